@@ -1,0 +1,93 @@
+"""Where a daemon listens: the path of a UNIX socket, or a host and a port."""
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+from urllib.parse import quote
+
+from neurald.hal.errors import BadData
+
+#: What is appended to the path of a daemon's socket for the socket that carries memory.
+MEMORY_SUFFIX = ".memory"
+#: The kernel's limit for the path of a socket, without the closing zero and what is appended to it.
+_MAXIMUM_PATH_BYTES = 107 - len(MEMORY_SUFFIX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A place to listen at or to connect to: either `path`, or `host` and `port`."""
+
+    path: Path | None = None
+    host: str = ""
+    port: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads `unix:///absolute/path`, `unix:path`, `host:port` or `[IPv6 address]:port`.
+
+        Raises:
+            BadData: it is none of these, or the path is too long for a socket.
+        """
+        if text.startswith("unix:"):
+            return cls._parse_path(text)
+        host, _, port = text.rpartition(":")
+        bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+        is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 0xFFFF
+        bad_host = not bare or not bare.isprintable() or set(bare) & set(" /[]%@")
+        if not is_port or bad_host or (":" in host and host == bare):
+            raise BadData(f"address {text!r}; unix:///path or host:port is expected")
+        return cls(host=bare, port=int(port))
+
+    @classmethod
+    def _parse_path(cls, text: str) -> Self:
+        name = text.removeprefix("unix:")
+        if name.startswith("//") and not name.startswith("///"):
+            raise BadData(f"address {text!r}: a path after unix:// starts with a third slash")
+        name = name.removeprefix("//")
+        if not name or name.endswith("/") or "\0" in name:
+            raise BadData(f"address {text!r} names no socket; unix:///path is expected")
+        path = Path(name).absolute()
+        try:
+            length = len(bytes(path))
+        except UnicodeEncodeError:
+            raise BadData(f"address {text!r} names no socket; unix:///path is expected") from None
+        if length > _MAXIMUM_PATH_BYTES:
+            raise BadData(f"socket path {path} has {length} bytes; at most {_MAXIMUM_PATH_BYTES} work")
+        return cls(path=path)
+
+    def __str__(self) -> str:
+        if self.path is not None:
+            return f"unix://{self.path}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def place(self) -> str:
+        """A short name of it for people: the stem of the socket's name, or host and port."""
+        return str(self) if self.path is None else self.path.stem
+
+    @property
+    def target(self) -> str:
+        """How gRPC spells it."""
+        return str(self) if self.path is None else f"unix:{quote(bytes(self.path))}"
+
+    @property
+    def memory_path(self) -> Path:
+        """The socket beside a UNIX socket that carries memory.
+
+        Raises:
+            BadData: it is no UNIX socket.
+        """
+        if self.path is None:
+            raise BadData(f"{self} is no UNIX socket")
+        return self.path.with_name(self.path.name + MEMORY_SUFFIX)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this host reaches it."""
+        if self.path is not None or self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False

@@ -1,0 +1,298 @@
+"""The side channel of a UNIX socket: it opens a session and carries memory, which gRPC cannot.
+
+It is a SEQPACKET socket beside the daemon's own, `MEMORY_SUFFIX` appended. Each message is one packet:
+
+    daemon -> client, once:     greeting, then an answer whose token is that of the session
+    client -> daemon:           size (u64), flags (u8), and with it exactly one descriptor of a sealed memfd
+    daemon -> client, to each:  an answer: result code (u8), token (16 bytes), for errors a sentence in UTF-8
+
+The kernel tells the daemon whose process the client is; only its own user and root get a session. The
+session lasts as long as the connection. A client that breaks these rules is cut off; a memory that is
+refused is not breaking them.
+"""
+
+import array
+import contextlib
+import logging
+import os
+import select
+import selectors
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from mmap import PAGESIZE
+from pathlib import Path
+from typing import Self
+
+from neurald.hal.errors import BadData, DeadObject, Error, OpFailed, ResultCode, UnavailableDevice, error_for
+from neurald.hal.memory import SharedMemory
+from neurald.hal.session import Session, Sessions
+
+logger = logging.getLogger(__name__)
+
+_GREETING = b"neurald1"
+_REGISTER = struct.Struct("<QB")
+_CONSTANT = 1
+_ANSWER = struct.Struct("<B16s")
+_PACKET_BYTES = 1024
+_PEER = struct.Struct("3i")  # pid, uid, gid: struct ucred
+#: How long a daemon that lives may take to answer.
+_ANSWER_TIMEOUT_S = 30.0
+
+
+def _answer(code: ResultCode, token: bytes = b"", message: str = "") -> bytes:
+    text = message.encode("utf-8", "replace")[: _PACKET_BYTES - _ANSWER.size - len(_GREETING)]
+    return _ANSWER.pack(code, token) + text
+
+
+def _read_answer(packet: bytes) -> bytes:
+    """The token in an answer; raises the error that it tells instead."""
+    if len(packet) < _ANSWER.size:
+        raise OpFailed(f"the side socket answered {len(packet)} bytes; at least {_ANSWER.size} are expected")
+    number, token = _ANSWER.unpack_from(packet)
+    if number == ResultCode.NO_ERROR:
+        return bytes(token)
+    text = packet[_ANSWER.size :].decode("utf-8", "replace")
+    try:
+        code = ResultCode(number)
+    except ValueError:
+        raise OpFailed(f"the side socket answered with result code {number}: {text}") from None
+    raise error_for(code, text)
+
+
+class ChannelServer:
+    """The daemon's end. One thread serves all clients, and no client can make it wait.
+
+    Args:
+        path: where to bind the socket; nothing is there yet.
+        sessions: where sessions are opened and closed.
+    """
+
+    def __init__(self, path: Path, sessions: Sessions) -> None:
+        self._path = path
+        self._sessions = sessions
+        self._selector = selectors.DefaultSelector()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+        self._wake, self._woken = socket.socketpair()
+        try:
+            # The file takes this mode, less the process's mask.
+            os.fchmod(self._listener.fileno(), 0o600)
+            self._listener.bind(str(path))
+            self._listener.listen(128)
+        except OSError:
+            self._close_all()
+            raise
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._selector.register(self._woken, selectors.EVENT_READ, lambda: None)
+        self._thread = threading.Thread(target=self._run, name="neurald side channel", daemon=True)
+        self._is_open = True
+
+    def start(self) -> None:
+        """Starts to serve."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends all sessions that it opened, and removes the socket."""
+        self._is_open = False
+        self._wake.send(b"!")
+        if self._thread.ident is not None:
+            self._thread.join()
+        for key in tuple(self._selector.get_map().values()):
+            if isinstance(key.data, _Client):
+                self._drop(key.data)
+        self._close_all()
+        self._path.unlink(missing_ok=True)
+
+    def _close_all(self) -> None:
+        for each in (self._listener, self._wake, self._woken, self._selector):
+            each.close()
+
+    def _run(self) -> None:
+        while self._is_open:
+            for key, _ in self._selector.select():
+                handle: Callable[[], None] = key.data
+                try:
+                    handle()
+                except Exception:
+                    logger.exception("the side channel failed to serve a client")
+                    if isinstance(handle, _Client):
+                        self._drop(handle)
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except (BlockingIOError, ConnectionError):
+            return
+        except OSError as error:
+            logger.warning("no side channel could be accepted: %s", error.strerror)
+            time.sleep(0.05)  # out of descriptors; select would come back at once, again and again
+            return
+        connection.setblocking(False)
+        try:
+            _, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+            if uid not in (os.geteuid(), 0):
+                logger.warning("a client of user %d was turned away", uid)
+                connection.close()
+                return
+            session = self._sessions.open()
+        except Error as error:
+            _send(connection, _GREETING + _answer(error.code, message=str(error)))
+            connection.close()
+            return
+        client = _Client(connection, session, self._drop)
+        self._selector.register(connection, selectors.EVENT_READ, client)
+        if not _send(connection, _GREETING + _answer(ResultCode.NO_ERROR, session.token)):
+            self._drop(client)
+
+    def _drop(self, client: "_Client") -> None:
+        self._selector.unregister(client.connection)
+        client.connection.close()
+        self._sessions.close(client.session)
+
+
+class _Client:
+    """One connection of the daemon; calling it reads one packet."""
+
+    def __init__(
+        self, connection: socket.socket, session: Session, drop: Callable[["_Client"], None]
+    ) -> None:
+        self.connection = connection
+        self.session = session
+        self._drop = drop
+
+    def __call__(self) -> None:
+        try:
+            packet, descriptors, flags = _receive(self.connection)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._drop(self)
+            return
+        is_whole = not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
+        if not is_whole or len(packet) != _REGISTER.size or len(descriptors) != 1:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            if packet:
+                logger.warning("a client broke the rules of the side channel and was cut off")
+            self._drop(self)
+            return
+        try:
+            answer = _answer(ResultCode.NO_ERROR, self._register(packet, descriptors[0]))
+        except Error as error:
+            answer = _answer(error.code, message=str(error))
+        if not _send(self.connection, answer):
+            self._drop(self)
+
+    def _register(self, packet: bytes, descriptor: int) -> bytes:
+        size, flags = _REGISTER.unpack(packet)
+        if flags & ~_CONSTANT:
+            os.close(descriptor)
+            raise BadData(f"memory with the flags {flags:#x}, of which some are not known")
+        memory = SharedMemory.received(descriptor, size, constant=bool(flags & _CONSTANT))
+        if os.fstatvfs(memory.fd).f_bsize != PAGESIZE:
+            # A huge page may be lacking when it is touched, and that kills.
+            raise BadData("memory with huge pages; one with ordinary pages is expected")
+        token = self.session.add_memory(memory)
+        memory.close()  # the mapping is all that is needed
+        return token
+
+
+def _send(connection: socket.socket, packet: bytes) -> bool:
+    """Whether the packet could be sent without waiting; who does not read his answers is not served."""
+    try:
+        connection.send(packet, socket.MSG_NOSIGNAL)
+    except OSError:
+        return False
+    return True
+
+
+def _receive(connection: socket.socket) -> tuple[bytes, list[int], int]:
+    """A packet, the descriptors that came with it, and flags."""
+    descriptors = array.array("i")
+    room = socket.CMSG_SPACE(2 * descriptors.itemsize)
+    packet, ancillary, flags, _ = connection.recvmsg(_PACKET_BYTES, room, socket.MSG_CMSG_CLOEXEC)
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+    return packet, descriptors.tolist(), flags
+
+
+class ChannelClient:
+    """The client's end; thread-safe. `session` is the token of the session that lasts until `close`."""
+
+    def __init__(self, connection: socket.socket, session: bytes) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+        self.session = session
+
+    @classmethod
+    def connect(cls, path: Path, timeout_s: float) -> Self:
+        """Opens a session.
+
+        Raises:
+            UnavailableDevice: nobody answers there, or not as a daemon does.
+            Error: the daemon refuses.
+        """
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            connection.settimeout(timeout_s)
+            connection.connect(str(path))
+            packet = connection.recv(_PACKET_BYTES)
+            if not packet.startswith(_GREETING):
+                raise UnavailableDevice(f"what listens at {path} is no neurald daemon of this version")
+            session = _read_answer(packet[len(_GREETING) :])
+            connection.settimeout(_ANSWER_TIMEOUT_S)
+        except OSError as error:
+            connection.close()
+            raise UnavailableDevice(f"{path}: {error.strerror or error}") from None
+        except Error:
+            connection.close()
+            raise
+        return cls(connection, session)
+
+    def register(self, memory: SharedMemory) -> bytes:
+        """Gives a memory to the daemon; returns the token for one call.
+
+        Raises:
+            BadState: the memory was closed.
+            DeadObject: the daemon is gone.
+            Error: the daemon refuses the memory.
+        """
+        packet = _REGISTER.pack(memory.size, _CONSTANT if memory.readonly else 0)
+        descriptor = memory.fd
+        with self._lock:
+            try:
+                ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
+                self._connection.sendmsg([packet], ancillary, socket.MSG_NOSIGNAL)
+                reply = self._connection.recv(_PACKET_BYTES)
+            except OSError as error:
+                # Also after a time-out: the answer that may still come would be taken for the next one's.
+                self._connection.close()
+                raise DeadObject(f"the side channel broke: {error}") from None
+        if not reply:
+            raise DeadObject("the daemon closed the side channel")
+        return _read_answer(reply)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither side has closed the channel."""
+        if not self._lock.acquire(blocking=False):
+            return True  # somebody waits for an answer
+        try:
+            poll = select.poll()
+            poll.register(self._connection, select.POLLIN)
+            # Nothing is to be read unless somebody waits for it, other than the end.
+            return not poll.poll(0)
+        except (OSError, ValueError):  # closed here
+            return False
+        finally:
+            self._lock.release()
+
+    def close(self) -> None:
+        """Ends the session; a call that waits for an answer gets none."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        with self._lock:
+            self._connection.close()

@@ -1,0 +1,272 @@
+"""A client's connection to a daemon: one session, its calls, and the memory that goes both ways."""
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+
+from neurald._proto import device_pb2
+from neurald._proto.device_pb2_grpc import DeviceStub
+from neurald.hal.address import Address
+from neurald.hal.channel import ChannelClient
+from neurald.hal.errors import DeadObject, Error, OpFailed, ResourceExhaustedPersistent
+from neurald.hal.memory import Memory, SharedMemory
+from neurald.hal.rpc import CHUNK_BYTES, CLIENT_OPTIONS, MAXIMUM_MESSAGE_BYTES, SESSION_KEY, error_from
+from neurald.hal.wire_device import remaining_s
+
+#: How long a daemon may take to show that it lives.
+CONNECT_TIMEOUT_S = 3.0
+#: How long after a deadline the daemon's own word on it is waited for.
+_SLACK_S = 0.5
+#: Messages have other fields beside their large one.
+_ENVELOPE_BYTES = 1 << 16
+
+
+@dataclass(slots=True, kw_only=True)
+class Traffic:
+    """What went through gRPC messages, in bytes of the messages themselves. Thread-safe."""
+
+    messages_sent: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def sent(self, message: Message) -> None:
+        """Counts a message to the daemon."""
+        with self._lock:
+            self.messages_sent += 1
+            self.bytes_sent += message.ByteSize()
+
+    def received(self, message: Message) -> None:
+        """Counts a message from the daemon."""
+        with self._lock:
+            self.bytes_received += message.ByteSize()
+
+
+class Connection:
+    """One session with a daemon, which ends with this object. Thread-safe.
+
+    When the daemon is gone every call raises DeadObject, also once another one serves there: it knows no such
+    session.
+
+    Args:
+        address: of the daemon.
+        traffic: where messages are counted.
+
+    Raises:
+        UnavailableDevice, DeadObject: nobody serves there.
+        Error: the daemon refuses a session.
+    """
+
+    def __init__(self, address: Address, traffic: Traffic) -> None:
+        self._address = address
+        self._traffic = traffic
+        self._is_closed = False
+        self._side: ChannelClient | None = None
+        self._stream: Any = None
+        with contextlib.ExitStack() as cleanup:
+            if address.path is not None:
+                self._side = ChannelClient.connect(address.memory_path, CONNECT_TIMEOUT_S)
+                cleanup.callback(self._side.close)
+            channel = grpc.insecure_channel(address.target, CLIENT_OPTIONS)
+            cleanup.callback(channel.close)
+            self._stub: Any = DeviceStub(channel)  # type: ignore[no-untyped-call]
+            session = self._side.session if self._side is not None else self._open_session(cleanup)
+            self._metadata = ((SESSION_KEY, session.hex()),)
+            # Only what the thread needs: it must not keep this object, whose end it waits for.
+            self._later: SimpleQueue[tuple[str, Message] | None] = SimpleQueue()
+            thread = threading.Thread(
+                target=_work_later,
+                args=(self._later, self._stub, self._metadata, cleanup.pop_all()),
+                name=f"neurald connection to {address}",
+                daemon=True,
+            )
+        thread.start()
+        self._thread = thread
+        self._end = weakref.finalize(self, self._later.put, None)
+        self._end.atexit = False
+
+    def _open_session(self, cleanup: contextlib.ExitStack) -> bytes:
+        stream = self._stream = self._stub.OpenSession(device_pb2.OpenSessionRequest())
+        cleanup.callback(stream.cancel)
+        # The stream itself has no time limit, since it lasts as long as the session.
+        timer = threading.Timer(CONNECT_TIMEOUT_S, stream.cancel)
+        timer.daemon = True
+        timer.start()
+        try:
+            with self._failures():
+                reply = next(stream, None)
+        finally:
+            timer.cancel()
+        if reply is None:
+            raise DeadObject(f"the daemon at {self._address} opened no session")
+        return bytes(reply.session)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether memory can be shared with the daemon."""
+        return self._side is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither side has ended the session, as far as it is known here."""
+        if self._is_closed:
+            return False
+        return self._side.is_open if self._side is not None else bool(self._stream.is_active())
+
+    def call(
+        self, method: str, message: Message, deadline_s: float | None = None, tokens: Sequence[bytes] = ()
+    ) -> Any:
+        """The reply to one call.
+
+        Args:
+            method: name in the contract.
+            message: the request.
+            deadline_s: on the clock of `time.monotonic()`.
+            tokens: of memories that the message names, which are let go if the call fails.
+
+        Raises:
+            DeadObject: the daemon is gone.
+            Error: what the daemon answers.
+        """
+        try:
+            with self._failures():
+                self._require_sendable(message)
+                self._traffic.sent(message)
+                reply = getattr(self._stub, method)(
+                    message, timeout=_timeout(deadline_s), metadata=self._metadata
+                )
+        except Error:
+            self._release(tokens)
+            raise
+        self._traffic.received(reply)
+        return reply
+
+    def call_later(self, method: str, message: Message) -> None:
+        """Makes a call whose reply does not matter, from another thread; can be used by finalizers."""
+        self._later.put((method, message))
+
+    def send_memories(self, memories: Iterable[Memory], deadline_s: float | None = None) -> list[bytes]:
+        """Gives memories to the daemon, if possible without a copy; returns tokens for one call.
+
+        Raises:
+            DeadObject: the daemon is gone.
+            Error: it refuses a memory.
+        """
+        tokens: list[bytes] = []
+        try:
+            for memory in memories:
+                tokens.append(self._send_memory(memory, deadline_s))
+        except Error:
+            self._release(tokens)
+            raise
+        return tokens
+
+    def _release(self, tokens: Sequence[bytes]) -> None:
+        if tokens:
+            self.call_later("ReleaseMemory", device_pb2.ReleaseMemoryRequest(memories=tokens))
+
+    def _send_memory(self, memory: Memory, deadline_s: float | None) -> bytes:
+        if self._side is not None and isinstance(memory, SharedMemory):
+            with self._failures():
+                return self._side.register(memory)
+
+        def parts() -> Iterator[device_pb2.WriteMemoryRequest]:
+            part = device_pb2.WriteMemoryRequest(size_bytes=memory.size)
+            self._traffic.sent(part)
+            yield part
+            for offset in range(0, memory.size, CHUNK_BYTES):
+                chunk = memory.view(offset, min(CHUNK_BYTES, memory.size - offset))
+                part = device_pb2.WriteMemoryRequest(chunk=chunk.tobytes())
+                self._traffic.sent(part)
+                yield part
+
+        with self._failures():
+            reply = self._stub.WriteMemory(parts(), timeout=_timeout(deadline_s), metadata=self._metadata)
+        self._traffic.received(reply)
+        return bytes(reply.memory)
+
+    def read_memory(self, token: bytes, target: Memory, deadline_s: float | None = None) -> None:
+        """Takes a memory of the daemon into one of the same size.
+
+        Raises:
+            DeadObject: the daemon is gone.
+            BadData: it gives more bytes.
+            OpFailed: it gives fewer bytes.
+            Error: what the daemon answers.
+        """
+        message = device_pb2.ReadMemoryRequest(memory=token)
+        offset = 0
+        try:
+            with self._failures():
+                self._traffic.sent(message)
+                stream = self._stub.ReadMemory(message, timeout=_timeout(deadline_s), metadata=self._metadata)
+                for part in stream:
+                    self._traffic.received(part)
+                    target.view(offset, len(part.chunk))[:] = part.chunk
+                    offset += len(part.chunk)
+        except Error:
+            self._release((token,))
+            raise
+        if offset != target.size:
+            raise OpFailed(f"the daemon at {self._address} sent {offset} bytes of {target.size}")
+
+    def close(self) -> None:
+        """Ends the session; calls under way end with DeadObject."""
+        self._is_closed = True
+        self._end()
+        self._thread.join(CONNECT_TIMEOUT_S)
+
+    def _require_sendable(self, message: Message) -> None:
+        size = message.ByteSize()
+        if size > MAXIMUM_MESSAGE_BYTES - _ENVELOPE_BYTES:
+            raise ResourceExhaustedPersistent(
+                f"{message.DESCRIPTOR.name} has {size} bytes; {MAXIMUM_MESSAGE_BYTES - _ENVELOPE_BYTES} "
+                "can be sent: put large constants into a memory"
+            )
+
+    @contextlib.contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Errors of the tree for what goes wrong between here and the daemon."""
+        what = f"the daemon at {self._address}"
+        try:
+            yield
+        except grpc.RpcError as failure:
+            error = error_from(failure, what)
+        except DeadObject as failure:
+            error = DeadObject(f"{what} is gone: {failure}")
+        except ValueError:  # what gRPC raises for a channel that was closed
+            if not self._is_closed:
+                raise
+            error = DeadObject(f"the connection to {what} was closed")
+        else:
+            return
+        try:
+            raise error from None
+        finally:
+            # It keeps this frame, which must not keep it: the callers' frames hold memory.
+            del error
+
+
+def _timeout(deadline_s: float | None) -> float | None:
+    left = remaining_s(deadline_s)
+    return None if left is None else left + _SLACK_S
+
+
+def _work_later(
+    work: "SimpleQueue[tuple[str, Message] | None]",
+    stub: Any,
+    metadata: tuple[tuple[str, str], ...],
+    resources: contextlib.ExitStack,
+) -> None:
+    """Makes the calls that nobody waits for, until the connection ends, and then closes what it had."""
+    with resources:
+        for method, message in iter(work.get, None):
+            with contextlib.suppress(grpc.RpcError, ValueError):
+                getattr(stub, method)(message, timeout=CONNECT_TIMEOUT_S, metadata=metadata)

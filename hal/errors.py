@@ -1,0 +1,109 @@
+"""One error tree for the whole project, with Android's result codes.
+
+Every failure that a user can cause or meet is an `Error`. Each subclass stands for one `ResultCode`,
+so that a code keeps its meaning all the way from a driver daemon to the application.
+"""
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+
+class ResultCode(IntEnum):
+    """Android NN's result codes (`NeuralNetworksTypes.h`)."""
+
+    NO_ERROR = 0
+    OUT_OF_MEMORY = 1
+    INCOMPLETE = 2
+    UNEXPECTED_NULL = 3
+    BAD_DATA = 4
+    OP_FAILED = 5
+    BAD_STATE = 6
+    UNMAPPABLE = 7
+    OUTPUT_INSUFFICIENT_SIZE = 8
+    UNAVAILABLE_DEVICE = 9
+    MISSED_DEADLINE_TRANSIENT = 10
+    MISSED_DEADLINE_PERSISTENT = 11
+    RESOURCE_EXHAUSTED_TRANSIENT = 12
+    RESOURCE_EXHAUSTED_PERSISTENT = 13
+    DEAD_OBJECT = 14
+
+
+class Error(Exception):
+    """The base of all neurald errors; `code` says which kind, the message names the thing at fault."""
+
+    code: ResultCode = ResultCode.OP_FAILED
+
+
+class OutOfMemory(Error):
+    code = ResultCode.OUT_OF_MEMORY
+
+
+class Incomplete(Error):
+    code = ResultCode.INCOMPLETE
+
+
+class UnexpectedNull(Error):
+    code = ResultCode.UNEXPECTED_NULL
+
+
+class BadData(Error):
+    code = ResultCode.BAD_DATA
+
+
+class OpFailed(Error):
+    code = ResultCode.OP_FAILED
+
+
+class BadState(Error):
+    code = ResultCode.BAD_STATE
+
+
+class Unmappable(Error):
+    code = ResultCode.UNMAPPABLE
+
+
+class OutputInsufficientSize(Error):
+    """An output buffer is too small.
+
+    Attributes:
+        dimensions: the real shape of every output of the execution, None where its rank is not known.
+    """
+
+    code = ResultCode.OUTPUT_INSUFFICIENT_SIZE
+
+    def __init__(self, message: str, dimensions: Sequence[tuple[int, ...] | None] = ()) -> None:
+        super().__init__(message)
+        self.dimensions = tuple(dimensions)
+
+
+class UnavailableDevice(Error):
+    code = ResultCode.UNAVAILABLE_DEVICE
+
+
+class MissedDeadlineTransient(Error):
+    code = ResultCode.MISSED_DEADLINE_TRANSIENT
+
+
+class MissedDeadlinePersistent(Error):
+    code = ResultCode.MISSED_DEADLINE_PERSISTENT
+
+
+class ResourceExhaustedTransient(Error):
+    code = ResultCode.RESOURCE_EXHAUSTED_TRANSIENT
+
+
+class ResourceExhaustedPersistent(Error):
+    code = ResultCode.RESOURCE_EXHAUSTED_PERSISTENT
+
+
+class DeadObject(Error):
+    code = ResultCode.DEAD_OBJECT
+
+
+_KINDS: list[type[Error]] = Error.__subclasses__()
+_BY_CODE = {kind.code: kind for kind in _KINDS}
+
+
+def error_for(code: ResultCode, message: str) -> Error:
+    """The error of the tree that stands for `code` (not NO_ERROR, which is no error)."""
+    return _BY_CODE[code](message)

@@ -1,0 +1,203 @@
+"""Memory pools: host buffers, mapped files and sealed shared memory, with one bounds check for all.
+
+Memory that crosses a process border is a memfd whose size is sealed, so that the peer cannot pull it
+away under a running kernel: touching a shrunk mapping kills its reader with SIGBUS.
+"""
+
+import fcntl
+import mmap
+import os
+from typing import Any, Self
+
+from neurald.hal.errors import BadData, BadState, OutOfMemory, Unmappable
+
+#: Alignment and padding of arguments inside a pool, in bytes (Android's default for requests).
+ALIGNMENT = 64
+
+_SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+def checked_range(offset: int, length: int, size: int, what: str) -> None:
+    """Raises BadData unless `length` bytes from `offset` lie inside `size` bytes."""
+    if offset < 0 or length < 0 or offset + length > size:
+        raise BadData(f"{what}: {length} bytes at offset {offset} do not lie inside {size} bytes")
+
+
+def align(size_bytes: int) -> int:
+    """`size_bytes` rounded up to a multiple of `ALIGNMENT`."""
+    return -(-size_bytes // ALIGNMENT) * ALIGNMENT
+
+
+class Memory:
+    """A block of bytes that operands, inputs and outputs can lie in.
+
+    `allocate` and `from_fd` make the kinds an application needs; `HostMemory` wraps a buffer that exists.
+    """
+
+    def __init__(self, buffer: memoryview) -> None:
+        self._buffer = buffer
+
+    @staticmethod
+    def allocate(size: int) -> "SharedMemory":
+        """Zeroed shared memory of `size` bytes, which drivers on this host use without a copy.
+
+        Raises:
+            BadData: `size` is not positive.
+            OutOfMemory: the system has no such memory left.
+        """
+        return SharedMemory.create(size)
+
+    @staticmethod
+    def from_fd(fd: int, size: int, offset: int = 0) -> "Memory":
+        """`size` bytes of the file behind `fd`, from `offset`, mapped; writable if `fd` is.
+
+        The descriptor is duplicated, so the caller may close it. The file must not shrink while the memory is used.
+
+        Raises:
+            BadData: the file has no such range, or `fd` is not an open descriptor.
+            Unmappable: the file cannot be mapped (a pipe, for example).
+        """
+        try:
+            flags = fcntl.fcntl(fd, fcntl.F_GETFL)
+            available = os.fstat(fd).st_size
+        except (OSError, ValueError, TypeError) as error:
+            raise BadData(f"descriptor {fd}: {error}") from None
+        if size <= 0:
+            raise BadData(f"memory of {size} bytes; a positive size is expected")
+        checked_range(offset, size, available, f"descriptor {fd}")
+        writable = flags & os.O_ACCMODE == os.O_RDWR
+        start = offset - offset % mmap.ALLOCATIONGRANULARITY
+        try:
+            mapping = mmap.mmap(
+                fd,
+                offset - start + size,
+                access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ,
+                offset=start,
+            )
+        except (OSError, ValueError) as error:
+            raise Unmappable(f"descriptor {fd} cannot be mapped: {error}") from None
+        return Memory(memoryview(mapping)[offset - start :])
+
+    @property
+    def size(self) -> int:
+        """Bytes in this memory."""
+        return self._buffer.nbytes
+
+    @property
+    def readonly(self) -> bool:
+        """Whether nothing can be written to it."""
+        return self._buffer.readonly
+
+    def view(self, offset: int = 0, length: int | None = None) -> memoryview:
+        """The bytes from `offset`, all or `length` of them, without a copy.
+
+        Raises:
+            BadData: the range is not inside the memory.
+        """
+        length = self.size - offset if length is None else length
+        checked_range(offset, length, self.size, "memory range")
+        return self._buffer[offset : offset + length]
+
+
+class HostMemory(Memory):
+    """The bytes of an object with the buffer protocol (array, bytes, mmap), which must be contiguous."""
+
+    def __init__(self, source: Any) -> None:
+        view = memoryview(source)
+        if not view.c_contiguous:
+            raise BadData("a buffer must be C-contiguous")
+        # A cast refuses shapes with a 0 in them, and there is nothing to look at then.
+        empty = memoryview(b"" if view.readonly else bytearray())
+        super().__init__(view.cast("B") if view.nbytes else empty)
+
+
+class SharedMemory(Memory):
+    """A sealed memfd. Closed when no longer referred to, or by `close`."""
+
+    def __init__(self, fd: int, buffer: memoryview) -> None:
+        super().__init__(buffer)
+        self._fd = fd
+
+    @classmethod
+    def create(cls, size: int, name: str = "neurald") -> Self:
+        """New zeroed memory that both sides may write."""
+        fd = _new_memfd(size, name)
+        try:
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SIZE_SEALS)
+            return cls(fd, memoryview(mmap.mmap(fd, size)))
+        except OSError as error:
+            os.close(fd)
+            raise OutOfMemory(f"{size} bytes of shared memory: {error}") from None
+
+    @classmethod
+    def constant(cls, content: memoryview, name: str = "neurald constants") -> Self:
+        """A copy of `content` that nobody can write any more."""
+        fd = _new_memfd(content.nbytes, name)
+        try:
+            written = 0
+            while written < content.nbytes:
+                written += os.pwrite(fd, content[written:], written)
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SIZE_SEALS | fcntl.F_SEAL_WRITE)
+            return cls(fd, memoryview(mmap.mmap(fd, content.nbytes, access=mmap.ACCESS_READ)))
+        except OSError as error:
+            os.close(fd)
+            raise OutOfMemory(f"{content.nbytes} bytes of shared memory: {error}") from None
+
+    @classmethod
+    def received(cls, fd: int, size: int, *, constant: bool) -> Self:
+        """Memory whose descriptor another process sent; takes over `fd`, and closes it on failure.
+
+        Raises:
+            BadData: it is not a memfd, its seals are missing, or its size is another one.
+        """
+        demanded = _SIZE_SEALS | (fcntl.F_SEAL_WRITE if constant else 0)
+        try:
+            seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+            if seals & demanded != demanded:
+                raise BadData(f"shared memory has the seals {seals:#x}; {demanded:#x} are demanded")
+            actual = os.fstat(fd).st_size
+            if actual != size or size <= 0:
+                raise BadData(f"shared memory has {actual} bytes; {size} were announced")
+            access = mmap.ACCESS_READ if constant else mmap.ACCESS_WRITE
+            return cls(fd, memoryview(mmap.mmap(fd, size, access=access)))
+        except BadData:
+            os.close(fd)
+            raise
+        except (OSError, ValueError) as error:
+            os.close(fd)
+            raise BadData(f"the descriptor received is no shared memory: {error}") from None
+
+    @property
+    def fd(self) -> int:
+        """The descriptor, still owned by this object.
+
+        Raises:
+            BadState: the memory was closed.
+        """
+        if self._fd < 0:
+            raise BadState("the shared memory is closed")
+        return self._fd
+
+    def close(self) -> None:
+        """Closes the descriptor; views that exist stay valid."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        if hasattr(self, "_fd"):
+            self.close()
+
+
+def _new_memfd(size: int, name: str) -> int:
+    if size <= 0:
+        raise BadData(f"shared memory of {size} bytes; a positive size is expected")
+    fd = -1
+    try:
+        fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(fd, size)
+    except (OSError, OverflowError) as error:
+        if fd >= 0:
+            os.close(fd)
+        raise OutOfMemory(f"{size} bytes of shared memory: {error}") from None
+    return fd

@@ -1,0 +1,77 @@
+"""RANDOM_MULTINOMIAL: classes drawn with given probabilities."""
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.call import Array, Call, Shape
+from neurald.hal.operations.definition import Definition
+from neurald.hal.operations.rules import data_rows
+from neurald.hal.operations.signature import Form, scalar, tensor
+from neurald.hal.types import FeatureLevel, OperandType
+
+_WORD = 0xFFFF_FFFF
+
+
+def _samples(call: Call) -> None:
+    call.scalar_in("samples", 0)
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    if call.shape("seeds") != (2,):
+        raise BadData(f"{call.name('seeds')} has shape {list(call.shape('seeds'))}; [2] is expected")
+    return ((call.shape("logits")[0], call.scalar_in("samples", 0)),)
+
+
+def _generator(call: Call) -> np.random.Generator:
+    """Equal seeds draw the same every time; two zeros stand for any seeds."""
+    seeds = [int(seed) & _WORD for seed in call.array("seeds")]
+    return np.random.Generator(
+        np.random.Philox(key=seeds[0] << 32 | seeds[1]) if any(seeds) else np.random.Philox()
+    )
+
+
+def _draw(call: Call) -> tuple[Array, ...]:
+    """A class whose logit is not finite is never drawn.
+
+    Raises:
+        BadData: a row has no finite logit.
+    """
+    (shape,) = _shape(call)
+    output = np.empty(shape, np.int32)
+    generator = _generator(call)
+    for index, row in enumerate(call.array("logits") if output.size else ()):
+        logits = row.astype(np.float64)
+        possible = np.flatnonzero(np.isfinite(logits))
+        if not possible.size:
+            raise BadData(
+                f"{call.name('logits')}: row {index} has no finite element; at least one is expected"
+            )
+        weights = np.exp(logits[possible] - logits[possible].max())
+        bounds = np.cumsum(weights)
+        points = generator.random(shape[1]) * bounds[-1]
+        # A product that is rounded up to the last bound still belongs to the last class.
+        places = np.minimum(np.searchsorted(bounds, points, side="right"), len(possible) - 1)
+        output[index] = possible[places]
+    return (output,)
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.RANDOM_MULTINOMIAL,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("logits", rank=2),
+                    scalar("samples"),
+                    tensor("seeds", OperandType.TENSOR_INT32, rank=1),
+                ),
+                outputs=(tensor("output", OperandType.TENSOR_INT32, rank=2),),
+            ),
+        ),
+        rows=data_rows(FeatureLevel.LEVEL_3),
+        checks=(_samples,),
+        shape=_shape,
+        reference=_draw,
+    ),
+)

@@ -1,0 +1,284 @@
+"""What an operation takes and gives: its forms, and the types they go with, as data.
+
+An operation has one or more forms (explicit and implicit padding, say). A form names its inputs and outputs in
+order; a type of theirs is either fixed or a variable such as "T", and every row of the operation's table binds all
+variables at once. Matching an operation of a model against this gives a `Binding`, from which shape rule and
+reference read their arguments by name.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import FeatureLevel, Lifetime, Operand, OperandType, Operation
+
+#: The highest rank that any operand may have. Android NN sets no limit, and its conformance tests go up to 10.
+MAXIMUM_RANK = 16
+#: The ranks of a tensor that may have any.
+ANY_RANK = (0, MAXIMUM_RANK)
+
+Scalar = int | float | bool
+TypeRow = Mapping[str, OperandType]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One input or output of a form.
+
+    Attributes:
+        types: the name of a type variable, or the types that are taken whatever the row.
+        ranks: lowest and highest rank of a tensor; not looked at for scalars.
+        optional: it may be omitted (an operand of lifetime NO_VALUE).
+        default: what a trailing scalar is when the operation leaves it out.
+        constant: its value must be part of the model.
+        level: the first feature level that has this parameter.
+        variadic: it stands for one or more operands; if it is optional too, also for none.
+    """
+
+    name: str
+    types: str | frozenset[OperandType]
+    ranks: tuple[int, int] = (1, MAXIMUM_RANK)
+    optional: bool = False
+    default: Scalar | None = None
+    constant: bool = False
+    level: FeatureLevel = FeatureLevel.LEVEL_1
+    variadic: bool = False
+
+    def allowed(self, row: TypeRow) -> frozenset[OperandType]:
+        """The operand types taken in that row; none where the row does not bind the variable."""
+        if not isinstance(self.types, str):
+            return self.types
+        return frozenset((row[self.types],) if self.types in row else ())
+
+
+def tensor(
+    name: str,
+    types: str | OperandType = "T",
+    *,
+    rank: int | tuple[int, int] = (1, MAXIMUM_RANK),
+    optional: bool = False,
+    constant: bool = False,
+    variadic: bool = False,
+) -> Parameter:
+    """A tensor parameter; `rank` is one rank or the lowest and highest."""
+    return Parameter(
+        name=name,
+        types=types if isinstance(types, str) else frozenset((types,)),
+        ranks=(rank, rank) if isinstance(rank, int) else rank,
+        optional=optional,
+        constant=constant,
+        variadic=variadic,
+    )
+
+
+def scalar(
+    name: str,
+    types: str | OperandType = OperandType.INT32,
+    *,
+    default: Scalar | None = None,
+    level: FeatureLevel = FeatureLevel.LEVEL_1,
+    constant: bool = False,
+) -> Parameter:
+    """A scalar parameter; one with a `default` may be left out at the end."""
+    return Parameter(
+        name=name,
+        types=types if isinstance(types, str) else frozenset((types,)),
+        default=default,
+        level=level,
+        constant=constant,
+    )
+
+
+def layout(level: FeatureLevel = FeatureLevel.LEVEL_3) -> Parameter:
+    """The trailing flag that says the data are NCHW, not NHWC."""
+    return scalar("nchw", OperandType.BOOL, default=False, level=level)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Operand types that go together, and the first feature level that takes them."""
+
+    level: FeatureLevel
+    types: TypeRow
+
+
+def row(level: FeatureLevel, **types: OperandType) -> Row:
+    """A row of a type table: `row(LEVEL_1, T=TENSOR_FLOAT32)`."""
+    return Row(level=level, types=types)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """One way to write an operation.
+
+    Attributes:
+        counts: the numbers of inputs that are allowed; empty for any from the last parameter without default on.
+        level: the first feature level that has this form.
+    """
+
+    inputs: tuple[Parameter, ...]
+    outputs: tuple[Parameter, ...]
+    counts: tuple[int, ...] = ()
+    level: FeatureLevel = FeatureLevel.LEVEL_1
+
+    def input_counts(self) -> tuple[int, ...]:
+        """The allowed numbers of inputs; of a variadic form only the smallest."""
+        if self.counts:
+            return self.counts
+        least = sum(parameter.default is None for parameter in self.inputs)
+        return tuple(range(least, len(self.inputs) + 1))
+
+    def takes(self, inputs: int, outputs: int) -> bool:
+        """Whether the form can have that many inputs and outputs."""
+        variadic_in = [p for p in self.inputs if p.variadic]
+        variadic_out = [p for p in self.outputs if p.variadic]
+        least_in = len(self.inputs) - sum(p.optional for p in variadic_in)
+        least_out = len(self.outputs) - sum(p.optional for p in variadic_out)
+        fits_in = inputs >= least_in if variadic_in else inputs in self.input_counts()
+        fits_out = outputs >= least_out if variadic_out else outputs == least_out
+        return fits_in and fits_out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """An operation of a model, understood: which operands each parameter stands for.
+
+    Attributes:
+        level: the feature level that a device needs for this form with these types.
+        inputs, outputs: operand indexes by parameter name, several only for variadic parameters.
+    """
+
+    type: OperationType
+    form: Form
+    row: Row
+    level: FeatureLevel
+    inputs: Mapping[str, tuple[int, ...]]
+    outputs: Mapping[str, tuple[int, ...]]
+
+
+def bind(
+    operation: Operation,
+    operands: Sequence[Operand],
+    forms: Sequence[Form],
+    rows: Sequence[Row],
+    *,
+    values_known: bool = True,
+) -> Binding:
+    """Matches an operation against its forms and type rows.
+
+    Args:
+        operation: the operation.
+        operands: of its graph.
+        forms, rows: the operation's signature.
+        values_known: whether every constant has got its value; otherwise any operand may still become one.
+
+    Raises:
+        BadData: nothing matches; names the first operand at fault of the closest form, and what was expected.
+    """
+    name = operation.type.name
+    candidates = [f for f in forms if f.takes(len(operation.inputs), len(operation.outputs))]
+    if not candidates:
+        raise BadData(_wrong_count(operation, forms))
+    closest = (-1, "")
+    for form in candidates:
+        inputs = list(_assign(form.inputs, operation.inputs))
+        outputs = list(_assign(form.outputs, operation.outputs))
+        for candidate in rows:
+            matched, problem = _mismatch(
+                inputs + outputs, operands, candidate.types, name, rows, values_known
+            )
+            if not problem:
+                return _binding(operation.type, form, candidate, inputs, outputs, operands)
+            closest = max(closest, (matched, problem), key=lambda pair: pair[0])
+    raise BadData(closest[1])
+
+
+def _assign(parameters: Sequence[Parameter], indexes: Sequence[int]) -> Iterator[tuple[Parameter, int]]:
+    """Pairs parameters with operand indexes; a variadic parameter takes all that others leave."""
+    spare = len(indexes) - len(parameters)
+    position = 0
+    for parameter in parameters:
+        take = 1 + spare if parameter.variadic else 1
+        for index in indexes[position : position + take]:
+            yield parameter, index
+        position += take
+
+
+def _mismatch(
+    pairs: Sequence[tuple[Parameter, int]],
+    operands: Sequence[Operand],
+    types: TypeRow,
+    name: str,
+    rows: Sequence[Row],
+    values_known: bool,
+) -> tuple[int, str]:
+    """How many parameters fit, and what is wrong with the first that does not ("" if all fit)."""
+    for matched, (parameter, index) in enumerate(pairs):
+        operand = operands[index]
+        where = f"operand {index} ({parameter.name} of {name})"
+        if operand.lifetime is Lifetime.NO_VALUE:
+            if not parameter.optional:
+                return matched, f"{where} is omitted; it is not optional"
+            continue
+        if operand.type not in parameter.allowed(types):
+            expected = frozenset[OperandType]().union(*(parameter.allowed(r.types) for r in rows))
+            if operand.type in expected:
+                together = f"it does not go with the other operands, {_words(parameter.allowed(types))} does"
+            else:
+                together = f"{_words(expected)} is expected"
+            return matched, f"{where} has type {operand.type.name}; {together}"
+        low, high = parameter.ranks
+        if operand.type.is_tensor and operand.dimensions is not None:
+            rank = len(operand.dimensions)
+            if not low <= rank <= high:
+                ranks = f"rank {low}" if low == high else f"a rank from {low} to {high}"
+                return matched, f"{where} has rank {rank}; {ranks} is expected"
+        if parameter.constant and values_known and not operand.lifetime.is_constant:
+            return matched, f"{where} is not a constant; it must be one"
+    return len(pairs), ""
+
+
+def _binding(
+    operation_type: OperationType,
+    form: Form,
+    row: Row,
+    inputs: Sequence[tuple[Parameter, int]],
+    outputs: Sequence[tuple[Parameter, int]],
+    operands: Sequence[Operand],
+) -> Binding:
+    level = max(form.level, row.level, *(parameter.level for parameter, _ in inputs))
+    if any(operands[i].type.is_tensor and operands[i].dimensions is None for _, i in inputs):
+        level = max(level, FeatureLevel.LEVEL_3)
+    return Binding(
+        type=operation_type,
+        form=form,
+        row=row,
+        level=level,
+        inputs=_by_name(inputs),
+        outputs=_by_name(outputs),
+    )
+
+
+def _by_name(pairs: Sequence[tuple[Parameter, int]]) -> dict[str, tuple[int, ...]]:
+    """Operand indexes by the name of their parameter."""
+    found: dict[str, list[int]] = {}
+    for parameter, index in pairs:
+        found.setdefault(parameter.name, []).append(index)
+    return {name: tuple(indexes) for name, indexes in found.items()}
+
+
+def _words(types: frozenset[OperandType]) -> str:
+    return " or ".join(t.name for t in sorted(types))
+
+
+def _wrong_count(operation: Operation, forms: Sequence[Form]) -> str:
+    allowed = sorted({count for form in forms for count in form.input_counts()})
+    more = " or more" if any(p.variadic for form in forms for p in form.inputs) else ""
+    outputs = sorted({len(form.outputs) for form in forms})
+    more_out = " or more" if any(p.variadic for form in forms for p in form.outputs) else ""
+    return (
+        f"{operation.type.name} has {len(operation.inputs)} inputs and {len(operation.outputs)} outputs; "
+        f"{' or '.join(map(str, allowed))}{more} inputs and "
+        f"{' or '.join(map(str, outputs))}{more_out} outputs are expected"
+    )

@@ -1,0 +1,40 @@
+"""Bits of whole numbers of 8 to 32 bits: BITWISE_XOR, RIGHT_SHIFT."""
+
+import numpy as np
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.call import Array, Call
+from neurald.hal.operations.definition import Definition
+from neurald.hal.operations.tflite.tables import STORED, binary_form, binary_shape, typed_rows
+from neurald.hal.types import OperandType
+
+_ROWS = typed_rows(*STORED, OperandType.TENSOR_INT32, OperandType.TENSOR_UINT32)
+
+
+def _exclusive_or(call: Call) -> tuple[Array, ...]:
+    return (np.asarray(np.bitwise_xor(call.array("input1"), call.array("input2"))),)
+
+
+def _shift_right(call: Call) -> tuple[Array, ...]:
+    """By as many bits as the type has less one at most, and by none at least; the sign stays."""
+    values, bits = call.array("input1"), call.array("input2")
+    limited = np.clip(bits, 0, 8 * values.dtype.itemsize - 1)
+    return (np.asarray(np.right_shift(values, limited)),)
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.TFLITE_BITWISE_XOR,
+        forms=(binary_form(),),
+        rows=_ROWS,
+        shape=binary_shape,
+        reference=_exclusive_or,
+    ),
+    Definition(
+        type=OperationType.TFLITE_RIGHT_SHIFT,
+        forms=(binary_form(),),
+        rows=_ROWS,
+        shape=binary_shape,
+        reference=_shift_right,
+    ),
+)

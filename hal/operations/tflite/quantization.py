@@ -1,0 +1,102 @@
+"""QUANTIZE and DEQUANTIZE of all stored types, from one stored form to another, and FAKE_QUANT."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.call import Array, Call
+from neurald.hal.operations.definition import Definition
+from neurald.hal.operations.fixed_point import multiply, quantize_multiplier
+from neurald.hal.operations.quantization import DEFINITIONS as QUANTIZATIONS
+from neurald.hal.operations.quantized import is_quantized, round_away, saturate
+from neurald.hal.operations.rules import shape_of_input
+from neurald.hal.operations.signature import row, scalar
+from neurald.hal.operations.tflite.tables import FLOATS, STORED, typed_rows, unary_form
+from neurald.hal.operations.tflite.widening import widen
+from neurald.hal.types import FeatureLevel, OperandType
+
+_LEVEL = FeatureLevel.LEVEL_1
+_BITS = (2, 16)
+
+_NARROW = {definition.type: definition for definition in QUANTIZATIONS}
+_QUANTIZE = _NARROW[OperationType.QUANTIZE]
+
+#: Types whose numbers may have a scale and more bits than those of QUANTIZE.
+_REAL_OR_STORED = (*FLOATS, *STORED)
+
+
+def _requantize(call: Call) -> tuple[Array, ...]:
+    operand, output = call.operand("input"), call.operand("output")
+    if not is_quantized(operand):
+        return _QUANTIZE.reference(call)
+    difference = call.array("input").astype(np.int64) - operand.zero_point
+    rescaled = multiply(difference, *quantize_multiplier(operand.scale / output.scale))
+    return (saturate(rescaled + output.zero_point, output),)
+
+
+def _range(call: Call) -> tuple[float, float]:
+    """The range to quantise to and the bits to do it with are sensible.
+
+    Raises:
+        BadData: they are not.
+    """
+    low, high = call.scalar("minimum"), call.scalar("maximum")
+    call.scalar_in("bits", *_BITS)
+    if not (math.isfinite(low) and math.isfinite(high) and low <= 0 <= high and low < high):
+        raise BadData(
+            f"{call.name('minimum')} is {low:g} and the maximum is {high:g}; a range that has 0 is expected"
+        )
+    return low, high
+
+
+def _valid_range(call: Call) -> None:
+    _range(call)
+
+
+def _fake_quantize(call: Call) -> tuple[Array, ...]:
+    """Rounded to what could be stored, in a range moved a little so that 0 is exact; all in float32."""
+    low, high = (np.float32(end) for end in _range(call))
+    steps = np.float32((1 << call.scalar("bits")) - 1)
+    with np.errstate(all="ignore"):
+        scale = (high - low) / steps
+        zero_point = np.clip(round_away(np.asarray(-low / scale)), 0, steps).astype(np.float32)
+        lowest, highest = -zero_point * scale, (steps - zero_point) * scale
+        values = np.clip(call.array("input"), lowest, highest)
+        result = round_away((values - lowest) * (np.float32(1) / scale)) * scale + lowest
+    return (result.astype(np.float32),)
+
+
+DEFINITIONS = (
+    replace(
+        widen(
+            _QUANTIZE,
+            OperationType.TFLITE_QUANTIZE,
+            rows=tuple(row(_LEVEL, T=source, U=target) for source in _REAL_OR_STORED for target in STORED),
+        ),
+        reference=_requantize,
+    ),
+    widen(
+        _NARROW[OperationType.DEQUANTIZE],
+        OperationType.TFLITE_DEQUANTIZE,
+        rows=tuple(
+            row(_LEVEL, T=source, U=target)
+            for source in (*STORED, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL)
+            for target in FLOATS
+        ),
+    ),
+    Definition(
+        type=OperationType.TFLITE_FAKE_QUANT,
+        forms=(
+            unary_form(
+                scalar("minimum", OperandType.FLOAT32), scalar("maximum", OperandType.FLOAT32), scalar("bits")
+            ),
+        ),
+        rows=typed_rows(OperandType.TENSOR_FLOAT32),
+        checks=(_valid_range,),
+        shape=shape_of_input,
+        reference=_fake_quantize,
+    ),
+)

@@ -1,0 +1,131 @@
+"""Where devices come from: factories by name, and daemons that run.
+
+A driver is a factory, a function without arguments that returns a `neurald.hal.device.Device`. Ours are
+built in, those of other packages are entry points of the group `neurald.drivers`, and any other is written
+`module:factory`. A daemon that listens in the runtime directory is a device that is there: no broker is
+asked.
+"""
+
+import errno
+import importlib
+import os
+import re
+import socket
+import stat
+import tempfile
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, cast
+
+from neurald.hal.address import Address
+from neurald.hal.device import Device
+from neurald.hal.errors import BadData, Error, UnavailableDevice
+
+GROUP = "neurald.drivers"
+BUILT_IN = {"cpu": "neurald.drivers.cpu.device:create"}
+
+_FACTORY = re.compile(r"[\w.]+:[\w.]+")
+#: How long a socket may take to accept a connection; a daemon that lives does at once.
+_PROBE_TIMEOUT_S = 0.5
+
+
+def driver_names() -> tuple[str, ...]:
+    """The names of all drivers that are installed, the built-in ones first."""
+    return (*BUILT_IN, *sorted(_installed().keys() - BUILT_IN.keys()))
+
+
+def create_device(driver: str) -> Device:
+    """A new device of a driver.
+
+    Args:
+        driver: one of `driver_names()`, or `module:factory`.
+
+    Raises:
+        UnavailableDevice: there is no such driver, or its device cannot be had here.
+        BadData: what the factory returns is no device.
+        Error: what the factory raises.
+    """
+    try:
+        device = _factory(driver)()
+    except Error:
+        raise
+    except Exception as error:
+        raise UnavailableDevice(f"driver {driver}: {type(error).__name__}: {error}") from error
+    if not all(hasattr(device, name) for name in ("name", "supported_operations", "prepare_model")):
+        raise BadData(f"driver {driver} gives a {type(device).__name__}, which is no device")
+    return cast(Device, device)
+
+
+def _installed() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def _factory(driver: str) -> Callable[[], Any]:
+    place = BUILT_IN.get(driver, driver)
+    if ":" not in place:
+        entry = _installed().get(driver)
+        if entry is None:
+            raise UnavailableDevice(
+                f"there is no driver {driver!r}; there are {', '.join(driver_names())}, and module:factory"
+            )
+        place = entry.value
+    if not _FACTORY.fullmatch(place):
+        raise BadData(f"driver {place!r}; module:factory is expected")
+    module, _, name = place.partition(":")
+    factory: Any = importlib.import_module(module)
+    for part in name.split("."):
+        factory = getattr(factory, part)
+    if not callable(factory):
+        raise BadData(f"driver {place}: it is a {type(factory).__name__}, not a factory")
+    return cast(Callable[[], Any], factory)
+
+
+def runtime_directory() -> Path:
+    """Where daemons of this user listen: below `$XDG_RUNTIME_DIR`, or else where temporary files are.
+
+    It need not exist yet.
+    """
+    base = os.environ.get("XDG_RUNTIME_DIR", "")
+    if base.startswith("/"):
+        return Path(base) / "neurald"
+    return Path(tempfile.gettempdir()) / f"neurald-{os.getuid()}"
+
+
+def default_address(driver: str) -> Address:
+    """Where a daemon listens that is not told where.
+
+    Raises:
+        BadData: the path is too long for a socket.
+    """
+    name = re.sub(r"[^\w.-]", "-", driver)
+    return Address.parse(f"unix://{runtime_directory() / name}.sock")
+
+
+def running_daemons() -> tuple[str, ...]:
+    """The addresses of the daemons that listen in the runtime directory, sorted.
+
+    Sockets that nobody serves any more are left out, and so is a directory that somebody else can write to.
+    """
+    directory = runtime_directory()
+    try:
+        status = directory.lstat()
+        is_private = status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if not stat.S_ISDIR(status.st_mode) or not is_private:
+            return ()
+        paths = sorted(directory.glob("*.sock"))
+    except OSError:
+        return ()
+    return tuple(f"unix://{path}" for path in paths if is_served(path))
+
+
+def is_served(path: Path) -> bool:
+    """Whether somebody accepts connections at a UNIX socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_PROBE_TIMEOUT_S)
+        try:
+            probe.connect(str(path))
+        except OSError as error:
+            # Somebody is there too where others wait for him, or where he wants another type of socket.
+            return error.errno in (errno.EAGAIN, errno.EPROTOTYPE)
+    return True

@@ -1,0 +1,266 @@
+"""Any device served over gRPC, and on a UNIX socket over the side channel too.
+
+The calls themselves are in `neurald.hal.handler`. Here messages are decoded, sessions found and errors
+told: an `Error` with its code and text, anything else with its traceback in the log and without any of it
+to the client.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from neurald._proto import device_pb2
+from neurald.hal.address import Address
+from neurald.hal.channel import ChannelServer
+from neurald.hal.device import Device
+from neurald.hal.errors import BadData, BadState, DeadObject, Error, OpFailed, OutOfMemory, error_for
+from neurald.hal.handler import DeviceHandler
+from neurald.hal.rpc import SERVER_OPTIONS, SESSION_KEY, abort, parse
+from neurald.hal.session import Limits, Session
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+SERVICE = device_pb2.DESCRIPTOR.services_by_name["Device"].full_name
+#: Calls that are served at the same time; more wait for a free thread, and still more are refused.
+_MAXIMUM_CALLS = 64
+_MAXIMUM_WAITING = 1024
+#: How long replies may take to leave once all work is done.
+_FLUSH_S = 1.0
+
+
+class DeviceServer:
+    """A device at one address. `address` tells the real port once it has started.
+
+    Args:
+        device: what is served.
+        address: where.
+        limits: what a session may hold.
+        insecure: serve hosts beyond this one too, though nothing is encrypted and anybody may connect.
+
+    Raises:
+        BadData: other hosts can reach the address, and it is not `insecure`.
+    """
+
+    def __init__(
+        self, device: Device, address: Address, *, limits: Limits | None = None, insecure: bool = False
+    ) -> None:
+        if not address.is_loopback and not insecure:
+            raise BadData(
+                f"{address} can be reached from other hosts, and there is no TLS yet: "
+                "listen on 127.0.0.1, or pass --insecure to do without"
+            )
+        self.address = address
+        self.handler = DeviceHandler(device, limits or Limits())
+        self._threads = ThreadPoolExecutor(_MAXIMUM_CALLS, thread_name_prefix="neurald call")
+        self.grpc = grpc.server(
+            self._threads,
+            options=SERVER_OPTIONS,
+            maximum_concurrent_rpcs=_MAXIMUM_CALLS + _MAXIMUM_WAITING,
+        )
+        self._transport = _Transport(self.handler, has_channel=address.path is not None)
+        self.grpc.add_generic_rpc_handlers((self._transport.handlers(),))
+        self._channel: ChannelServer | None = None
+
+    def start(self) -> None:
+        """Binds the address and serves it.
+
+        Raises:
+            BadState: the address cannot be bound, because somebody listens there for example.
+        """
+        if self.address.path is not None and self.address.path.exists():
+            raise BadState(f"{self.address.path} exists; nothing may be where a socket is to be")
+        # gRPC makes its socket with the rights that the process's mask leaves.
+        mask = os.umask(0o177)
+        try:
+            port = self.grpc.add_insecure_port(self.address.target)
+        except RuntimeError:
+            raise BadState(f"{self.address} cannot be bound; somebody else may listen there") from None
+        finally:
+            os.umask(mask)
+        if self.address.path is None:
+            self.address = Address(host=self.address.host, port=port)
+            self.grpc.start()
+            return
+        try:
+            self._channel = ChannelServer(self.address.memory_path, self.handler.sessions)
+        except OSError as error:
+            self.stop()
+            raise BadState(f"{self.address.memory_path} cannot be bound: {error.strerror}") from None
+        self.grpc.start()
+        self._channel.start()
+
+    def stop(self) -> None:
+        """Ends all sessions and calls, and removes the sockets; `handler.drain` first lets calls finish."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        self._transport.end_sessions()
+        self.grpc.stop(_FLUSH_S).wait()
+        self._threads.shutdown(wait=False)
+        if self.address.path is not None:
+            self.address.path.unlink(missing_ok=True)
+
+
+class _Transport:
+    """gRPC's side of the calls."""
+
+    def __init__(self, handler: DeviceHandler, *, has_channel: bool) -> None:
+        self._handler = handler
+        self._has_channel = has_channel
+        self._ends: dict[Session, Callable[[None], None]] = {}
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """A handler for each call of the contract; requests arrive as bytes and are decoded inside."""
+        handler = self._handler
+        unary: dict[str, Callable[[Any, grpc.ServicerContext], Message]] = {
+            "Describe": lambda message, context: handler.describe(),
+            "GetCapabilities": lambda message, context: handler.get_capabilities(),
+            "GetStatus": lambda message, context: handler.get_status(),
+            "ReleaseMemory": self._in_session(handler.release_memory),
+            "GetSupportedOperations": self._in_session(handler.get_supported_operations),
+            "PrepareModel": self._in_session(handler.prepare_model),
+            "ReleasePreparedModel": self._in_session(handler.release_prepared_model),
+            "Execute": lambda message, context: handler.execute(
+                self._session(context), message, context.is_active
+            ),
+        }
+        methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+            "OpenSession": grpc.unary_stream_rpc_method_handler(
+                _without_thread(self._open_session), None, _encode
+            ),
+            "WriteMemory": grpc.stream_unary_rpc_method_handler(self._write_memory, None, _encode),
+            "ReadMemory": grpc.unary_stream_rpc_method_handler(self._read_memory, None, _encode),
+        }
+        for method in device_pb2.DESCRIPTOR.services_by_name["Device"].methods:
+            if method.name not in methods:
+                answer = unary.get(method.name)
+                kind = GetMessageClass(method.input_type)
+                behaviour = _answering(kind, answer) if answer else _refusing(method.name)
+                methods[method.name] = grpc.unary_unary_rpc_method_handler(behaviour, None, _encode)
+        return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+    def _session(self, context: grpc.ServicerContext) -> Session:
+        for key, value in context.invocation_metadata():
+            if key == SESSION_KEY:
+                try:
+                    return self._handler.sessions.find(bytes.fromhex(str(value)))
+                except ValueError:
+                    break
+        raise DeadObject("the call carries no session")
+
+    def _in_session(
+        self, call: Callable[[Session, Any], Message]
+    ) -> Callable[[Any, grpc.ServicerContext], Message]:
+        return lambda message, context: call(self._session(context), message)
+
+    def _write_memory(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> Message:
+        def write() -> Message:
+            messages = (parse(device_pb2.WriteMemoryRequest, part) for part in parts)
+            return self._handler.write_memory(self._session(context), messages)
+
+        return _told(context, write)
+
+    def _read_memory(self, data: bytes, context: grpc.ServicerContext) -> Iterator[Message]:
+        try:
+            message = parse(device_pb2.ReadMemoryRequest, data)
+            yield from self._handler.read_memory(self._session(context), message)
+        except Exception as error:
+            failure = _failure(error)
+        else:
+            return
+        abort(context, failure)
+
+    def _open_session(
+        self, data: bytes, context: grpc.ServicerContext, send: Callable[[Message | None], None]
+    ) -> None:
+        """Opens a session for as long as the call stays open, which needs no thread meanwhile."""
+
+        def open_session() -> None:
+            parse(device_pb2.OpenSessionRequest, data)
+            if self._has_channel:
+                raise BadState("sessions of a UNIX socket are opened over the side socket beside it")
+            session = self._handler.sessions.open()
+            self._ends[session] = send
+            if not context.add_callback(lambda: self._end(session)):
+                self._end(session)
+            send(device_pb2.OpenSessionReply(session=session.token))
+
+        _told(context, open_session)
+
+    def _end(self, session: Session) -> None:
+        self._ends.pop(session, None)
+        self._handler.sessions.close(session)
+
+    def end_sessions(self) -> None:
+        """Ends the sessions that calls hold open."""
+        for session, send in tuple(self._ends.items()):
+            self._end(session)
+            send(None)
+
+
+def _encode(message: Message) -> bytes:
+    return message.SerializeToString()
+
+
+def _without_thread(behaviour: Callable[..., None]) -> Callable[..., None]:
+    """Has gRPC hand over the means to send, in place of iterating in a thread until the stream ends."""
+
+    def call(*arguments: Any) -> None:
+        behaviour(*arguments)
+
+    call.experimental_non_blocking = True  # type: ignore[attr-defined]
+    return call
+
+
+def _told(context: grpc.ServicerContext, call: Callable[[], _T]) -> _T:
+    """What `call` returns; if it raises, the client is told what it may see, and the gRPC call ends.
+
+    Ending it raises once more, and gRPC keeps that exception for a while. So this happens where the first one is over:
+    an exception that is kept keeps the one that it came in, and with that the frames and the memory of the call.
+    """
+    try:
+        return call()
+    except Exception as error:
+        failure = _failure(error)
+    return abort(context, failure)
+
+
+def _failure(error: Exception) -> Error:
+    """The error that the client is told of.
+
+    Raises:
+        RpcError: that is `error`: the client has gone, and its stream with it.
+    """
+    if isinstance(error, Error):
+        # Not the error itself, which keeps the frames that it passed.
+        return error_for(error.code, str(error))
+    if isinstance(error, MemoryError):
+        return OutOfMemory("the daemon has no memory left for this call")
+    if isinstance(error, grpc.RpcError):
+        raise error
+    logger.error("a call failed", exc_info=error)
+    return OpFailed("the daemon failed inside; its log tells more")
+
+
+def _answering(
+    kind: type[Message], answer: Callable[[Any, grpc.ServicerContext], Message]
+) -> Callable[[bytes, grpc.ServicerContext], Message]:
+    def call(data: bytes, context: grpc.ServicerContext) -> Message:
+        return _told(context, lambda: answer(parse(kind, data), context))
+
+    return call
+
+
+def _refusing(name: str) -> Callable[[bytes, grpc.ServicerContext], Message]:
+    def call(data: bytes, context: grpc.ServicerContext) -> Message:
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{name} is not served by this version of neurald")
+
+    return call

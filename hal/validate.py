@@ -1,0 +1,375 @@
+"""Whether a model and a request are valid: run by the runtime, and again by every daemon on all it gets.
+
+The rules are Android NN's (`Validation.cpp`). A message names graph, operation and operand, what was found and what is expected.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.inference import at_operation, bind_operations, declared_shape, infer_shapes
+from neurald.hal.memory import Memory, checked_range
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.call import Call
+from neurald.hal.operations.signature import MAXIMUM_RANK, Binding
+from neurald.hal.types import (
+    MAXIMUM_OPERAND_BYTES,
+    Argument,
+    Dimensions,
+    FeatureLevel,
+    Lifetime,
+    Model,
+    Operand,
+    OperandType,
+    Request,
+    Subgraph,
+    byte_size,
+)
+
+#: Scales are float32 on Android.
+_LARGEST_SCALE = float(np.finfo(np.float32).max)
+
+MAXIMUM_OPERANDS = 1_000_000
+MAXIMUM_OPERATIONS = 100_000
+
+_TYPE_LEVELS: dict[OperandType, FeatureLevel] = {
+    OperandType.BOOL: FeatureLevel.LEVEL_3,
+    OperandType.TENSOR_QUANT16_SYMM: FeatureLevel.LEVEL_3,
+    OperandType.TENSOR_FLOAT16: FeatureLevel.LEVEL_3,
+    OperandType.TENSOR_BOOL8: FeatureLevel.LEVEL_3,
+    OperandType.FLOAT16: FeatureLevel.LEVEL_3,
+    OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL: FeatureLevel.LEVEL_3,
+    OperandType.TENSOR_QUANT16_ASYMM: FeatureLevel.LEVEL_3,
+    OperandType.TENSOR_QUANT8_SYMM: FeatureLevel.LEVEL_3,
+    OperandType.TENSOR_QUANT8_ASYMM_SIGNED: FeatureLevel.LEVEL_4,
+    OperandType.MODEL: FeatureLevel.LEVEL_4,
+}
+
+#: Lowest and highest zero point of the types that have a positive scale.
+_ZERO_POINTS: dict[OperandType, tuple[int, int]] = {
+    OperandType.TENSOR_QUANT8_ASYMM: (0, 255),
+    OperandType.TENSOR_QUANT8_ASYMM_SIGNED: (-128, 127),
+    OperandType.TENSOR_QUANT8_SYMM: (0, 0),
+    OperandType.TENSOR_QUANT16_SYMM: (0, 0),
+    OperandType.TENSOR_QUANT16_ASYMM: (0, 65535),
+}
+
+
+def validate_operand_type(operand: Operand, what: str) -> None:
+    """Type, dimensions, scale, zero point and channel scales, apart from any value.
+
+    Raises:
+        BadData: a rule of the type is broken.
+    """
+    name = operand.type.name
+    dimensions = operand.dimensions
+    if not operand.type.is_tensor:
+        if dimensions != ():
+            raise BadData(f"{what}: {name} is a scalar; it has no dimensions")
+    elif dimensions is not None:
+        if len(dimensions) > MAXIMUM_RANK:
+            raise BadData(f"{what}: rank {len(dimensions)}; at most {MAXIMUM_RANK} is allowed")
+        if any(d < 0 or d > MAXIMUM_OPERAND_BYTES for d in dimensions):
+            raise BadData(f"{what}: dimensions {list(dimensions)}; they must be from 0 to 2^32 - 1")
+        if byte_size(operand.type, dimensions) > MAXIMUM_OPERAND_BYTES:
+            raise BadData(f"{what}: {name}{list(dimensions)} has more than 2^32 - 1 bytes")
+    _validate_scale(operand, what)
+    _validate_channel_quant(operand, what)
+
+
+def _validate_scale(operand: Operand, what: str) -> None:
+    name, scale, zero_point = operand.type.name, operand.scale, operand.zero_point
+    if not abs(scale) <= _LARGEST_SCALE:
+        raise BadData(f"{what}: scale {scale}; it must be a finite float32")
+    limits = _ZERO_POINTS.get(operand.type)
+    if limits is not None:
+        if scale <= 0:
+            raise BadData(f"{what}: scale {scale:g}; {name} needs a positive one")
+        low, high = limits
+    elif operand.type is OperandType.TENSOR_INT32:
+        if scale < 0:
+            raise BadData(f"{what}: scale {scale:g}; {name} needs one of at least 0")
+        low, high = 0, 0
+    else:
+        if scale != 0:
+            raise BadData(f"{what}: scale {scale:g}; {name} has none, so it must be 0")
+        low, high = 0, 0
+    if not low <= zero_point <= high:
+        expected = f"{low}" if low == high else f"from {low} to {high}"
+        raise BadData(f"{what}: zero point {zero_point}; {name} needs {expected}")
+
+
+def _validate_channel_quant(operand: Operand, what: str) -> None:
+    quant = operand.channel_quant
+    if operand.type is not OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL:
+        if quant is not None:
+            raise BadData(f"{what}: {operand.type.name} takes no channel scales")
+        return
+    if quant is None:
+        raise BadData(f"{what}: {operand.type.name} needs channel scales")
+    if operand.dimensions is None or not 0 <= quant.dimension < len(operand.dimensions):
+        raise BadData(f"{what}: channel dimension {quant.dimension} is none of {operand.dimensions}")
+    length = operand.dimensions[quant.dimension]
+    if len(quant.scales) != length or length == 0:
+        raise BadData(
+            f"{what}: {len(quant.scales)} channel scales; dimension {quant.dimension} has length {length}"
+        )
+    if not all(0 < scale <= _LARGEST_SCALE for scale in quant.scales):
+        raise BadData(f"{what}: every channel scale must be a positive, finite float32")
+
+
+def validate_value(operand: Operand, pools: Sequence[Memory], graphs: int, what: str) -> None:
+    """That an operand's value agrees with its lifetime and type.
+
+    Args:
+        operand: of a type that was validated.
+        pools: of the model.
+        graphs: how many referenced graphs the model has.
+        what: how messages name the operand.
+
+    Raises:
+        BadData: it does not.
+    """
+    lifetime = operand.lifetime
+    if (lifetime is Lifetime.SUBGRAPH) != (operand.type is OperandType.MODEL):
+        raise BadData(f"{what}: type {operand.type.name} with lifetime {lifetime.name}")
+    if (operand.subgraph is not None) != (lifetime is Lifetime.SUBGRAPH):
+        raise BadData(f"{what}: lifetime {lifetime.name} with referenced graph {operand.subgraph}")
+    if operand.subgraph is not None and not 0 <= operand.subgraph < graphs:
+        raise BadData(f"{what}: referenced graph {operand.subgraph}; the model has {graphs}")
+    if operand.value and lifetime is not Lifetime.CONSTANT_COPY:
+        raise BadData(f"{what}: lifetime {lifetime.name} with a value of its own")
+    if (operand.location is not None) != (lifetime is Lifetime.CONSTANT_POOL):
+        raise BadData(f"{what}: lifetime {lifetime.name} does not go with its location in a pool")
+    if not lifetime.is_constant:
+        return
+    if operand.dimensions is None:
+        raise BadData(f"{what}: a constant must be fully specified; its rank is not")
+    length = len(operand.value)
+    if operand.location is not None:
+        place = operand.location
+        if not 0 <= place.pool < len(pools):
+            raise BadData(f"{what}: pool {place.pool}; the model has {len(pools)}")
+        checked_range(place.offset, place.length, pools[place.pool].size, what)
+        length = place.length
+    expected = byte_size(operand.type, operand.dimensions)
+    if length != expected:
+        raise BadData(
+            f"{what}: a value of {length} bytes; {operand.type.name}{list(operand.dimensions)} has {expected}"
+        )
+
+
+def validate_model(model: Model) -> FeatureLevel:
+    """Checks every rule that a model must keep before a driver may see it.
+
+    Returns:
+        The feature level that a device needs to run all of it.
+
+    Raises:
+        BadData: a rule is broken.
+    """
+    level = FeatureLevel.LEVEL_4 if model.referenced else FeatureLevel.LEVEL_1
+    for position, graph in enumerate((model.main, *model.referenced)):
+        prefix = "" if position == 0 else f"referenced graph {position - 1}: "
+        try:
+            level = max(level, _validate_graph(model, graph))
+        except BadData as error:
+            raise BadData(prefix + str(error)) from None
+    _validate_references(model)
+    return level
+
+
+def _validate_graph(model: Model, graph: Subgraph) -> FeatureLevel:
+    if not graph.operands or not graph.operations:
+        raise BadData("a model needs at least one operand and one operation")
+    if len(graph.operands) > MAXIMUM_OPERANDS or len(graph.operations) > MAXIMUM_OPERATIONS:
+        raise BadData(
+            f"{len(graph.operands)} operands and {len(graph.operations)} operations; "
+            f"at most {MAXIMUM_OPERANDS} and {MAXIMUM_OPERATIONS} are allowed"
+        )
+    level = FeatureLevel.LEVEL_1
+    for index, operand in enumerate(graph.operands):
+        what = f"operand {index}"
+        validate_operand_type(operand, what)
+        validate_value(operand, model.pools, len(model.referenced), what)
+        level = max(level, type_level(operand.type))
+    _validate_ends(graph)
+    _validate_order(graph)
+    bindings = bind_operations(graph)
+    for position, binding in enumerate(bindings):
+        level = max(level, binding.level)
+        try:
+            DEFINITIONS[binding.type].check(declared_call(model, graph, binding))
+        except BadData as error:
+            raise at_operation(graph, position, error) from None
+    infer_shapes(model, graph, bindings)
+    return level
+
+
+def operation_levels(model: Model, graph: Subgraph | None = None) -> list[FeatureLevel]:
+    """The feature level that a device needs for each operation of a valid model's graph (None: the main one).
+
+    That of control flow covers the graphs that it refers to.
+    """
+    graph = model.main if graph is None else graph
+    levels = []
+    for operation, binding in zip(graph.operations, bind_operations(graph), strict=True):
+        operands = [graph.operands[index] for index in (*operation.inputs, *operation.outputs)]
+        level = max(binding.level, *(type_level(operand.type) for operand in operands))
+        for operand in operands:
+            if operand.subgraph is not None:
+                level = max(level, *operation_levels(model, model.referenced[operand.subgraph]))
+        levels.append(level)
+    return levels
+
+
+def type_level(operand_type: OperandType) -> FeatureLevel:
+    """The first feature level that knows an operand type; types of extensions belong to none."""
+    return _TYPE_LEVELS.get(operand_type, FeatureLevel.LEVEL_1)
+
+
+def declared_call(model: Model, graph: Subgraph, binding: Binding) -> Call:
+    """The call of one operation as far as the model itself tells: declared shapes and constants."""
+    return Call(
+        binding,
+        graph.operands,
+        lambda index: declared_shape(graph.operands[index]),
+        lambda index: model.constant(graph.operands[index]),
+        referenced=model.referenced,
+    )
+
+
+def _validate_ends(graph: Subgraph) -> None:
+    for indexes, lifetime, what in (
+        (graph.inputs, Lifetime.SUBGRAPH_INPUT, "input"),
+        (graph.outputs, Lifetime.SUBGRAPH_OUTPUT, "output"),
+    ):
+        if not indexes and lifetime is Lifetime.SUBGRAPH_OUTPUT:
+            raise BadData("a model needs at least one output")
+        for position, index in enumerate(indexes):
+            if not 0 <= index < len(graph.operands):
+                raise BadData(f"{what} {position}: there is no operand {index}")
+            if graph.operands[index].lifetime is not lifetime:
+                found = graph.operands[index].lifetime.name
+                raise BadData(f"{what} {position}: operand {index} has lifetime {found}")
+        if len(set(indexes)) != len(indexes):
+            raise BadData(f"an operand is listed twice among the {what}s")
+        declared = sum(operand.lifetime is lifetime for operand in graph.operands)
+        if declared != len(indexes):
+            raise BadData(f"{declared} operands of lifetime {lifetime.name}; {len(indexes)} are listed")
+
+
+def _validate_order(graph: Subgraph) -> None:
+    """Nothing is read before it is written; what can be written is written exactly once."""
+    count = len(graph.operands)
+    written = [
+        operand.lifetime not in (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
+        for operand in graph.operands
+    ]
+    for position, operation in enumerate(graph.operations):
+        what = f"operation {position} {operation.type.name}"
+        for index in (*operation.inputs, *operation.outputs):
+            if not 0 <= index < count:
+                raise BadData(f"{what}: there is no operand {index}")
+        for index in operation.inputs:
+            if not written[index]:
+                raise BadData(f"{what}: operand {index} is read before it is written")
+        for index in operation.outputs:
+            if written[index]:
+                lifetime = graph.operands[index].lifetime.name
+                raise BadData(
+                    f"{what}: operand {index} ({lifetime}) is written where it must not be, or twice"
+                )
+            written[index] = True
+    missing = [index for index, done in enumerate(written) if not done]
+    if missing:
+        raise BadData(f"operand {missing[0]} is never written")
+
+
+def _validate_references(model: Model) -> None:
+    """Referenced graphs form no cycle; the walk keeps its own stack, since depth comes from outside."""
+    edges = [
+        sorted({o.subgraph for o in graph.operands if o.subgraph is not None})
+        for graph in (*model.referenced, model.main)
+    ]
+    state = [0] * len(edges)  # 0 unseen, 1 on the way, 2 done
+    for start in range(len(edges)):
+        stack = [(start, iter(edges[start]))] if state[start] == 0 else []
+        state[start] = state[start] or 1
+        while stack:
+            node, targets = stack[-1]
+            target = next(targets, None)
+            if target is None:
+                state[node] = 2
+                stack.pop()
+            elif state[target] == 1:
+                raise BadData(f"referenced graph {target} refers to itself")
+            elif state[target] == 0:
+                state[target] = 1
+                stack.append((target, iter(edges[target])))
+
+
+def validate_request(model: Model, request: Request) -> None:
+    """Checks a request against the model that it is to run.
+
+    Raises:
+        BadData: an argument is missing, too many, of another shape or size than the model's, or outside its pool.
+    """
+    for arguments, indexes, what in (
+        (request.inputs, model.main.inputs, "input"),
+        (request.outputs, model.main.outputs, "output"),
+    ):
+        if len(arguments) != len(indexes):
+            raise BadData(f"{len(arguments)} {what}s; the model has {len(indexes)}")
+        for position, (argument, index) in enumerate(zip(arguments, indexes, strict=True)):
+            operand = model.main.operands[index]
+            where = f"{what} {position}"
+            validate_argument(argument, operand, request.pools, where, is_output=what == "output")
+
+
+def validate_argument(
+    argument: Argument, operand: Operand, pools: Sequence[Memory], where: str, *, is_output: bool
+) -> None:
+    """Checks one argument of a request against its operand; messages call it `where`.
+
+    Raises:
+        BadData: see `validate_request`.
+    """
+    if argument.pool is None:
+        if is_output:
+            raise BadData(f"{where}: no memory is given for it")
+        if argument.length or argument.offset:
+            raise BadData(f"{where}: it is omitted, and yet has a length")
+        return
+    if not 0 <= argument.pool < len(pools):
+        raise BadData(f"{where}: pool {argument.pool}; the request has {len(pools)}")
+    checked_range(argument.offset, argument.length, pools[argument.pool].size, where)
+    if is_output and pools[argument.pool].readonly:
+        raise BadData(f"{where}: its memory is read-only")
+    dimensions = merge_dimensions(operand.dimensions, argument.dimensions, where)
+    if is_output and (dimensions is None or 0 in dimensions):
+        return
+    if dimensions is None or (0 in dimensions and argument.dimensions is None):
+        shape = "unknown rank" if dimensions is None else list(dimensions)
+        raise BadData(f"{where}: its shape is {shape}; it must be fully specified")
+    needed = byte_size(operand.type, dimensions)
+    if needed > MAXIMUM_OPERAND_BYTES:
+        raise BadData(f"{where}: shape {list(dimensions)} has more than 2^32 - 1 bytes")
+    if argument.length != needed:
+        raise BadData(f"{where}: {argument.length} bytes; {operand.type.name}{list(dimensions)} has {needed}")
+
+
+def merge_dimensions(declared: Dimensions, given: Dimensions, what: str) -> Dimensions:
+    """The dimensions of a model's operand, made more specific by those of an argument.
+
+    Raises:
+        BadData: rank or a dimension that both know differs.
+    """
+    if given is None or declared is None:
+        return declared if given is None else given
+    if len(given) != len(declared) or any(
+        g not in (0, d) and d != 0 for g, d in zip(given, declared, strict=True)
+    ):
+        raise BadData(f"{what}: shape {list(given)}; the model has {list(declared)} (0: any)")
+    return tuple(g or d for g, d in zip(given, declared, strict=True))

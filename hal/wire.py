@@ -1,0 +1,288 @@
+"""Values of the HAL as protobuf messages and back; nothing else looks into messages.
+
+What arrives was written by somebody else. Reading it checks numbers, counts and limits, and raises BadData
+that names the field; `neurald.hal.validate` then checks what the values mean together.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from neurald._proto import device_pb2, types_pb2
+from neurald.hal.device import ExecutionResult, OutputShape, Timing
+from neurald.hal.errors import BadData
+from neurald.hal.memory import Memory
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import (
+    Argument,
+    ChannelQuant,
+    Dimensions,
+    Lifetime,
+    Location,
+    Model,
+    Operand,
+    OperandType,
+    Operation,
+    Request,
+    SignatureNames,
+    Subgraph,
+)
+from neurald.hal.validate import MAXIMUM_OPERANDS, MAXIMUM_OPERATIONS
+
+#: Graphs that IF and WHILE may refer to.
+MAXIMUM_REFERENCED = 1024
+
+_Member = TypeVar("_Member", bound=IntEnum)
+#: A message that has a field `dimensions`. What protobuf generates has no common type for that.
+_Message = Any
+
+
+def member(kind: Callable[[int], _Member], number: int, what: str) -> _Member:
+    """The member of an enum that has that number.
+
+    Raises:
+        BadData: there is none.
+    """
+    try:
+        return kind(number)
+    except ValueError:
+        raise BadData(f"{what} is {number}, which is not known") from None
+
+
+def _limit(count: int, maximum: int, what: str) -> None:
+    if count > maximum:
+        raise BadData(f"{count} {what}; at most {maximum} are allowed")
+
+
+def text(name: str) -> str:
+    """`name` as it can travel: names come from files and may hold what UTF-8 cannot."""
+    return name.encode("utf-8", "replace").decode()
+
+
+def _dimensions_to_wire(dimensions: Dimensions) -> types_pb2.Dimensions | None:
+    return None if dimensions is None else types_pb2.Dimensions(sizes=dimensions)
+
+
+def _dimensions_from_wire(message: _Message) -> Dimensions:
+    return tuple(message.dimensions.sizes) if message.HasField("dimensions") else None
+
+
+# Models
+
+
+def model_to_wire(model: Model, pools: Sequence[bytes]) -> types_pb2.Model:
+    """A message for `model`.
+
+    Args:
+        model: any model.
+        pools: tokens of memories with the content of the model's pools.
+
+    Raises:
+        BadData: a number is larger than its field.
+    """
+    try:
+        return types_pb2.Model(
+            main=_graph_to_wire(model.main),
+            referenced=map(_graph_to_wire, model.referenced),
+            pools=pools,
+            relaxed=model.relaxed,
+            input_names=map(text, model.input_names),
+            output_names=map(text, model.output_names),
+            signatures={
+                text(key): types_pb2.Model.Signature(
+                    inputs=map(text, names.inputs), outputs=map(text, names.outputs)
+                )
+                for key, names in model.signatures.items()
+            },
+        )
+    except (ValueError, TypeError) as error:
+        raise BadData(f"the model cannot be sent: {error}") from None
+
+
+def _graph_to_wire(graph: Subgraph) -> types_pb2.Subgraph:
+    return types_pb2.Subgraph(
+        operands=map(_operand_to_wire, graph.operands),
+        operations=map(_operation_to_wire, graph.operations),
+        inputs=graph.inputs,
+        outputs=graph.outputs,
+    )
+
+
+def _operation_to_wire(operation: Operation) -> types_pb2.Operation:
+    return types_pb2.Operation(
+        type=operation.type,  # type: ignore[arg-type]
+        inputs=operation.inputs,
+        outputs=operation.outputs,
+    )
+
+
+def _operand_to_wire(operand: Operand) -> types_pb2.Operand:
+    quant, place = operand.channel_quant, operand.location
+    return types_pb2.Operand(
+        type=operand.type,  # type: ignore[arg-type]
+        dimensions=_dimensions_to_wire(operand.dimensions),
+        scale=operand.scale,
+        zero_point=operand.zero_point,
+        channel_quant=None
+        if quant is None
+        else types_pb2.ChannelQuant(dimension=quant.dimension, scales=quant.scales),
+        lifetime=operand.lifetime,  # type: ignore[arg-type]
+        value=operand.value,
+        location=None
+        if place is None
+        else types_pb2.Location(pool=place.pool, offset=place.offset, length=place.length),
+        subgraph=operand.subgraph,
+        name=text(operand.name),
+    )
+
+
+def model_from_wire(message: types_pb2.Model, pools: Sequence[Memory]) -> Model:
+    """The model that a message holds, to be validated.
+
+    Args:
+        message: from a client.
+        pools: the memories that `message.pools` stands for.
+
+    Raises:
+        BadData: a number is not known, or a limit is passed.
+    """
+    graphs = (message.main, *message.referenced)
+    _limit(len(message.referenced), MAXIMUM_REFERENCED, "referenced graphs")
+    _limit(sum(len(graph.operands) for graph in graphs), MAXIMUM_OPERANDS, "operands")
+    _limit(sum(len(graph.operations) for graph in graphs), MAXIMUM_OPERATIONS, "operations")
+    main, *referenced = map(_graph_from_wire, graphs)
+    return Model(
+        main=main,
+        referenced=tuple(referenced),
+        pools=tuple(pools),
+        relaxed=message.relaxed,
+        input_names=tuple(message.input_names),
+        output_names=tuple(message.output_names),
+        signatures={
+            key: SignatureNames(inputs=tuple(names.inputs), outputs=tuple(names.outputs))
+            for key, names in message.signatures.items()
+        },
+    )
+
+
+def _graph_from_wire(message: types_pb2.Subgraph) -> Subgraph:
+    return Subgraph(
+        operands=tuple(
+            _operand_from_wire(operand, f"operand {index}") for index, operand in enumerate(message.operands)
+        ),
+        operations=tuple(
+            Operation(
+                type=member(OperationType, operation.type, f"operation {position}: type"),
+                inputs=tuple(operation.inputs),
+                outputs=tuple(operation.outputs),
+            )
+            for position, operation in enumerate(message.operations)
+        ),
+        inputs=tuple(message.inputs),
+        outputs=tuple(message.outputs),
+    )
+
+
+def _operand_from_wire(message: types_pb2.Operand, what: str) -> Operand:
+    quant = place = None
+    if message.HasField("channel_quant"):
+        quant = ChannelQuant(
+            dimension=message.channel_quant.dimension, scales=tuple(message.channel_quant.scales)
+        )
+    if message.HasField("location"):
+        at = message.location
+        place = Location(pool=at.pool, offset=at.offset, length=at.length)
+    return Operand(
+        type=member(OperandType, message.type, f"{what}: type"),
+        dimensions=_dimensions_from_wire(message),
+        scale=message.scale,
+        zero_point=message.zero_point,
+        channel_quant=quant,
+        lifetime=member(Lifetime, message.lifetime, f"{what}: lifetime"),
+        value=message.value,
+        location=place,
+        subgraph=message.subgraph if message.HasField("subgraph") else None,
+        name=message.name,
+    )
+
+
+# Requests and their results
+
+
+def request_to_wire(request: Request, pools: Sequence[types_pb2.RequestPool]) -> types_pb2.Request:
+    """A message for a request, whose pools the daemon finds in `pools`.
+
+    Raises:
+        BadData: a number is larger than its field.
+    """
+    try:
+        return types_pb2.Request(
+            inputs=map(_argument_to_wire, request.inputs),
+            outputs=map(_argument_to_wire, request.outputs),
+            pools=pools,
+        )
+    except (ValueError, TypeError) as error:
+        raise BadData(f"the request cannot be sent: {error}") from None
+
+
+def _argument_to_wire(argument: Argument) -> types_pb2.Argument:
+    return types_pb2.Argument(
+        pool=argument.pool,
+        offset=argument.offset,
+        length=argument.length,
+        dimensions=_dimensions_to_wire(argument.dimensions),
+    )
+
+
+def request_from_wire(message: types_pb2.Request, pools: Sequence[Memory]) -> Request:
+    """The request that a message holds, to be validated against its model; `pools` are those that it names."""
+    return Request(
+        inputs=tuple(map(_argument_from_wire, message.inputs)),
+        outputs=tuple(map(_argument_from_wire, message.outputs)),
+        pools=tuple(pools),
+    )
+
+
+def _argument_from_wire(message: types_pb2.Argument) -> Argument:
+    return Argument(
+        pool=message.pool if message.HasField("pool") else None,
+        offset=message.offset,
+        length=message.length,
+        dimensions=_dimensions_from_wire(message),
+    )
+
+
+def result_to_wire(result: ExecutionResult, results: Sequence[bytes]) -> device_pb2.ExecuteReply:
+    """A message for what came of an execution; `results` are tokens of new memories."""
+    timing = result.timing
+    return device_pb2.ExecuteReply(
+        output_shapes=(
+            types_pb2.OutputShape(
+                dimensions=_dimensions_to_wire(shape.dimensions), sufficient=shape.sufficient
+            )
+            for shape in result.output_shapes
+        ),
+        timing=types_pb2.Timing(on_device_ns=timing.on_device_ns, in_driver_ns=timing.in_driver_ns),
+        results=results,
+    )
+
+
+def result_from_wire(message: device_pb2.ExecuteReply, outputs: int) -> ExecutionResult:
+    """What came of an execution of a model with that many outputs.
+
+    Raises:
+        BadData: another number of shapes is told.
+    """
+    if len(message.output_shapes) != outputs:
+        raise BadData(f"the daemon told {len(message.output_shapes)} output shapes of {outputs}")
+    timing = message.timing
+    return ExecutionResult(
+        output_shapes=tuple(
+            OutputShape(dimensions=_dimensions_from_wire(shape), sufficient=shape.sufficient)
+            for shape in message.output_shapes
+        ),
+        timing=Timing(
+            on_device_ns=timing.on_device_ns if timing.HasField("on_device_ns") else None,
+            in_driver_ns=timing.in_driver_ns if timing.HasField("in_driver_ns") else None,
+        ),
+    )

@@ -1,0 +1,256 @@
+"""What devices say, and the options of calls, as protobuf messages and back; see `neurald.hal.wire`."""
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from neurald._proto import device_pb2, types_pb2
+from neurald.hal.device import (
+    LOOP_TIMEOUT_MAXIMUM_S,
+    CacheFilesNeeded,
+    Capabilities,
+    Device,
+    ExecuteOptions,
+    Performance,
+    PrepareOptions,
+    Verdict,
+)
+from neurald.hal.errors import BadData
+from neurald.hal.types import DeviceType, FeatureLevel, OperandType, Preference, Priority
+from neurald.hal.wire import member, text
+
+#: Threads that a client may ask for.
+MAXIMUM_THREADS = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceDescription:
+    """What a device says about itself once and for all."""
+
+    name: str
+    type: DeviceType
+    version: str
+    feature_level: FeatureLevel
+    extensions: tuple[str, ...]
+    cache_files_needed: CacheFilesNeeded
+
+
+class DeviceStatus(IntEnum):
+    """What a daemon's device does now (`DeviceStatus.aidl`); OFFLINE while it drains before it stops."""
+
+    UNKNOWN = 0
+    AVAILABLE = 1
+    BUSY = 2
+    OFFLINE = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonStatus:
+    """What a daemon holds for all its clients; `calls` are preparations, executions and reads under way."""
+
+    device: DeviceStatus
+    sessions: int
+    prepared_models: int
+    memories: int
+    calls: int
+
+
+# Options. A deadline travels as the time that is left, since clocks of two hosts have nothing in common.
+
+
+def remaining_s(deadline_s: float | None) -> float | None:
+    """Seconds until a deadline on the clock of `time.monotonic()`, at least 0; None without one."""
+    if deadline_s is None or deadline_s == math.inf:
+        return None
+    return max(0.0, deadline_s - time.monotonic())
+
+
+def _deadline_from_wire(message: device_pb2.PrepareOptions | device_pb2.ExecuteOptions) -> float | None:
+    if not message.HasField("deadline_s"):
+        return None
+    if not (math.isfinite(message.deadline_s) and message.deadline_s >= 0):
+        raise BadData(f"deadline in {message.deadline_s} s; a time of at least 0 is expected")
+    return time.monotonic() + message.deadline_s
+
+
+def prepare_options_to_wire(options: PrepareOptions) -> device_pb2.PrepareOptions:
+    """A message for `options`.
+
+    Raises:
+        BadData: a number is larger than its field.
+    """
+    try:
+        return device_pb2.PrepareOptions(
+            preference=options.preference,  # type: ignore[arg-type]
+            priority=options.priority,  # type: ignore[arg-type]
+            deadline_s=remaining_s(options.deadline_s),
+            threads=options.threads,
+        )
+    except (ValueError, TypeError) as error:
+        raise BadData(f"the options cannot be sent: {error}") from None
+
+
+def prepare_options_from_wire(message: device_pb2.PrepareOptions) -> PrepareOptions:
+    """The options that a message holds.
+
+    Raises:
+        BadData: a number is not known or outside its limits.
+    """
+    threads = message.threads if message.HasField("threads") else None
+    if threads is not None and not 1 <= threads <= MAXIMUM_THREADS:
+        raise BadData(f"{threads} threads; 1 to {MAXIMUM_THREADS} are expected")
+    return PrepareOptions(
+        preference=member(Preference, message.preference, "preference"),
+        priority=member(Priority, message.priority, "priority"),
+        deadline_s=_deadline_from_wire(message),
+        threads=threads,
+    )
+
+
+def execute_options_to_wire(options: ExecuteOptions) -> device_pb2.ExecuteOptions:
+    """A message for `options`."""
+    return device_pb2.ExecuteOptions(
+        measure=options.measure,
+        deadline_s=remaining_s(options.deadline_s),
+        loop_timeout_s=options.loop_timeout_s,
+    )
+
+
+def execute_options_from_wire(message: device_pb2.ExecuteOptions) -> ExecuteOptions:
+    """The options that a message holds; a long loop timeout is cut to the maximum.
+
+    Raises:
+        BadData: a time is negative or no number.
+    """
+    if not message.loop_timeout_s >= 0:
+        raise BadData(f"loop timeout of {message.loop_timeout_s} s; at least 0 is expected")
+    return ExecuteOptions(
+        measure=message.measure,
+        deadline_s=_deadline_from_wire(message),
+        loop_timeout_s=min(message.loop_timeout_s, LOOP_TIMEOUT_MAXIMUM_S),
+    )
+
+
+# Devices
+
+
+def description_to_wire(device: Device) -> device_pb2.DescribeReply:
+    """A message for what `device` says about itself."""
+    return device_pb2.DescribeReply(
+        name=device.name,
+        type=device.type,  # type: ignore[arg-type]
+        version=device.version,
+        feature_level=device.feature_level,  # type: ignore[arg-type]
+        extensions=device.extensions,
+        model_cache_files=device.cache_files_needed.model,
+        data_cache_files=device.cache_files_needed.data,
+    )
+
+
+def description_from_wire(message: device_pb2.DescribeReply) -> DeviceDescription:
+    """What a device behind a socket says about itself.
+
+    Raises:
+        BadData: a number is not known.
+    """
+    return DeviceDescription(
+        name=message.name,
+        type=member(DeviceType, message.type, "device type"),
+        version=message.version,
+        feature_level=member(FeatureLevel, message.feature_level, "feature level"),
+        extensions=tuple(message.extensions),
+        cache_files_needed=CacheFilesNeeded(model=message.model_cache_files, data=message.data_cache_files),
+    )
+
+
+def status_to_wire(status: DaemonStatus) -> device_pb2.GetStatusReply:
+    """A message for `status`."""
+    return device_pb2.GetStatusReply(
+        status=status.device,  # type: ignore[arg-type]
+        sessions=status.sessions,
+        prepared_models=status.prepared_models,
+        memories=status.memories,
+        calls=status.calls,
+    )
+
+
+def status_from_wire(message: device_pb2.GetStatusReply) -> DaemonStatus:
+    """The status that a message holds.
+
+    Raises:
+        BadData: a number is not known.
+    """
+    return DaemonStatus(
+        device=member(DeviceStatus, message.status, "device status"),
+        sessions=message.sessions,
+        prepared_models=message.prepared_models,
+        memories=message.memories,
+        calls=message.calls,
+    )
+
+
+def verdicts_to_wire(verdicts: Iterable[Verdict]) -> device_pb2.GetSupportedOperationsReply:
+    """A message for verdicts."""
+    return device_pb2.GetSupportedOperationsReply(
+        verdicts=(types_pb2.Verdict(ok=verdict.ok, reason=text(verdict.reason)) for verdict in verdicts)
+    )
+
+
+def verdicts_from_wire(
+    message: device_pb2.GetSupportedOperationsReply, operations: int
+) -> tuple[Verdict, ...]:
+    """Verdicts on a model with that many operations.
+
+    Raises:
+        BadData: another number of verdicts is told.
+    """
+    if len(message.verdicts) != operations:
+        raise BadData(f"the daemon told {len(message.verdicts)} verdicts on {operations} operations")
+    return tuple(Verdict(ok=verdict.ok, reason=verdict.reason) for verdict in message.verdicts)
+
+
+def capabilities_to_wire(capabilities: Capabilities) -> types_pb2.Capabilities:
+    """A message for `capabilities`, sorted by operand type."""
+    entry = types_pb2.Capabilities.OperandPerformance
+    return types_pb2.Capabilities(
+        operand_performance=(
+            entry(type=kind, performance=_performance_to_wire(performance))  # type: ignore[arg-type]
+            for kind, performance in sorted(capabilities.operand_performance.items())
+        ),
+        relaxed_float32_scalar=_performance_to_wire(capabilities.relaxed_float32_scalar),
+        relaxed_float32_tensor=_performance_to_wire(capabilities.relaxed_float32_tensor),
+        if_performance=_performance_to_wire(capabilities.if_performance),
+        while_performance=_performance_to_wire(capabilities.while_performance),
+    )
+
+
+def _performance_to_wire(performance: Performance) -> types_pb2.Performance:
+    return types_pb2.Performance(exec_time=performance.exec_time, power_usage=performance.power_usage)
+
+
+def capabilities_from_wire(message: types_pb2.Capabilities) -> Capabilities:
+    """The capabilities that a message holds.
+
+    Raises:
+        BadData: an operand type is not known, or a performance is not positive.
+    """
+    return Capabilities(
+        operand_performance={
+            member(OperandType, entry.type, "operand type"): _performance_from_wire(entry.performance)
+            for entry in message.operand_performance
+        },
+        relaxed_float32_scalar=_performance_from_wire(message.relaxed_float32_scalar),
+        relaxed_float32_tensor=_performance_from_wire(message.relaxed_float32_tensor),
+        if_performance=_performance_from_wire(message.if_performance),
+        while_performance=_performance_from_wire(message.while_performance),
+    )
+
+
+def _performance_from_wire(message: types_pb2.Performance) -> Performance:
+    if not (message.exec_time > 0 and message.power_usage > 0):
+        raise BadData(
+            f"performance {message.exec_time}, {message.power_usage}; positive numbers are expected"
+        )
+    return Performance(exec_time=message.exec_time, power_usage=message.power_usage)

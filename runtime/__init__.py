@@ -1,0 +1,1 @@
+"""The client library: build or load a model, choose devices, plan, execute."""

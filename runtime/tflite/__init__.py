@@ -1,0 +1,9 @@
+"""`.tflite` files as models.
+
+`flatbuffer` and `schema` read a file that nobody vouches for, `operands` makes operands of tensors, `lowering` has a rule
+for every operator, and `graph` is what the rules write to.
+"""
+
+from neurald.runtime.tflite.load import load_tflite
+
+__all__ = ["load_tflite"]

@@ -1,0 +1,122 @@
+"""Puts the decomposition of composite operators in their place, before anything else looks at a subgraph.
+
+STABLEHLO_COMPOSITE names a subgraph that computes the same from simpler operators. Its tensors become further ones of the caller.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tflite.BuiltinOperator import BuiltinOperator
+from tflite.BuiltinOptions2 import BuiltinOptions2
+
+from neurald.hal.errors import BadData
+from neurald.hal.validate import MAXIMUM_OPERANDS, MAXIMUM_OPERATIONS
+from neurald.runtime.tflite.flatbuffer import INT32
+from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, TfliteSubgraph
+
+
+def expand_composites(
+    source: TfliteSubgraph, decomposition: Callable[[int], TfliteSubgraph]
+) -> TfliteSubgraph:
+    """The subgraph without composite operators.
+
+    Args:
+        source: the subgraph.
+        decomposition: the subgraph of that index, itself expanded.
+
+    Raises:
+        BadData: operator and decomposition do not fit together, or the result is too large.
+    """
+    if not any(operator.code == BuiltinOperator.STABLEHLO_COMPOSITE for operator in source.operators):
+        return source
+    caller = _Caller(source)
+    for operator in source.operators:
+        if operator.code == BuiltinOperator.STABLEHLO_COMPOSITE:
+            caller.expand(operator, decomposition(_decomposition(operator)))
+        else:
+            caller.keep(operator)
+    return replace(
+        source,
+        tensors=tuple(caller.tensors),
+        operators=tuple(caller.operators),
+        outputs=tuple(caller.resolved(index) for index in source.outputs),
+        aliases=caller.aliases,
+    )
+
+
+def _decomposition(operator: Operator) -> int:
+    if operator.options2 is None or operator.options2_type != BuiltinOptions2.StableHLOCompositeOptions:
+        raise BadData(f"{operator} does not say which subgraph it stands for")
+    return operator.options2.integer(1, INT32)
+
+
+class _Caller:
+    """A subgraph on its way.
+
+    Attributes:
+        aliases: outputs of composites that are another tensor under a further name.
+    """
+
+    def __init__(self, source: TfliteSubgraph) -> None:
+        self.tensors: list[Tensor] = list(source.tensors)
+        self.operators: list[Operator] = []
+        self.aliases: dict[int, int] = {}
+
+    def resolved(self, index: int) -> int:
+        """The tensor itself that an index stands for."""
+        return self.aliases.get(index, index)
+
+    def keep(self, operator: Operator) -> None:
+        """Adds an operator of the caller itself."""
+        self._add(replace(operator, inputs=tuple(self.resolved(index) for index in operator.inputs)))
+
+    def expand(self, composite: Operator, inner: TfliteSubgraph) -> None:
+        """Adds the operators of a decomposition."""
+        if len(composite.inputs) != len(inner.inputs) or len(composite.outputs) != len(inner.outputs):
+            raise BadData(
+                f"{composite} has {len(composite.inputs)} inputs and {len(composite.outputs)} outputs; its "
+                f"decomposition has {len(inner.inputs)} and {len(inner.outputs)}"
+            )
+        place = {OMITTED: OMITTED}
+        for index, given in zip(inner.inputs, composite.inputs, strict=True):
+            place[index] = self.resolved(given)
+        written = {index for operator in inner.operators for index in operator.outputs}
+        for index, target in zip(inner.outputs, composite.outputs, strict=True):
+            if index in written and index not in place:
+                place[index] = target
+            else:
+                self.aliases[target] = self._given(place, inner, index, composite)
+        for operator in inner.operators:
+            self._add(
+                replace(
+                    operator,
+                    inputs=tuple(self._placed(place, inner, index) for index in operator.inputs),
+                    outputs=tuple(self._given(place, inner, index, composite) for index in operator.outputs),
+                    intermediates=tuple(
+                        self._placed(place, inner, index) for index in operator.intermediates
+                    ),
+                )
+            )
+
+    def _placed(self, place: dict[int, int], inner: TfliteSubgraph, index: int) -> int:
+        """The caller's tensor for one of the decomposition, which is added if it is new."""
+        if index not in place:
+            if len(self.tensors) >= MAXIMUM_OPERANDS:
+                raise BadData(f"more than {MAXIMUM_OPERANDS} tensors, decompositions included")
+            place[index] = len(self.tensors)
+            self.tensors.append(replace(inner.tensors[index], index=place[index]))
+        return place[index]
+
+    def _given(self, place: dict[int, int], inner: TfliteSubgraph, index: int, composite: Operator) -> int:
+        """As `_placed`, of a tensor that must be there."""
+        found = self._placed(place, inner, index)
+        if found == OMITTED:
+            raise BadData(
+                f"{composite}: its decomposition needs an input that is left out, {inner.tensors[index]}"
+            )
+        return found
+
+    def _add(self, operator: Operator) -> None:
+        if len(self.operators) >= MAXIMUM_OPERATIONS:
+            raise BadData(f"more than {MAXIMUM_OPERATIONS} operators, decompositions included")
+        self.operators.append(operator)

@@ -1,0 +1,220 @@
+"""Reading a flatbuffer that nobody vouches for.
+
+The accessors that the schema compiler generates believe every offset. Here each table, vector and string is shown to
+lie inside the file before it is looked at.
+
+The format: a table starts with the distance to its vtable, which holds its own size, the table's size and, field by
+field, where in the table the field is (0: absent, it has its default). Offsets to other objects are unsigned and point
+forwards, so references form no cycle. They may meet in one object though, which lets a small file pretend to be
+huge: what is read in all is limited to a small multiple of the file.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from neurald.hal.errors import BadData
+
+Number = struct.Struct
+
+INT8 = Number("<b")
+UINT8 = Number("<B")
+UINT16 = Number("<H")
+BOOL = Number("<?")
+INT32 = Number("<i")
+UINT32 = Number("<I")
+UINT64 = Number("<Q")
+INT64 = Number("<q")
+FLOAT32 = Number("<f")
+
+_VTABLE_HEADER = Number("<HH")
+
+#: Tables that may be visited, as the format's own verifier has it.
+MAXIMUM_TABLES = 1_000_000
+#: Bytes of vectors and strings that may be read: so many for each byte of the file, but never more than the second.
+_READS_PER_BYTE = 4
+_MAXIMUM_READ_BYTES = 1 << 27
+
+
+class Flatbuffer:
+    """The bytes of a file, and how much of them may still be read.
+
+    Args:
+        data: all of the file, contiguous bytes.
+        identifier: the four characters that tell the schema.
+
+    Raises:
+        BadData: the file has another identifier, or is too short to have any.
+    """
+
+    __slots__ = ("_bytes_left", "_tables_left", "data", "size")
+
+    def __init__(self, data: memoryview, identifier: bytes) -> None:
+        self.data = data
+        self.size = data.nbytes
+        if self.size < 8:
+            raise BadData(f"a file of {self.size} bytes is too short for a header")
+        found = bytes(data[4:8])
+        if found != identifier:
+            raise BadData(f"the file has the identifier {found!r}; {identifier!r} is expected")
+        self._bytes_left = min(_READS_PER_BYTE * self.size, _MAXIMUM_READ_BYTES)
+        self._tables_left = MAXIMUM_TABLES
+
+    @property
+    def root(self) -> "Table":
+        """The table that all others hang from."""
+        return Table(self, self.follow(0))
+
+    def follow(self, position: int) -> int:
+        """Where the offset stored at `position` (inside the file) leads; four bytes lie there."""
+        (distance,) = UINT32.unpack_from(self.data, position)
+        target: int = position + distance
+        if distance == 0 or target + 4 > self.size:
+            raise BadData(
+                f"the offset at byte {position} leads to byte {target}; the file has {self.size} bytes"
+            )
+        return target
+
+    def vector(self, position: int, item_size: int) -> tuple[int, int]:
+        """Where the elements of the vector at `position` start, and how many there are; all lie inside the file."""
+        (count,) = UINT32.unpack_from(self.data, position)
+        start = position + 4
+        if count * item_size > self.size - start:
+            raise BadData(
+                f"the vector at byte {position} has {count} elements of {item_size} bytes; "
+                f"the file has {self.size} bytes"
+            )
+        return start, count
+
+    def spend_bytes(self, size_bytes: int) -> None:
+        """Counts what is about to be read."""
+        self._bytes_left -= size_bytes
+        if self._bytes_left < 0:
+            raise BadData("the file refers to the same bytes too often, or has too many")
+
+    def spend_table(self) -> None:
+        """Counts a table that is about to be read."""
+        self._tables_left -= 1
+        if self._tables_left < 0:
+            raise BadData(f"the file has more than {MAXIMUM_TABLES} tables")
+
+
+class Table:
+    """A table that lies inside its file, as does its vtable. Fields are named by their number in the schema.
+
+    Every method raises BadData where the field, or what it refers to, reaches out of table or file.
+    """
+
+    __slots__ = ("_end", "_file", "_position", "_vtable", "_vtable_end")
+
+    def __init__(self, file: Flatbuffer, position: int) -> None:
+        file.spend_table()
+        (distance,) = INT32.unpack_from(file.data, position)
+        vtable = position - distance
+        if not 0 <= vtable <= file.size - 4:
+            raise BadData(f"the table at byte {position} has its vtable at byte {vtable}, outside the file")
+        vtable_size, size = _VTABLE_HEADER.unpack_from(file.data, vtable)
+        if vtable_size < 4 or vtable_size % 2 or vtable + vtable_size > file.size:
+            raise BadData(f"the vtable at byte {vtable} has {vtable_size} bytes, which cannot be")
+        if size < 4 or position + size > file.size:
+            raise BadData(f"the table at byte {position} has {size} bytes, which cannot be")
+        self._file = file
+        self._position = position
+        self._end = position + size
+        self._vtable = vtable
+        self._vtable_end = vtable + vtable_size
+
+    def _find(self, field: int, size_bytes: int) -> int:
+        """Where the field is in the file; 0 if it is absent."""
+        entry = self._vtable + 4 + 2 * field
+        if entry >= self._vtable_end:
+            return 0
+        (offset,) = UINT16.unpack_from(self._file.data, entry)
+        if offset == 0:
+            return 0
+        place: int = self._position + offset
+        if offset < 4 or place + size_bytes > self._end:
+            raise BadData(f"field {field} of the table at byte {self._position} lies outside the table")
+        return place
+
+    def _follow(self, field: int) -> int:
+        """Where the object is that the field refers to; 0 if it is absent."""
+        place = self._find(field, 4)
+        return self._file.follow(place) if place else 0
+
+    def integer(self, field: int, kind: Number, default: int = 0) -> int:
+        """A whole number or a truth value."""
+        place = self._find(field, kind.size)
+        return int(kind.unpack_from(self._file.data, place)[0]) if place else default
+
+    def real(self, field: int, default: float = 0.0) -> float:
+        """A float32 number."""
+        place = self._find(field, 4)
+        return float(FLOAT32.unpack_from(self._file.data, place)[0]) if place else default
+
+    def table(self, field: int) -> "Table | None":
+        """The table that the field refers to, None if it is absent."""
+        place = self._follow(field)
+        return Table(self._file, place) if place else None
+
+    def tables(self, field: int) -> "TableVector":
+        """The tables that the field's vector refers to; none if it is absent."""
+        place = self._follow(field)
+        start, count = self._file.vector(place, 4) if place else (0, 0)
+        return TableVector(self._file, start, count)
+
+    def integers(self, field: int, kind: Number = INT32) -> tuple[int, ...]:
+        """The field's vector of whole numbers; empty if it is absent."""
+        return self._numbers(field, kind)
+
+    def reals(self, field: int) -> tuple[float, ...]:
+        """The field's vector of float32 numbers; empty if it is absent."""
+        return self._numbers(field, FLOAT32)
+
+    def _numbers(self, field: int, kind: Number) -> tuple[Any, ...]:
+        place = self._follow(field)
+        if not place:
+            return ()
+        start, count = self._file.vector(place, kind.size)
+        self._file.spend_bytes(count * kind.size)
+        return struct.unpack_from(f"<{count}{kind.format[-1]}", self._file.data, start)
+
+    def span(self, field: int) -> tuple[int, int] | None:
+        """Where in the file the bytes of the field's byte vector are, and how many; None if it is absent."""
+        place = self._follow(field)
+        return self._file.vector(place, 1) if place else None
+
+    def string(self, field: int) -> str | None:
+        """The field's text, None if it is absent."""
+        span = self.span(field)
+        if span is None:
+            return None
+        start, length = span
+        self._file.spend_bytes(length)
+        try:
+            return str(self._file.data[start : start + length], "utf-8")
+        except UnicodeDecodeError:
+            raise BadData(f"the text at byte {start} is not UTF-8") from None
+
+
+class TableVector:
+    """Tables that a vector refers to; each is checked when it is asked for."""
+
+    __slots__ = ("_count", "_file", "_start")
+
+    def __init__(self, file: Flatbuffer, start: int, count: int) -> None:
+        self._file = file
+        self._start = start
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> Table:
+        """The table at `index`, which must be from 0 to less than the length."""
+        if not 0 <= index < self._count:
+            raise IndexError(index)
+        return Table(self._file, self._file.follow(self._start + 4 * index))
+
+    def __iter__(self) -> Iterator[Table]:
+        return (self[index] for index in range(self._count))

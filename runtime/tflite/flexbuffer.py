@@ -1,0 +1,114 @@
+"""Reads the options of custom operators: one map of numbers in the FlexBuffers format. Nothing in it is trusted.
+
+The last byte is the width of the root, the byte before its type, and the root itself lies before them. A value's type byte
+holds the kind (upper 6 bits) and the width of what it refers to (lower 2 bits, 1, 2, 4 or 8 bytes). A map is a vector of values,
+followed by their type bytes; before it lie its length, the width of its vector of keys, and the offset to that vector. Offsets
+count backwards from where they are stored.
+"""
+
+import struct
+
+from neurald.hal.errors import BadData
+
+_INTEGER, _UNSIGNED, _FLOAT, _MAP, _BOOLEAN = 1, 2, 3, 9, 26
+_INDIRECT = {6: _INTEGER, 7: _UNSIGNED, 8: _FLOAT}
+_FORMATS = {
+    _INTEGER: {1: "<b", 2: "<h", 4: "<i", 8: "<q"},
+    _UNSIGNED: {1: "<B", 2: "<H", 4: "<I", 8: "<Q"},
+    _FLOAT: {2: "<e", 4: "<f", 8: "<d"},
+}
+_FORMATS[_BOOLEAN] = _FORMATS[_UNSIGNED]
+#: More keys than any operator has options.
+_MAXIMUM_KEYS = 1000
+_MAXIMUM_KEY_BYTES = 200
+
+Number = int | float | bool
+
+
+class FlexMap:
+    """A map of numbers.
+
+    Args:
+        data: all bytes of it.
+
+    Raises:
+        BadData: it is damaged, no map, or has too many keys. So do all methods, for keys that are missing or no such numbers.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        if len(data) < 3:
+            raise BadData(f"options of {len(data)} bytes are no map")
+        width, packed = data[-1], data[-2]
+        if width not in (1, 2, 4, 8) or packed >> 2 != _MAP:
+            raise BadData(f"options of kind {packed >> 2} and width {width} are no map")
+        place = self._follow(len(data) - 2 - width, width)
+        self._values = self._read(place, 1 << (packed & 3))
+
+    def _bytes(self, place: int, length: int) -> bytes:
+        if place < 0 or place + length > len(self._data):
+            raise BadData(f"byte {place} lies outside the {len(self._data)} bytes of options")
+        return self._data[place : place + length]
+
+    def _unsigned(self, place: int, width: int) -> int:
+        return int.from_bytes(self._bytes(place, width), "little")
+
+    def _follow(self, place: int, width: int) -> int:
+        return place - self._unsigned(place, width)
+
+    def _read(self, place: int, width: int) -> dict[str, Number | None]:
+        """Key → value of the map at `place`; None for what is no number."""
+        count = self._unsigned(place - width, width)
+        if count > _MAXIMUM_KEYS:
+            raise BadData(f"options have {count} keys; at most {_MAXIMUM_KEYS} are expected")
+        keys = self._follow(place - 3 * width, width)
+        key_width = self._unsigned(place - 2 * width, width)
+        if key_width not in (1, 2, 4, 8):
+            raise BadData(f"the keys of options have width {key_width}")
+        types = self._bytes(place + count * width, count)
+        return {
+            self._key(self._follow(keys + position * key_width, key_width)): self._value(
+                place + position * width, width, types[position]
+            )
+            for position in range(count)
+        }
+
+    def _key(self, place: int) -> str:
+        self._bytes(place, 1)
+        name, end, _ = self._data[place : place + _MAXIMUM_KEY_BYTES].partition(b"\0")
+        if not end:
+            raise BadData("a key of options is too long")
+        return name.decode("utf-8", "replace")
+
+    def _value(self, place: int, width: int, packed: int) -> Number | None:
+        kind = packed >> 2
+        if kind in _INDIRECT:
+            place, width, kind = self._follow(place, width), 1 << (packed & 3), _INDIRECT[kind]
+        layout = _FORMATS.get(kind, {}).get(width)
+        if layout is None:
+            return None
+        (value,) = struct.unpack(layout, self._bytes(place, width))
+        return bool(value) if kind == _BOOLEAN else value
+
+    def _number(self, name: str) -> Number:
+        value = self._values.get(name)
+        if value is None:
+            raise BadData(f"options have no number {name!r}")
+        return value
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """A whole number; `default` if there is none of that name."""
+        if default is not None and name not in self._values:
+            return default
+        value = self._number(name)
+        if value != value or abs(value) > 1 << 62:
+            raise BadData(f"the option {name!r} is {value}; a whole number is expected")
+        return int(value)
+
+    def real(self, name: str) -> float:
+        """A number."""
+        return float(self._number(name))
+
+    def boolean(self, name: str, *, default: bool) -> bool:
+        """A truth value; `default` if there is none of that name."""
+        return bool(self._number(name)) if name in self._values else default

@@ -1,0 +1,344 @@
+"""A subgraph of a `.tflite` file on its way to a `Subgraph` of operands and operations.
+
+Operand k stands for tensor k, so that messages speak of the file's own numbers; what the file does not have (scalars, results in
+between) follows behind. `finish` leaves out what nothing refers to and numbers the rest anew.
+
+TFLite derives the shape of every result anew when the inputs' shapes are known, and takes the shapes in the file as a hint
+at most. So does this: a result has the shape that its operation's rule gives, or one that leaves lengths open.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import (
+    Lifetime,
+    Operand,
+    OperandType,
+    Subgraph,
+)
+from neurald.runtime.tflite.operands import (
+    Unsupported,
+    expected_dimensions,
+    has_no_elements,
+    input_dimensions,
+    is_packed,
+    to_operand,
+)
+from neurald.runtime.tflite.operation_list import OperationList
+from neurald.runtime.tflite.schema import OMITTED, Operator, TfliteSubgraph
+from neurald.runtime.tflite.state import Key, shown_key, tensor_key
+
+if TYPE_CHECKING:
+    from neurald.runtime.tflite.subgraphs import Importer
+
+_ABSENT = Operand(type=OperandType.TENSOR_FLOAT32, dimensions=None)
+
+
+class Graph(OperationList):
+    """What lowering rules read operators from, and write operations to.
+
+    Args:
+        source: the subgraph.
+        inputs, outputs: the tensors that are fed and fetched, in that order.
+        importer: what the graphs of a model share.
+        handles: which variable each of the tensors stands for that the caller gives as handles.
+
+    Attributes:
+        importer: what the graphs of a model share.
+        handles: tensor → the variable that it stands for.
+
+    Raises:
+        BadData: an input is listed twice, or is a constant.
+    """
+
+    def __init__(
+        self,
+        source: TfliteSubgraph,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        importer: "Importer",
+        handles: Mapping[int, Key] | None = None,
+    ) -> None:
+        super().__init__([_ABSENT] * len(source.tensors), importer)
+        self.handles = dict(handles or {})
+        self._index = source.index
+        self._tensors = list(source.tensors)
+        self._inputs = tuple(inputs)
+        self._outputs = tuple(outputs)
+        self._fetched = frozenset(outputs)
+        self._written: set[int] = {*inputs, *self.handles}
+        #: Tensors that are another operand under a further name.
+        self._aliases: dict[int, int] = {}
+        #: The operands that are the variables' values now.
+        self._variables: dict[Key, int] = {}
+        self._variable_inputs: list[int] = []
+        if len(set(inputs)) != len(self._inputs):
+            raise BadData("a tensor is listed twice among the inputs")
+        for position, index in enumerate(self._inputs):
+            if self._tensors[index].data is not None:
+                raise BadData(f"input {position}, {self._tensors[index]}, is a constant")
+
+    def add_input(self, tensor: int, given: Operand | None = None) -> None:
+        """Makes the operand of one of the inputs; of dimensions like those of what the caller gives.
+
+        Raises:
+            Unsupported: no operand can stand for it.
+        """
+        source = self._tensors[tensor]
+        dimensions = input_dimensions(source) if given is None else given.dimensions
+        self._operands[tensor] = to_operand(source, dimensions, Lifetime.SUBGRAPH_INPUT)
+
+    def add_variable(self, key: Key, operand: Operand) -> None:
+        """Makes a variable one more input of the graph."""
+        self._variables[key] = self._add(operand)
+        self._variable_inputs.append(self._variables[key])
+
+    def enter(self, operator: Operator) -> None:
+        """Checks that the operator comes in order.
+
+        Raises:
+            BadData: it reads what is not written yet, or writes what already has a value.
+        """
+        for index in operator.inputs:
+            if index != OMITTED and not self._has_value(index):
+                raise BadData(f"{operator} reads {self._tensors[index]}, which nothing before it writes")
+        for index in operator.outputs:
+            if index in self._written or self._tensors[index].data is not None:
+                raise BadData(f"{operator} writes {self._tensors[index]}, which already has a value")
+            self._written.add(index)
+
+    def _has_value(self, tensor: int) -> bool:
+        source = self._tensors[tensor]
+        return (
+            tensor in self._written
+            or tensor in self.handles
+            or source.data is not None
+            or source.is_variable
+            or has_no_elements(source)
+        )
+
+    # What an operator reads and writes.
+
+    def has(self, operator: Operator, position: int) -> bool:
+        """Whether the operator has that input."""
+        return position < len(operator.inputs) and operator.inputs[position] != OMITTED
+
+    def input(self, operator: Operator, position: int = 0) -> int:
+        """The operand of one of the operator's inputs.
+
+        Raises:
+            Unsupported: it is left out, or no operand can stand for it.
+        """
+        if not self.has(operator, position):
+            raise Unsupported(f"input {position} is left out")
+        return self._read(operator.inputs[position])
+
+    def output(self, operator: Operator, position: int = 0, *, typed_as: int | None = None) -> int:
+        """The operand of one of the operator's outputs, to be written by one operation.
+
+        Args:
+            operator: the operator.
+            position: which of its outputs.
+            typed_as: the input whose type the output has, whatever the file says of it.
+
+        Raises:
+            Unsupported: no operand can stand for it.
+        """
+        index = operator.outputs[position]
+        source = self._tensors[index]
+        if typed_as is not None:
+            source = replace(source, type=self._tensors[operator.inputs[typed_as]].type)
+            self._tensors[index] = source
+        lifetime = Lifetime.SUBGRAPH_OUTPUT if index in self._fetched else Lifetime.TEMPORARY_VARIABLE
+        self._operands[index] = to_operand(source, None, lifetime)
+        self._expected[index] = expected_dimensions(source)
+        return index
+
+    def intermediate(self, operator: Operator, position: int) -> tuple[float, int]:
+        """Scale and zero point of one of the operator's intermediates.
+
+        Raises:
+            Unsupported: it is missing, or has not exactly one scale.
+            BadData: what the file says of it cannot be.
+        """
+        if position >= len(operator.intermediates):
+            raise Unsupported(
+                f"it has {len(operator.intermediates)} intermediates; {position + 1} are needed"
+            )
+        tensor = self._tensors[operator.intermediates[position]]
+        quantization = tensor.quantization()
+        if quantization is None or len(quantization.scales) != 1:
+            raise Unsupported(f"intermediate {position}, {tensor}, has not exactly one scale")
+        return quantization.scales[0], quantization.zero_points[0]
+
+    def shape_in_file(self, operator: Operator, position: int = 0) -> tuple[int, ...]:
+        """The shape that the file gives one of the operator's outputs, for operators whose inputs do not tell it."""
+        return self._tensors[operator.outputs[position]].shape
+
+    def _read(self, tensor: int) -> int:
+        """The operand of a tensor that has a value; made now if it is a constant, or of an operator that failed."""
+        source = self._tensors[tensor]
+        if tensor in self._aliases:
+            return self._aliases[tensor]
+        if source.is_variable and tensor not in self._written:
+            return self.variable(tensor_key(self._index, tensor))
+        if self._operands[tensor] is _ABSENT:
+            operand = to_operand(source, expected_dimensions(source), Lifetime.TEMPORARY_VARIABLE)
+            if is_packed(source, operand.type):
+                operand = self.importer.unpacked(source, operand)
+            if tensor not in self._written and has_no_elements(source):
+                operand = replace(operand, dimensions=source.shape, lifetime=Lifetime.CONSTANT_COPY)
+            self._operands[tensor] = operand
+        return tensor
+
+    # Variables.
+
+    def handle(self, operator: Operator, position: int = 0) -> Key:
+        """The variable that one of the operator's inputs stands for.
+
+        Raises:
+            Unsupported: it stands for none.
+        """
+        key = self.handles.get(operator.inputs[position]) if self.has(operator, position) else None
+        if key is None:
+            raise Unsupported(f"input {position} is no handle that an operator has made")
+        return key
+
+    def variable(self, key: Key) -> int:
+        """The operand that is the variable's value now.
+
+        Raises:
+            Unsupported: nothing has given it one.
+        """
+        if key not in self._variables:
+            constant = self.importer.constant_variable(key)
+            if constant is None:
+                raise Unsupported(f"{shown_key(key)} is read before anything gives it a value")
+            self._variables[key] = self._add(constant)
+        return self._variables[key]
+
+    def set_variable(self, key: Key, index: int) -> None:
+        """Makes an operand the variable's value; one that is stored in another way is taken as it is stored."""
+        self._variables[key] = self._stored_as(index, self.importer.variable_type(key))
+
+    def _stored_as(self, index: int, like: Operand) -> int:
+        """The operand, or one of the same bytes whose type and quantisation are those of `like`."""
+        operand = self._operands[index]
+        if _storage(operand) == _storage(like):
+            return index
+        if operand.type is not like.type:
+            raise Unsupported(f"a variable of type {like.type.name} is given {operand.type.name}")
+        result = self._add(replace(like, dimensions=None, lifetime=Lifetime.TEMPORARY_VARIABLE))
+        self._expected[result] = operand.dimensions
+        self.emit(OperationType.TFLITE_BITCAST, (index,), (result,))
+        return result
+
+    def read_variable(self, operator: Operator, key: Key) -> None:
+        """Makes the operator's output the variable's value as it is now."""
+        tensor = self._tensors[operator.outputs[0]]
+        like = to_operand(tensor, None, Lifetime.TEMPORARY_VARIABLE)
+        self._aliases[tensor.index] = self._stored_as(self.variable(key), like)
+
+    def next_state(self, operator: Operator, position: int) -> int:
+        """The operand for an operation to write the new value of the variable that is an input of the operator.
+
+        Raises:
+            Unsupported: that input is no variable.
+        """
+        if not self.has(operator, position) or not self._tensors[operator.inputs[position]].is_variable:
+            raise Unsupported(f"input {position} is no variable")
+        result = self.temporary(self.input(operator, position))
+        self.keep_state(operator, position, result)
+        return result
+
+    def keep_state(self, operator: Operator, position: int, result: int) -> None:
+        """Makes an operand the new value of the variable that is an input of the operator.
+
+        An input that is fed, or that another operator writes, is not kept.
+        """
+        tensor = operator.inputs[position]
+        if self._tensors[tensor].is_variable and tensor not in self._written:
+            self._variables[tensor_key(self._index, tensor)] = result
+
+    # What becomes of it.
+
+    def alias(self, operator: Operator, index: int) -> None:
+        """Makes the operator's output another name of an operand."""
+        self._aliases[operator.outputs[0]] = index
+
+    def finish(self, leaving: Sequence[Key] = ()) -> Subgraph:
+        """The graph as the rules have written it.
+
+        Args:
+            leaving: variables whose values are further outputs.
+
+        Raises:
+            BadData: an output is never written.
+            Unsupported: an output that is an input, a constant or another output cannot be copied.
+        """
+        outputs: list[int] = []
+        for position, tensor in enumerate(self._outputs):
+            if not self._has_value(tensor):
+                raise BadData(f"output {position}, {self._tensors[tensor]}, is never written")
+            outputs.append(self._output(self._read(tensor), outputs, str(self._tensors[tensor])))
+        for key in leaving:
+            outputs.append(self._output(self.variable(key), outputs, shown_key(key)))
+        inputs = (*self._inputs, *self._variable_inputs)
+        used = {*inputs, *outputs}
+        for operation in self._operations:
+            used.update(operation.inputs, operation.outputs)
+        place = {old: new for new, old in enumerate(sorted(used))}
+        return Subgraph(
+            operands=tuple(self._operands[index] for index in place),
+            operations=tuple(
+                replace(
+                    operation,
+                    inputs=tuple(place[index] for index in operation.inputs),
+                    outputs=tuple(place[index] for index in operation.outputs),
+                )
+                for operation in self._operations
+            ),
+            inputs=tuple(place[index] for index in inputs),
+            outputs=tuple(place[index] for index in outputs),
+        )
+
+    def _output(self, index: int, others: Sequence[int], what: str) -> int:
+        """The operand as an output of the graph, or a copy that can be one."""
+        operand = self._operands[index]
+        writable = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
+        if index in others or operand.lifetime not in writable:
+            return self._copy(index, what)
+        self._operands[index] = replace(operand, lifetime=Lifetime.SUBGRAPH_OUTPUT)
+        return index
+
+    def _copy(self, index: int, what: str) -> int:
+        """An output with the value of an operand that cannot be one itself."""
+        operand = self._operands[index]
+        target = operand.dimensions
+        if target is None:
+            raise Unsupported(f"{what} of unknown rank cannot be copied to an output")
+        result = self._add(
+            replace(
+                operand,
+                dimensions=None,
+                lifetime=Lifetime.SUBGRAPH_OUTPUT,
+                location=None,
+                value=b"",
+            )
+        )
+        self._expected[result] = target
+        if operand.lifetime.is_constant or target.count(0) <= 1:
+            lengths = target if operand.lifetime.is_constant else [length or -1 for length in target]
+            self.reshape(index, lengths, result)
+        else:
+            start, whole = self.vector([0] * len(target)), self.vector([-1] * len(target))
+            self.emit(OperationType.SLICE, (index, start, whole), (result,))
+        return result
+
+
+def _storage(operand: Operand) -> tuple[object, ...]:
+    """What bytes of an operand mean."""
+    return operand.type, operand.scale, operand.zero_point, operand.channel_quant

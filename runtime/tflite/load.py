@@ -1,0 +1,109 @@
+"""`load_tflite`: from a `.tflite` file to a model."""
+
+import mmap
+import os
+import stat
+from types import MappingProxyType
+
+from neurald.hal.errors import BadData
+from neurald.hal.memory import HostMemory
+from neurald.hal.types import Model, SignatureNames
+from neurald.hal.validate import validate_model
+from neurald.runtime.tflite.schema import Signature, TfliteFile, TfliteSubgraph, shown
+from neurald.runtime.tflite.subgraphs import Importer
+
+
+def load_tflite(path: str | os.PathLike[str], signature: str | None = None) -> Model:
+    """The model in a `.tflite` file.
+
+    The file stays mapped as long as the model exists, and constants lie in it: it must not be written to or cut
+    meanwhile (replacing it by another file is fine).
+
+    Args:
+        path: the file.
+        signature: the entry point to load; its inputs and outputs are then in the order of their names. None: the
+            first subgraph, with inputs and outputs in the file's order, named as the tensors are.
+
+    Raises:
+        BadData: the file cannot be read, is damaged, has no such signature, or has operators that are not supported;
+            in this case the message lists all of them.
+    """
+    try:
+        name = os.fspath(path)
+        if not isinstance(name, str):
+            raise TypeError(f"a path is text, not {type(name).__name__}")
+        memory = _map(name)
+    except (OSError, ValueError, TypeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise BadData(f"{path!s}: {reason}") from None
+    except BadData as error:
+        raise BadData(f"{path!s}: {error}") from None
+    try:
+        return _load(memory, signature)
+    except BadData as error:
+        raise BadData(f"{name}: {error}") from None
+
+
+def _map(path: str) -> HostMemory:
+    """The file's bytes; what is no regular file (a pipe would make the caller wait) is refused."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise BadData("it is not a regular file")
+        if status.st_size == 0:
+            raise BadData("the file is empty")
+        return HostMemory(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
+    finally:
+        os.close(descriptor)
+
+
+def _load(memory: HostMemory, name: str | None) -> Model:
+    file = TfliteFile(memory.view())
+    signatures = MappingProxyType(
+        {
+            key: SignatureNames(inputs=tuple(entry.inputs), outputs=tuple(entry.outputs))
+            for key, entry in file.signatures.items()
+        }
+    )
+    importer = Importer(file, memory)
+    if name is None:
+        source = importer.subgraph(0)
+        inputs, outputs = source.inputs, source.outputs
+        names = SignatureNames(
+            inputs=tuple(source.tensors[index].name for index in inputs),
+            outputs=tuple(source.tensors[index].name for index in outputs),
+        )
+    else:
+        if name not in file.signatures:
+            known = ", ".join(shown(key) for key in sorted(file.signatures)) or "none"
+            raise BadData(f"there is no signature {shown(name)}; there are: {known}")
+        entry = file.signatures[name]
+        source = importer.subgraph(entry.subgraph)
+        inputs, outputs = _entry_tensors(entry, source, f"signature {shown(name)}")
+        names = signatures[name]
+    main, state = importer.main(source, inputs, outputs)
+    model = Model(
+        main=main,
+        referenced=tuple(importer.referenced),
+        pools=importer.pools,
+        state=state,
+        input_names=names.inputs,
+        output_names=names.outputs,
+        signatures=signatures,
+    )
+    validate_model(model)
+    return model
+
+
+def _entry_tensors(
+    entry: Signature, source: TfliteSubgraph, what: str
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The tensors of a signature's inputs and outputs; its inputs must be those of the subgraph."""
+    inputs, outputs = tuple(entry.inputs.values()), tuple(entry.outputs.values())
+    if sorted(inputs) != sorted(source.inputs):
+        raise BadData(f"{what} does not name each input of subgraph {entry.subgraph} exactly once")
+    for label, index in entry.outputs.items():
+        if index >= len(source.tensors):
+            raise BadData(f"{what}: output {shown(label)} is tensor {index}; there are {len(source.tensors)}")
+    return inputs, tuple(source.aliases.get(index, index) for index in outputs)

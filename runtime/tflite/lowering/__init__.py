@@ -1,0 +1,71 @@
+"""Which operations stand for a builtin operator of TFLite: one rule for each operator, one family of them a file."""
+
+from neurald.runtime.tflite.lowering import (
+    activation,
+    arithmetic,
+    comparison,
+    control_flow,
+    convolution,
+    convolution_3d,
+    custom,
+    densify,
+    detection,
+    embedding,
+    gathering,
+    generating,
+    matrix_product,
+    padding,
+    pooling,
+    quantization,
+    random,
+    recurrent,
+    reduction,
+    resizing,
+    searching,
+    segments,
+    shaping,
+    slicing,
+    space_depth,
+    spectral,
+    stablehlo,
+    state,
+    unary,
+)
+from neurald.runtime.tflite.lowering.rule import Lowering
+
+_FAMILIES = (
+    activation,
+    arithmetic,
+    comparison,
+    control_flow,
+    convolution,
+    convolution_3d,
+    custom,
+    densify,
+    detection,
+    embedding,
+    gathering,
+    generating,
+    matrix_product,
+    padding,
+    pooling,
+    quantization,
+    random,
+    recurrent,
+    reduction,
+    resizing,
+    searching,
+    segments,
+    shaping,
+    slicing,
+    space_depth,
+    spectral,
+    stablehlo,
+    state,
+    unary,
+)
+
+#: Builtin code → lowering.
+LOWERINGS: dict[int, Lowering] = {
+    code: lowering for family in _FAMILIES for code, lowering in family.LOWERINGS.items()
+}

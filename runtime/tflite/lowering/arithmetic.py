@@ -1,0 +1,63 @@
+"""Arithmetic on two inputs, and on more."""
+
+from tflite.BuiltinOperator import BuiltinOperator
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import OperandType
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.lowering.rule import Lowering, Rule, emit_activated, operation
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+
+
+def arithmetic(operation_type: OperationType) -> Rule:
+    """Two inputs and a fused activation. TFLite gives the result the inputs' type, whatever the file says."""
+
+    def rule(graph: Graph, operator: Operator, options: Options) -> None:
+        inputs = graph.input(operator, 0), graph.input(operator, 1)
+        emit_activated(graph, operation_type, inputs, options, graph.output(operator, typed_as=1))
+
+    return rule
+
+
+def addition(operation_type: OperationType, wider: OperationType) -> Rule:
+    """ADD and SUB; those of int16 are computed otherwise if the scales are powers of two."""
+    plain = arithmetic(operation_type)
+
+    def rule(graph: Graph, operator: Operator, options: Options) -> None:
+        inputs = graph.input(operator, 0), graph.input(operator, 1)
+        if graph.operand(inputs[0]).type is not OperandType.TENSOR_QUANT16_SYMM:
+            plain(graph, operator, options)
+            return
+        flag = graph.boolean(value=bool(options["pot_scale_int16"]))
+        emit_activated(graph, wider, inputs, options, graph.output(operator, typed_as=1), (flag,))
+
+    return rule
+
+
+def division(graph: Graph, operator: Operator, options: Options) -> None:
+    """TFLite's whole quotients lose their fraction, where Android NN's are rounded down."""
+    is_whole = graph.operand(graph.input(operator, 0)).type is OperandType.TENSOR_INT32
+    arithmetic(OperationType.TFLITE_DIV if is_whole else OperationType.DIV)(graph, operator, options)
+
+
+def _of_two(operation_type: OperationType) -> Lowering:
+    return Lowering(rule=operation(operation_type, typed_as=0), inputs=(2, 2))
+
+
+LOWERINGS: dict[int, Lowering] = {
+    BuiltinOperator.ADD: Lowering(
+        rule=addition(OperationType.ADD, OperationType.TFLITE_ADD), options="AddOptions", inputs=(2, 2)
+    ),
+    BuiltinOperator.SUB: Lowering(
+        rule=addition(OperationType.SUB, OperationType.TFLITE_SUB), options="SubOptions", inputs=(2, 2)
+    ),
+    BuiltinOperator.MUL: Lowering(rule=arithmetic(OperationType.MUL), options="MulOptions", inputs=(2, 2)),
+    BuiltinOperator.DIV: Lowering(rule=division, options="DivOptions", inputs=(2, 2)),
+    BuiltinOperator.ADD_N: Lowering(rule=operation(OperationType.TFLITE_ADD_N, typed_as=0), inputs=None),
+    BuiltinOperator.ATAN2: _of_two(OperationType.TFLITE_ATAN2),
+    BuiltinOperator.FLOOR_DIV: _of_two(OperationType.TFLITE_FLOOR_DIV),
+    BuiltinOperator.FLOOR_MOD: _of_two(OperationType.TFLITE_FLOOR_MOD),
+    BuiltinOperator.POW: _of_two(OperationType.POW),
+    BuiltinOperator.SQUARED_DIFFERENCE: _of_two(OperationType.TFLITE_SQUARED_DIFFERENCE),
+}

@@ -1,0 +1,49 @@
+"""From one type of numbers to another."""
+
+from tflite.BuiltinOperator import BuiltinOperator
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import OperandType
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.lowering.rule import Lowering, unary
+from neurald.runtime.tflite.operands import Unsupported
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+
+_REALS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, OperandType.TENSOR_FLOAT64)
+
+
+def dequantize(graph: Graph, operator: Operator, options: Options) -> None:
+    """TFLite also calls it so when weights of float16 become float32."""
+    is_float = graph.operand(graph.input(operator)).type in _REALS
+    unary(OperationType.CAST if is_float else OperationType.DEQUANTIZE)(graph, operator, options)
+
+
+def cast(graph: Graph, operator: Operator, _: Options) -> None:
+    """Whole numbers that do not fit lose their high bits in TFLite, where Android NN cuts them off."""
+    source, result = graph.input(operator), graph.output(operator)
+    kinds = (graph.operand(source).type, graph.operand(result).type)
+    is_plain = any(kind in _REALS for kind in kinds) or kinds[0] is kinds[1]
+    graph.emit(OperationType.CAST if is_plain else OperationType.TFLITE_CAST, (source,), (result,))
+
+
+def fake_quantize(graph: Graph, operator: Operator, options: Options) -> None:
+    """Numbers that look as if they had been stored."""
+    if options["narrow_range"]:
+        raise Unsupported("a narrow range is not supported")
+    source = graph.input(operator)
+    ends = (graph.real(options[name], like=source) for name in ("minimum", "maximum"))
+    inputs = source, *ends, graph.int32(options["bits"])
+    graph.emit(OperationType.TFLITE_FAKE_QUANT, inputs, (graph.output(operator),))
+
+
+LOWERINGS: dict[int, Lowering] = {
+    BuiltinOperator.BITCAST: Lowering(rule=unary(OperationType.TFLITE_BITCAST)),
+    BuiltinOperator.CAST: Lowering(rule=cast),
+    BuiltinOperator.COMPLEX_ABS: Lowering(rule=unary(OperationType.TFLITE_COMPLEX_ABS)),
+    BuiltinOperator.DEQUANTIZE: Lowering(rule=dequantize),
+    BuiltinOperator.FAKE_QUANT: Lowering(rule=fake_quantize, options="FakeQuantOptions"),
+    BuiltinOperator.IMAG: Lowering(rule=unary(OperationType.TFLITE_IMAG)),
+    BuiltinOperator.QUANTIZE: Lowering(rule=unary(OperationType.QUANTIZE)),
+    BuiltinOperator.REAL: Lowering(rule=unary(OperationType.TFLITE_REAL)),
+}

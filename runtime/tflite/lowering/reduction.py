@@ -1,0 +1,63 @@
+"""Reductions along axes."""
+
+from tflite.BuiltinOperator import BuiltinOperator
+
+from neurald.hal.operation_type import OperationType
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.lowering.rule import (
+    Lowering,
+    Rule,
+    covers,
+    emit_flattened,
+    short_vector,
+)
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+
+
+def reduction(operation_type: OperationType, to_any_rank: OperationType) -> Rule:
+    """Axes are a list or a scalar. Android NN's results have rank 1 where TFLite's have rank 0.
+
+    Args:
+        operation_type: Android NN's.
+        to_any_rank: TFLite's, for operands whose rank is 0 or not known before it runs.
+    """
+    is_mean = operation_type is OperationType.MEAN
+
+    def rule(graph: Graph, operator: Operator, options: Options) -> None:
+        source = graph.input(operator, 0)
+        axes = short_vector(graph, graph.input(operator, 1), "the list of axes")
+        keeps = bool(options["keep_dims"])
+        flag = graph.int32(keeps) if is_mean else graph.boolean(value=keeps)
+        inputs, result = (source, axes, flag), graph.output(operator)
+        dimensions, values = graph.operand(source).dimensions, graph.value(axes)
+        if not dimensions or not (keeps or values is not None):
+            graph.emit(to_any_rank, inputs, (result,))
+            return
+        to_scalar = not keeps and values is not None and covers(values.tolist(), len(dimensions))
+        emit_flattened(graph, operation_type, inputs, result, to_scalar=to_scalar)
+
+    return rule
+
+
+def cumulative_sum(graph: Graph, operator: Operator, options: Options) -> None:
+    """Along one axis."""
+    flags = (graph.boolean(value=bool(options[name])) for name in ("exclusive", "reverse"))
+    inputs = graph.input(operator, 0), graph.input(operator, 1), *flags
+    graph.emit(OperationType.TFLITE_CUMSUM, inputs, (graph.output(operator),))
+
+
+def _reduced(operation_type: OperationType, to_any_rank: OperationType) -> Lowering:
+    return Lowering(rule=reduction(operation_type, to_any_rank), options="ReducerOptions", inputs=(2, 2))
+
+
+LOWERINGS: dict[int, Lowering] = {
+    BuiltinOperator.CUMSUM: Lowering(rule=cumulative_sum, options="CumsumOptions", inputs=(2, 2)),
+    BuiltinOperator.MEAN: _reduced(OperationType.MEAN, OperationType.TFLITE_MEAN),
+    BuiltinOperator.REDUCE_ALL: _reduced(OperationType.REDUCE_ALL, OperationType.TFLITE_REDUCE_ALL),
+    BuiltinOperator.REDUCE_ANY: _reduced(OperationType.REDUCE_ANY, OperationType.TFLITE_REDUCE_ANY),
+    BuiltinOperator.REDUCE_MAX: _reduced(OperationType.REDUCE_MAX, OperationType.TFLITE_REDUCE_MAX),
+    BuiltinOperator.REDUCE_MIN: _reduced(OperationType.REDUCE_MIN, OperationType.TFLITE_REDUCE_MIN),
+    BuiltinOperator.REDUCE_PROD: _reduced(OperationType.REDUCE_PROD, OperationType.TFLITE_REDUCE_PROD),
+    BuiltinOperator.SUM: _reduced(OperationType.REDUCE_SUM, OperationType.TFLITE_SUM),
+}

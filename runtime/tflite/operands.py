@@ -1,0 +1,168 @@
+"""From a tensor of a `.tflite` file to an operand: type, dimensions, quantisation, and where a constant's bytes are."""
+
+from tflite.TensorType import TensorType
+
+from neurald.hal.errors import BadData
+from neurald.hal.operations.signature import MAXIMUM_RANK
+from neurald.hal.types import (
+    ChannelQuant,
+    Dimensions,
+    Lifetime,
+    Location,
+    Operand,
+    OperandType,
+    byte_size,
+)
+from neurald.hal.validate import validate_operand_type
+from neurald.runtime.tflite.schema import Quantization, Tensor
+
+
+class Unsupported(Exception):
+    """Why an operator of a file cannot be brought over. Never leaves `neurald.runtime.tflite`."""
+
+
+_PLAIN = {
+    TensorType.FLOAT32: OperandType.TENSOR_FLOAT32,
+    TensorType.FLOAT16: OperandType.TENSOR_FLOAT16,
+    TensorType.INT32: OperandType.TENSOR_INT32,
+    TensorType.BOOL: OperandType.TENSOR_BOOL8,
+    TensorType.INT64: OperandType.TENSOR_INT64,
+    TensorType.UINT32: OperandType.TENSOR_UINT32,
+    TensorType.UINT64: OperandType.TENSOR_UINT64,
+    TensorType.FLOAT64: OperandType.TENSOR_FLOAT64,
+    TensorType.COMPLEX64: OperandType.TENSOR_COMPLEX64,
+}
+
+_QUANTIZED = {
+    TensorType.UINT8: OperandType.TENSOR_QUANT8_ASYMM,
+    TensorType.INT8: OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+    #: Numbers of 4 bits become numbers of 8 bits.
+    TensorType.INT4: OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+    TensorType.INT16: OperandType.TENSOR_QUANT16_SYMM,
+    TensorType.UINT16: OperandType.TENSOR_QUANT16_ASYMM,
+}
+
+#: Types that may have a scale for each channel.
+_BYTES = (TensorType.INT8, TensorType.INT4)
+
+#: Whole numbers that stand for themselves.
+_UNSCALED = Quantization(scales=(1.0,), zero_points=(0,), dimension=0)
+
+
+def is_open(tensor: Tensor) -> bool:
+    """Whether the file leaves a length of the tensor open."""
+    return tensor.data is None and -1 in tensor.shape_signature
+
+
+def has_no_elements(tensor: Tensor) -> bool:
+    """Whether the tensor is known to be of zero size: then it has a value without having any bytes."""
+    return 0 in tensor.shape and not tensor.is_variable
+
+
+def is_packed(tensor: Tensor, operand_type: OperandType) -> bool:
+    """Whether a constant's bytes are not those of its operand, of that type, which are to be had by unpacking."""
+    return tensor.data is not None and (
+        tensor.type == TensorType.INT4 or tensor.sparsity is not None or is_dequantized(tensor, operand_type)
+    )
+
+
+def is_dequantized(tensor: Tensor, operand_type: OperandType) -> bool:
+    """Whether an operand of real numbers stands for a constant that is stored with a zero point for each channel."""
+    return operand_type is OperandType.TENSOR_FLOAT32 and tensor.type in _BYTES
+
+
+def input_dimensions(tensor: Tensor) -> Dimensions:
+    """Of a graph's input: what the file says, 0 for a length that may be any."""
+    if not tensor.shape_signature:
+        return tensor.shape
+    return tuple(
+        0 if open_ == -1 else length
+        for open_, length in zip(tensor.shape_signature, tensor.shape, strict=True)
+    )
+
+
+def expected_dimensions(tensor: Tensor) -> Dimensions:
+    """Of a tensor that operators write, where its shape does not follow from theirs.
+
+    Lengths in `shape` hold for one shape of the graph's inputs only, so just the rank is taken from it.
+    """
+    if tensor.shape_signature:
+        return tuple(max(length, 0) for length in tensor.shape_signature)
+    return (0,) * len(tensor.shape) if tensor.shape or tensor.has_rank else None
+
+
+def common_dimensions(first: Dimensions, second: Dimensions) -> Dimensions:
+    """Dimensions that stand for both."""
+    if first is None or second is None or len(first) != len(second):
+        return None
+    return tuple(a if a == b else 0 for a, b in zip(first, second, strict=True))
+
+
+def to_operand(tensor: Tensor, dimensions: Dimensions, lifetime: Lifetime) -> Operand:
+    """The operand that stands for a tensor; a tensor with data becomes a constant in pool 0, packed as it may be.
+
+    Args:
+        tensor: the tensor.
+        dimensions: of the operand, unless it is a constant.
+        lifetime: of the operand, unless it is a constant.
+
+    Raises:
+        Unsupported: no operand can stand for such a tensor.
+        BadData: what the file says of the tensor cannot be.
+    """
+    # An input that is fed with every execution needs no memory from one to the next.
+    if tensor.is_variable and lifetime is not Lifetime.SUBGRAPH_INPUT:
+        raise Unsupported(f"{tensor} is a variable, which is not supported")
+    if tensor.sparsity is not None and tensor.data is None:
+        raise Unsupported(f"{tensor} is sparse and no constant, which is not supported")
+    if len(tensor.shape) > MAXIMUM_RANK:
+        raise Unsupported(f"{tensor} has rank {len(tensor.shape)}; at most {MAXIMUM_RANK} is supported")
+    operand_type, quantization = _type(tensor)
+    location = None
+    if tensor.data is not None:
+        offset, length = tensor.data
+        expected = byte_size(operand_type, tensor.shape)
+        if length != expected and not is_packed(tensor, operand_type):
+            raise BadData(
+                f"{tensor} has {length} bytes of data; {tensor.type_name}{list(tensor.shape)} has {expected}"
+            )
+        location = Location(pool=0, offset=offset, length=length)
+        dimensions, lifetime = tensor.shape, Lifetime.CONSTANT_POOL
+    channels = quantization if quantization is not None and len(quantization.scales) > 1 else None
+    single = quantization if channels is None else None
+    operand = Operand(
+        type=operand_type,
+        dimensions=dimensions,
+        scale=single.scales[0] if single else 0.0,
+        zero_point=single.zero_points[0] if single else 0,
+        channel_quant=(
+            ChannelQuant(dimension=channels.dimension, scales=channels.scales) if channels else None
+        ),
+        lifetime=lifetime,
+        location=location,
+        name=tensor.name,
+    )
+    validate_operand_type(operand, str(tensor))
+    return operand
+
+
+def _type(tensor: Tensor) -> tuple[OperandType, Quantization | None]:
+    """The operand type, and the quantisation of the types that have one."""
+    plain = _PLAIN.get(tensor.type)
+    if plain is not None:
+        return plain, None
+    quantized = _QUANTIZED.get(tensor.type)
+    if quantized is None:
+        raise Unsupported(f"{tensor} has type {tensor.type_name}, which is not supported")
+    quantization = tensor.quantization() or _UNSCALED
+    if len(quantization.scales) > 1:
+        if tensor.type not in _BYTES or tensor.data is None:
+            raise Unsupported(
+                f"{tensor} has a scale for each channel; only INT8 and INT4 constants may have them"
+            )
+        if any(quantization.zero_points):
+            return OperandType.TENSOR_FLOAT32, None
+        return OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL, quantization
+    if quantized is OperandType.TENSOR_QUANT16_SYMM and quantization.zero_points[0]:
+        raise Unsupported(f"{tensor} has zero point {quantization.zero_points[0]}; INT16 needs 0")
+    return quantized, quantization

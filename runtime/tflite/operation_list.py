@@ -1,0 +1,186 @@
+"""Operations of a graph on its way: which stand for what rules emit, and what shapes and constants follow from them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.inference import declared_shape
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations import DEFINITIONS, WIDER
+from neurald.hal.operations.call import Array, Call, Shape, UnknownValue
+from neurald.hal.operations.definition import Definition
+from neurald.hal.operations.signature import MAXIMUM_RANK
+from neurald.hal.types import Dimensions, Lifetime, Operand, Operation, byte_size
+from neurald.runtime.tflite.operand_table import OperandTable
+from neurald.runtime.tflite.operands import Unsupported
+
+if TYPE_CHECKING:
+    from neurald.runtime.tflite.subgraphs import Importer
+
+#: Bytes of constants from which others are computed while a file is read.
+_MAXIMUM_FOLDED_BYTES = 1 << 16
+
+#: Operations whose results are others each time.
+_RANDOM = frozenset(
+    (
+        OperationType.RANDOM_MULTINOMIAL,
+        OperationType.TFLITE_MULTINOMIAL,
+        OperationType.TFLITE_RANDOM_STANDARD_NORMAL,
+        OperationType.TFLITE_RANDOM_UNIFORM,
+    )
+)
+
+
+class OperationList(OperandTable):
+    """The operands of a graph, and the operations on them.
+
+    Args:
+        operands: those that come first.
+        importer: what the graphs of a model share.
+    """
+
+    def __init__(self, operands: list[Operand], importer: "Importer") -> None:
+        super().__init__(operands)
+        self.importer = importer
+        self._operations: list[Operation] = []
+
+    def value(self, index: int) -> Array | None:
+        """The value of a constant, None for any other operand."""
+        return self.importer.constant(self._operands[index])
+
+    def emit(self, operation_type: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Adds an operation, and gives its outputs their dimensions.
+
+        Where Android's operation does not take the operands, the one of `neurald.tflite` that widens it may.
+
+        Raises:
+            Unsupported: the operation does not take these operands.
+        """
+        definition = DEFINITIONS.get(operation_type)
+        if definition is None:
+            raise Unsupported(f"it needs {operation_type.name}, which is not implemented")
+        operation = Operation(type=operation_type, inputs=tuple(inputs), outputs=tuple(outputs))
+        wider = WIDER.get(operation_type)
+        shapes: Sequence[Dimensions]
+        try:
+            shapes = self._accepted(definition, operation)
+        except BadData as error:
+            if wider is None:
+                raise Unsupported(str(error)) from None
+            operation = replace(operation, type=wider.type)
+            try:
+                shapes = self._accepted(wider, operation)
+            except BadData as wider_error:
+                raise Unsupported(str(wider_error)) from None
+        for index, shape in zip(outputs, shapes, strict=True):
+            self._operands[index] = replace(self._operands[index], dimensions=shape)
+        if not self._evaluate(operation):
+            self._operations.append(operation)
+
+    def takes(self, operation_type: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> bool:
+        """Whether the operation itself, and not only one that widens it, takes these operands."""
+        definition = DEFINITIONS.get(operation_type)
+        operation = Operation(type=operation_type, inputs=tuple(inputs), outputs=tuple(outputs))
+        if definition is None:
+            return False
+        try:
+            self._accepted(definition, operation)
+        except BadData:
+            return False
+        return True
+
+    def fold(self, index: int, value: Array) -> None:
+        """Makes a result a constant, since its value is known now."""
+        self._operands[index] = replace(
+            self._operands[index],
+            dimensions=value.shape,
+            lifetime=Lifetime.CONSTANT_COPY,
+            value=np.ascontiguousarray(value).tobytes(),
+        )
+
+    def _evaluate(self, operation: Operation) -> bool:
+        """Makes the results of an operation constants, if it computes lengths or indexes from known ones.
+
+        Shapes that depend on them are known then.
+        """
+        inputs = [self._operands[index] for index in operation.inputs]
+        outputs = [self._operands[index] for index in operation.outputs]
+        if (
+            operation.type in _RANDOM
+            or not all(
+                operand.lifetime.is_constant or operand.lifetime is Lifetime.NO_VALUE for operand in inputs
+            )
+            or not all(_is_short(operand) for operand in outputs)
+            or not all(operand.lifetime is Lifetime.TEMPORARY_VARIABLE for operand in outputs)
+            or not sum(map(_size_bytes, inputs)) <= _MAXIMUM_FOLDED_BYTES
+        ):
+            return False
+        definition = DEFINITIONS[operation.type]
+        binding = definition.bind(operation, self._operands)
+        try:
+            results = definition.reference(Call(binding, self._operands, self._shape, self.value))
+        except (BadData, UnknownValue):
+            return False
+        for index, result in zip(operation.outputs, results, strict=True):
+            self.fold(index, result)
+        return True
+
+    def _accepted(self, definition: Definition, operation: Operation) -> Sequence[Dimensions]:
+        """The shapes of the outputs of an operation that its definition takes.
+
+        Raises:
+            BadData: it does not.
+        """
+        binding = definition.bind(operation, self._operands)
+        referenced = self.importer.referenced
+        call = Call(binding, self._operands, self._shape, self.value, referenced=referenced)
+        definition.check(call)
+        shapes: Sequence[Dimensions]
+        try:
+            shapes = definition.output_shapes(call)
+        except UnknownValue:
+            shapes = [self._expected[index] for index in operation.outputs]
+        self._check_ranks(definition, operation, shapes)
+        return shapes
+
+    def _check_ranks(
+        self, definition: Definition, operation: Operation, shapes: Sequence[Dimensions]
+    ) -> None:
+        """Checks that the operation takes its outputs once they have their dimensions.
+
+        Raises:
+            BadData: it does not.
+        """
+        outputs = {index: self._operands[index] for index in operation.outputs}
+        for (index, operand), shape in zip(outputs.items(), shapes, strict=True):
+            self._operands[index] = replace(operand, dimensions=shape)
+        try:
+            definition.bind(operation, self._operands)
+        finally:
+            for index, operand in outputs.items():
+                self._operands[index] = operand
+
+    def _shape(self, index: int) -> Shape | None:
+        return declared_shape(self._operands[index])
+
+    def reshape(self, index: int, target: Sequence[int], result: int) -> None:
+        """Adds a RESHAPE to constant lengths, one of which may be -1."""
+        self.emit(OperationType.RESHAPE, (index, self.vector(target)), (result,))
+
+
+def _is_short(operand: Operand) -> bool:
+    """Whether it is known to have no more elements than a shape has lengths."""
+    return (
+        operand.dimensions is not None
+        and operand.is_fully_specified
+        and math.prod(operand.dimensions) <= MAXIMUM_RANK
+    )
+
+
+def _size_bytes(operand: Operand) -> int:
+    """Of a constant."""
+    return byte_size(operand.type, operand.dimensions or ()) if operand.lifetime.is_constant else 0

@@ -1,0 +1,141 @@
+"""The options of builtin operators: which fields each kind of options has, and their values in a file.
+
+A line of the table lists the fields of one kind in the order of TFLite's schema, as `name:kind=default`: kinds are `i` (int32), `l` (int64),
+`b` (int8, all enumerations), `?` (truth value), `f` (float32), `[i]` and `[f]` (vectors of int32 and float32); `-` is a field
+that is no longer used. The default is the schema's, 0 if none is written.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tflite.BuiltinOptions import BuiltinOptions
+
+from neurald.runtime.tflite.flatbuffer import BOOL, INT8, INT32, INT64, Number, Table
+from neurald.runtime.tflite.schema import constant_names
+
+Options = Mapping[str, Any]
+
+_TABLE = {
+    "AddOptions": "activation:b pot_scale_int16:?=1",
+    "BatchMatMulOptions": "adj_x:? adj_y:? asymmetric_quantize_inputs:?",
+    "BidirectionalSequenceLSTMOptions": (
+        "activation:b cell_clip:f projection_clip:f merge_outputs:? time_major:?=1 asymmetric_quantize_inputs:?"
+    ),
+    "BidirectionalSequenceRNNOptions": "time_major:? activation:b merge_outputs:? asymmetric_quantize_inputs:?",
+    "BucketizeOptions": "boundaries:[f]",
+    "CallOnceOptions": "init_subgraph:i",
+    "ConcatenationOptions": "axis:i activation:b",
+    "Conv2DOptions": "padding:b stride_width:i stride_height:i activation:b dilation_width:i=1 dilation_height:i=1",
+    "Conv3DOptions": (
+        "padding:b stride_depth:i stride_width:i stride_height:i activation:b dilation_depth:i=1 dilation_width:i=1 "
+        "dilation_height:i=1"
+    ),
+    "CumsumOptions": "exclusive:? reverse:?",
+    "DepthToSpaceOptions": "block_size:i",
+    "DepthwiseConv2DOptions": (
+        "padding:b stride_width:i stride_height:i depth_multiplier:i activation:b dilation_width:i=1 dilation_height:i=1"
+    ),
+    "DequantizeOptions": "",
+    "DivOptions": "activation:b",
+    "EmbeddingLookupSparseOptions": "combiner:b",
+    "FakeQuantOptions": "minimum:f maximum:f bits:i narrow_range:?",
+    "FullyConnectedOptions": "activation:b weights_format:b keep_num_dims:? asymmetric_quantize_inputs:?",
+    "GatherOptions": "axis:i batch_dims:i",
+    "GeluOptions": "approximate:?",
+    "IfOptions": "then_subgraph:i else_subgraph:i",
+    "L2NormOptions": "activation:b",
+    "LSTMOptions": "activation:b cell_clip:f projection_clip:f kernel_type:b asymmetric_quantize_inputs:?",
+    "LeakyReluOptions": "alpha:f",
+    "LocalResponseNormalizationOptions": "radius:i bias:f alpha:f beta:f",
+    "MirrorPadOptions": "mode:b",
+    "MulOptions": "activation:b",
+    "OneHotOptions": "axis:i",
+    "PackOptions": "values_count:i axis:i",
+    "Pool2DOptions": "padding:b stride_width:i stride_height:i filter_width:i filter_height:i activation:b",
+    "QuantizeOptions": "",
+    "RNNOptions": "activation:b asymmetric_quantize_inputs:?",
+    "RandomOptions": "seed:l seed2:l",
+    "ReducerOptions": "keep_dims:?",
+    "ReshapeOptions": "new_shape:[i]",
+    "ResizeBilinearOptions": "- - align_corners:? half_pixel_centers:?",
+    "ResizeNearestNeighborOptions": "align_corners:? half_pixel_centers:?",
+    "ReverseSequenceOptions": "seq_dim:i batch_dim:i",
+    "SVDFOptions": "rank:i activation:b asymmetric_quantize_inputs:?",
+    "SequenceRNNOptions": "time_major:? activation:b asymmetric_quantize_inputs:?",
+    "SoftmaxOptions": "beta:f",
+    "SpaceToDepthOptions": "block_size:i",
+    "SplitOptions": "num_splits:i",
+    "SplitVOptions": "num_splits:i",
+    "SqueezeOptions": "squeeze_dims:[i]",
+    "StridedSliceOptions": (
+        "begin_mask:i end_mask:i ellipsis_mask:i new_axis_mask:i shrink_axis_mask:i offset:?"
+    ),
+    "SubOptions": "activation:b pot_scale_int16:?=1",
+    "TransposeConvOptions": "padding:b stride_width:i stride_height:i activation:b",
+    "UnidirectionalSequenceLSTMOptions": (
+        "activation:b cell_clip:f projection_clip:f time_major:? asymmetric_quantize_inputs:? diagonal_recurrent_tensors:?"
+    ),
+    "UnpackOptions": "num:i axis:i",
+    "WhileOptions": "cond_subgraph:i body_subgraph:i",
+}
+
+_KINDS: dict[str, Number] = {"i": INT32, "l": INT64, "b": INT8, "?": BOOL}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One field: its number in the schema, its kind (see the module's text) and its default."""
+
+    number: int
+    kind: str
+    default: float
+
+    def read(self, table: Table) -> Any:
+        """The field's value in a table of options."""
+        if self.kind == "[i]":
+            return table.integers(self.number)
+        if self.kind == "[f]":
+            return table.reals(self.number)
+        if self.kind == "f":
+            return table.real(self.number, self.default)
+        return table.integer(self.number, _KINDS[self.kind], int(self.default))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionsKind:
+    """One kind of options: its number in the union `BuiltinOptions`, and its fields."""
+
+    name: str
+    number: int
+    fields: Mapping[str, Field]
+
+    def read(self, table: Table | None) -> Options:
+        """Name → value of all fields; of a file that leaves the options out, the defaults."""
+        if table is None:
+            return {
+                name: () if field.kind.startswith("[") else field.default
+                for name, field in self.fields.items()
+            }
+        return {name: field.read(table) for name, field in self.fields.items()}
+
+
+def _parse(name: str, line: str) -> OptionsKind:
+    fields = {}
+    for number, word in enumerate(line.split()):
+        if word != "-":
+            label, kind = word.split(":")
+            kind, _, default = kind.partition("=")
+            fields[label] = Field(number=number, kind=kind, default=float(default or 0))
+    return OptionsKind(name=name, number=getattr(BuiltinOptions, name), fields=fields)
+
+
+#: Name → kind.
+OPTIONS: Mapping[str, OptionsKind] = {name: _parse(name, line) for name, line in _TABLE.items()}
+
+_NAMES = constant_names(BuiltinOptions)
+
+
+def options_name(number: int) -> str:
+    """How the schema calls the kind of options with that number."""
+    return _NAMES.get(number, f"options of kind {number}")

@@ -1,0 +1,350 @@
+"""What a `.tflite` file says, as values: tensors, operators, subgraphs and signatures, with every index checked.
+
+Fields are numbered as the schema of TFLite, version 3, lists them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tflite.BuiltinOperator import BuiltinOperator
+from tflite.TensorType import TensorType
+
+from neurald.hal.errors import BadData
+from neurald.runtime.tflite.flatbuffer import (
+    BOOL,
+    INT8,
+    INT32,
+    INT64,
+    UINT8,
+    UINT32,
+    UINT64,
+    Flatbuffer,
+    Table,
+)
+
+_IDENTIFIER = b"TFL3"
+_VERSION = 3
+
+#: An operator's input that is left out.
+OMITTED = -1
+
+
+def constant_names(enumeration: type) -> Mapping[int, str]:
+    """Number → name of an enumeration as the schema package has them."""
+    return {number: name for name, number in vars(enumeration).items() if isinstance(number, int)}
+
+
+_OPERATOR_NAMES = constant_names(BuiltinOperator)
+_TYPE_NAMES = constant_names(TensorType)
+
+
+def shown(name: str) -> str:
+    """A name from the file as messages show it: quoted, on one line, not too long."""
+    return repr(name if len(name) <= 80 else name[:77] + "...")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantization:
+    """How stored values stand for real ones.
+
+    Attributes:
+        scales, zero_points: of equal length: one for the whole tensor, or one for each index along `dimension`.
+    """
+
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """A tensor of a subgraph.
+
+    Attributes:
+        type: a number of `TensorType`.
+        shape: no length is negative.
+        shape_signature: empty, or as long as `shape`, with -1 for lengths that may be any.
+        has_rank: an empty shape stands for a scalar, not for an unknown rank.
+        data: first byte and length in the file of a constant's value; None for other tensors.
+        sparsity: how the value is stored without its zeros; None if it has them.
+    """
+
+    index: int
+    name: str
+    type: int
+    shape: tuple[int, ...]
+    shape_signature: tuple[int, ...]
+    has_rank: bool
+    data: tuple[int, int] | None
+    is_variable: bool
+    sparsity: Table | None
+    _quantization: Table | None
+
+    @property
+    def type_name(self) -> str:
+        """How the schema calls the type."""
+        return _TYPE_NAMES.get(self.type, str(self.type))
+
+    def quantization(self) -> Quantization | None:
+        """The tensor's quantisation, None if it has none.
+
+        Raises:
+            BadData: the numbers of scales, zero points and indexes do not agree, or it is of a custom kind.
+        """
+        table = self._quantization
+        if table is None:
+            return None
+        if table.integer(4, UINT8):
+            raise BadData(
+                f"{self} has quantisation details of kind {table.integer(4, UINT8)}; none are known"
+            )
+        scales, zero_points, dimension = table.reals(2), table.integers(3, INT64), table.integer(6, INT32)
+        if not scales:
+            return None
+        if len(scales) != len(zero_points):
+            raise BadData(f"{self} has {len(scales)} scales and {len(zero_points)} zero points")
+        if len(scales) > 1 and not (
+            0 <= dimension < len(self.shape) and self.shape[dimension] == len(scales)
+        ):
+            raise BadData(
+                f"{self} has {len(scales)} scales along dimension {dimension} of shape {list(self.shape)}"
+            )
+        return Quantization(scales=scales, zero_points=zero_points, dimension=dimension)
+
+    def __str__(self) -> str:
+        return f"tensor {self.index} {shown(self.name)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """An operator of a subgraph.
+
+    Attributes:
+        code: a number of `BuiltinOperator`.
+        custom_code: the name of a custom operator.
+        inputs: tensor indexes; OMITTED for an input that is left out.
+        outputs: tensor indexes.
+        options_type: a number of `BuiltinOptions`, 0 for none.
+        options2_type: a number of `BuiltinOptions2`, in which newer operators have their options.
+        custom_options: what a custom operator is given.
+        intermediates: tensors that say how values inside of the operator are quantised.
+        scope: begins messages about operators of other subgraphs than the one that is loaded.
+    """
+
+    index: int
+    code: int
+    custom_code: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options_type: int
+    options: Table | None
+    options2_type: int = 0
+    options2: Table | None = None
+    custom_options: bytes = b""
+    intermediates: tuple[int, ...] = ()
+    scope: str = ""
+
+    @property
+    def name(self) -> str:
+        """How the schema calls the operator; for a custom one with its own name."""
+        name = _OPERATOR_NAMES.get(self.code, f"builtin code {self.code}")
+        return f"{name} {shown(self.custom_code)}" if self.code == BuiltinOperator.CUSTOM else name
+
+    def __str__(self) -> str:
+        return f"{self.scope}operator {self.index} {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TfliteSubgraph:
+    """Tensors and operators in execution order; `inputs` and `outputs` are tensor indexes.
+
+    Attributes:
+        index: its own.
+        aliases: tensors that nothing writes, because they are another one under a further name.
+    """
+
+    index: int
+    tensors: tuple[Tensor, ...]
+    operators: tuple[Operator, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    aliases: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """A named entry point: name → tensor index, in the order of names."""
+
+    subgraph: int
+    inputs: Mapping[str, int]
+    outputs: Mapping[str, int]
+
+
+class TfliteFile:
+    """A `.tflite` file that was opened; subgraphs are read when they are asked for.
+
+    Args:
+        data: all bytes of the file.
+
+    Raises:
+        BadData: the file is damaged, or no TFLite model of schema version 3. So do all methods.
+    """
+
+    def __init__(self, data: memoryview) -> None:
+        file = Flatbuffer(data, _IDENTIFIER)
+        root = file.root
+        version = root.integer(0, UINT32)
+        if version != _VERSION:
+            raise BadData(f"the file has schema version {version}; {_VERSION} is expected")
+        self._file = file
+        self._size = file.size
+        self._codes = tuple(_code(table) for table in root.tables(1))
+        self._subgraphs = root.tables(2)
+        self._buffers = root.tables(4)
+        if not len(self._subgraphs):
+            raise BadData("the file has no subgraph")
+        self.signatures: dict[str, Signature] = {}
+        for table in root.tables(7):
+            key = table.string(2)
+            if key is None or key in self.signatures:
+                raise BadData(
+                    "a signature has no name" if key is None else f"two signatures are named {shown(key)}"
+                )
+            self.signatures[key] = self._signature(table, f"signature {shown(key)}")
+
+    def subgraph(self, index: int, scope: str = "") -> TfliteSubgraph:
+        """The subgraph at `index`; `scope` begins the messages about its operators."""
+        _check_index(index, len(self._subgraphs), "an operator or a signature", "subgraph")
+        table = self._subgraphs[index]
+        tensors = tuple(self._tensor(place, t) for place, t in enumerate(table.tables(0)))
+        inputs, outputs = table.integers(1), table.integers(2)
+        for indexes, what in ((inputs, "input"), (outputs, "output")):
+            for position, tensor in enumerate(indexes):
+                _check_index(tensor, len(tensors), f"{what} {position}", "tensor")
+        return TfliteSubgraph(
+            index=index,
+            tensors=tensors,
+            operators=tuple(self._operator(i, t, len(tensors), scope) for i, t in enumerate(table.tables(3))),
+            inputs=inputs,
+            outputs=outputs,
+        )
+
+    def _signature(self, table: Table, what: str) -> Signature:
+        subgraph = table.integer(4, UINT32)
+        _check_index(subgraph, len(self._subgraphs), what, "subgraph")
+        return Signature(
+            subgraph=subgraph,
+            inputs=_tensor_map(table, 0, f"an input of {what}"),
+            outputs=_tensor_map(table, 1, f"an output of {what}"),
+        )
+
+    def _tensor(self, index: int, table: Table) -> Tensor:
+        name = table.string(3) or ""
+        what = f"tensor {index} {shown(name)}"
+        shape, signature = table.integers(0), table.integers(7)
+        if min(shape, default=0) < 0:
+            raise BadData(f"{what} has shape {_some(shape)}; no length may be negative")
+        if signature and (len(signature) != len(shape) or min(signature) < -1):
+            raise BadData(
+                f"{what} has shape signature {_some(signature)}, which does not go with shape {_some(shape)}"
+            )
+        return Tensor(
+            index=index,
+            name=name,
+            type=table.integer(1, INT8),
+            shape=shape,
+            shape_signature=signature,
+            has_rank=bool(table.integer(8, BOOL)),
+            data=self._buffer(table.integer(2, UINT32), what),
+            is_variable=bool(table.integer(5, BOOL)),
+            sparsity=table.table(6),
+            _quantization=table.table(4),
+        )
+
+    def _buffer(self, index: int, what: str) -> tuple[int, int] | None:
+        """The bytes of a buffer; buffer 0 and buffers of no bytes stand for no value."""
+        if index == 0:
+            return None
+        _check_index(index, len(self._buffers), what, "buffer")
+        table = self._buffers[index]
+        data = table.span(0)
+        if data is None:
+            # Files beyond 2 GB keep values behind the flatbuffer; offsets 0 and 1 mean that this one does not.
+            offset, length = table.integer(1, UINT64), table.integer(2, UINT64)
+            if offset <= 1:
+                return None
+            if offset + length > self._size:
+                raise BadData(
+                    f"{what}: its {length} bytes at offset {offset} do not lie inside the file's {self._size} bytes"
+                )
+            data = offset, length
+        return data if data[1] else None
+
+    def _operator(self, index: int, table: Table, tensors: int, scope: str) -> Operator:
+        opcode = table.integer(0, UINT32)
+        _check_index(opcode, len(self._codes), f"operator {index}", "operator code")
+        code, custom_code = self._codes[opcode]
+        inputs, outputs, intermediates = table.integers(1), table.integers(2), table.integers(8)
+        for tensor in inputs:
+            if tensor != OMITTED:
+                _check_index(tensor, tensors, f"{scope}operator {index} (input)", "tensor")
+        for tensor in (*outputs, *intermediates):
+            _check_index(tensor, tensors, f"{scope}operator {index} (output)", "tensor")
+        return Operator(
+            index=index,
+            code=code,
+            custom_code=custom_code,
+            inputs=inputs,
+            outputs=outputs,
+            options_type=table.integer(3, UINT8),
+            options=table.table(4),
+            options2_type=table.integer(11, UINT8),
+            options2=table.table(12),
+            custom_options=self._custom_options(table, f"{scope}operator {index}"),
+            intermediates=intermediates,
+            scope=scope,
+        )
+
+    def _custom_options(self, table: Table, what: str) -> bytes:
+        span = table.span(5)
+        if span is None:
+            # As for buffers, the bytes may lie behind the flatbuffer.
+            start, length = table.integer(9, UINT64), table.integer(10, UINT64)
+            if start <= 1:
+                return b""
+            if start + length > self._size:
+                raise BadData(
+                    f"{what}: {length} bytes of options at offset {start} do not lie inside the file's "
+                    f"{self._size} bytes"
+                )
+            span = start, length
+        self._file.spend_bytes(span[1])
+        return bytes(self._file.data[span[0] : span[0] + span[1]])
+
+
+def _code(table: Table) -> tuple[int, str]:
+    """Builtin code and custom name. Old files hold the code in a field of 8 bits, new ones in another or in both."""
+    return max(table.integer(0, INT8), table.integer(3, INT32)), table.string(1) or ""
+
+
+def _tensor_map(table: Table, field: int, what: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for entry in table.tables(field):
+        name = entry.string(0)
+        if name is None or name in found:
+            raise BadData(
+                f"{what} has no name" if name is None else f"{what} has the name {shown(name)} of another"
+            )
+        found[name] = entry.integer(1, UINT32)
+    return dict(sorted(found.items()))
+
+
+def _check_index(index: int, count: int, what: str, kind: str) -> None:
+    if not 0 <= index < count:
+        raise BadData(f"{what} refers to {kind} {index}; there are {count}")
+
+
+def _some(lengths: tuple[Any, ...]) -> str:
+    """The first few of many numbers."""
+    return str(list(lengths)) if len(lengths) <= 16 else f"[{', '.join(map(str, lengths[:16]))}, ...]"

@@ -1,0 +1,398 @@
+"""The subgraphs of a `.tflite` file on their way to the graphs of a model.
+
+The subgraph that is loaded becomes the main graph. Those that IF and WHILE name become referenced graphs, each once for every kind of
+arguments that it is called with, since TFLite gives a subgraph the shapes of its caller's arguments. A subgraph that CALL_ONCE
+names is run while the file is loaded: what it assigns are the initial values of the variables.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from tflite.BuiltinOperator import BuiltinOperator
+from tflite.TensorType import TensorType
+
+from neurald.hal.errors import BadData
+from neurald.hal.memory import HostMemory, Memory
+from neurald.hal.operations.call import Array
+from neurald.hal.types import (
+    Dimensions,
+    Lifetime,
+    Location,
+    Model,
+    Operand,
+    StateVariable,
+    Subgraph,
+    byte_size,
+)
+from neurald.hal.validate import MAXIMUM_OPERATIONS
+from neurald.runtime.tflite.composite import expand_composites
+from neurald.runtime.tflite.evaluation import evaluate
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.lowering import LOWERINGS
+from neurald.runtime.tflite.operands import Unsupported, common_dimensions, is_dequantized, to_operand
+from neurald.runtime.tflite.options import OPTIONS
+from neurald.runtime.tflite.schema import Operator, Tensor, TfliteFile, TfliteSubgraph
+from neurald.runtime.tflite.state import (
+    STATEFUL,
+    Arguments,
+    Effects,
+    Key,
+    handle_key,
+    is_handle,
+    keys_of,
+    merge_effects,
+    shown_key,
+    tensor_key,
+)
+from neurald.runtime.tflite.unpacking import Unpacking
+
+#: How deep subgraphs may call each other.
+_MAXIMUM_DEPTH = 32
+#: Operators that are brought over in all, those of subgraphs once for every kind of arguments.
+_MAXIMUM_LOWERED = 4 * MAXIMUM_OPERATIONS
+
+#: Bytes that all variables of a model may have.
+_MAXIMUM_STATE_BYTES = 1 << 30
+
+_EMPTY = Subgraph(operands=(), operations=(), inputs=(), outputs=())
+
+
+class Importer:
+    """What the graphs of one model share while they are brought over.
+
+    Args:
+        file: the file.
+        memory: its bytes, which become pool 0 of the model.
+
+    Attributes:
+        referenced: the graphs that are called, so far.
+        problems: all that is found not to be supported.
+    """
+
+    def __init__(self, file: TfliteFile, memory: Memory) -> None:
+        self.referenced: list[Subgraph] = []
+        self.problems: list[str] = []
+        self._file = file
+        self._constants = Model(main=_EMPTY, pools=(memory,))
+        self._unpacking = Unpacking(memory.view())
+        self._unpacked: dict[tuple[object, ...], Location] = {}
+        self._subgraphs: dict[int, TfliteSubgraph] = {}
+        self._expanding: set[int] = set()
+        self._calling: list[int] = []
+        self._called: dict[tuple[int, Arguments], int] = {}
+        self._effects: dict[tuple[int, tuple[Key | None, ...]], Effects] = {}
+        self._types: dict[Key, Operand] = {}
+        self._initial: dict[Key, Array] = {}
+        self._constant_variables: dict[Key, Operand] = {}
+        self._failed: set[int] = set()
+        self._initialised: set[int] = set()
+        #: Variables that an operator of the model may change.
+        self._changing: frozenset[Key] = frozenset()
+        self._lowered = 0
+
+    @property
+    def pools(self) -> tuple[Memory, ...]:
+        """The memories that constants lie in."""
+        return self._constants.pools
+
+    def unpacked(self, tensor: Tensor, operand: Operand) -> Operand:
+        """The operand of a packed constant, in a pool of its own.
+
+        Raises:
+            Unsupported: it would become too large, or nothing can stand for it.
+            BadData: its bytes do not fit what the file says of it.
+        """
+        meaning = tensor.quantization() if is_dequantized(tensor, operand.type) else None
+        key = tensor.data, tensor.type, tensor.shape, meaning
+        if key not in self._unpacked:
+            pools = self._constants.pools
+            value = self._unpacking.unpack(tensor, operand.type)
+            self._constants = replace(self._constants, pools=(*pools, HostMemory(value)))
+            self._unpacked[key] = Location(pool=len(pools), offset=0, length=value.nbytes)
+        return replace(operand, location=self._unpacked[key])
+
+    def constant(self, operand: Operand) -> Array | None:
+        """The value of a constant, None for any other operand."""
+        return self._constants.constant(operand)
+
+    def subgraph(self, index: int) -> TfliteSubgraph:
+        """A subgraph that an operator refers to, or that is loaded; without composite operators.
+
+        Raises:
+            BadData: it is damaged, or is part of its own decomposition.
+        """
+        if index not in self._subgraphs:
+            if index in self._expanding or len(self._expanding) >= _MAXIMUM_DEPTH:
+                raise BadData(f"subgraph {index} is part of its own decomposition, or lies too deep")
+            self._expanding.add(index)
+            scope = f"subgraph {index}, " if self._subgraphs or self._expanding - {index} else ""
+            source = expand_composites(self._file.subgraph(index, scope), self.subgraph)
+            self._expanding.remove(index)
+            self._subgraphs[index] = source
+        return self._subgraphs[index]
+
+    # Variables.
+
+    def effects(self, index: int, handles: tuple[Key | None, ...]) -> Effects:
+        """What running a subgraph does to variables, if its inputs are those handles.
+
+        Raises:
+            BadData: subgraphs call each other in a circle or too deep, or one is damaged.
+        """
+        known = self._effects.get((index, handles))
+        if known is None:
+            self._enter(index)
+            known = self._effects[index, handles] = self._scan(self.subgraph(index), handles)
+            self._calling.pop()
+        return known
+
+    def _enter(self, index: int) -> None:
+        if index in self._calling:
+            raise BadData(f"subgraph {index} calls itself")
+        if len(self._calling) >= _MAXIMUM_DEPTH:
+            raise BadData(f"subgraphs call each other {len(self._calling)} deep; no deeper is supported")
+        self._calling.append(index)
+
+    def _scan(self, source: TfliteSubgraph, given: Sequence[Key | None]) -> Effects:
+        # Where the numbers of inputs differ, bringing the operator over fails later.
+        handles = {index: key for index, key in zip(source.inputs, given, strict=False) if key is not None}
+        found: list[Effects] = [Effects()]
+        for operator in source.operators:
+            keys = keys_of(handles, operator.inputs)
+            made = handle_key(operator)
+            if made is not None and operator.outputs:
+                handles[operator.outputs[0]] = made
+            elif operator.code in (BuiltinOperator.READ_VARIABLE, BuiltinOperator.ASSIGN_VARIABLE):
+                found.append(self._scan_variable(source, operator, keys))
+            elif operator.code in _CALLEES:
+                callees, skipped = called_subgraphs(operator)
+                inner = [self.effects(callee, keys[skipped:]) for callee in callees]
+                found.extend(inner)
+                outputs = inner[-1].outputs
+                handles.update(
+                    (index, key)
+                    for index, key in zip(operator.outputs, outputs, strict=False)
+                    if key is not None
+                )
+            elif operator.code == BuiltinOperator.CALL_ONCE:
+                self._initialise(called_subgraphs(operator)[0][0])
+            found.append(self._scan_tensors(source, operator))
+        return replace(merge_effects(found), outputs=keys_of(handles, source.outputs))
+
+    def _scan_variable(
+        self, source: TfliteSubgraph, operator: Operator, keys: Sequence[Key | None]
+    ) -> Effects:
+        """Of READ_VARIABLE and ASSIGN_VARIABLE; the first that is seen says how the variable is stored."""
+        key = keys[0] if keys else None
+        assigns = operator.code == BuiltinOperator.ASSIGN_VARIABLE
+        places = operator.inputs[1:] if assigns else operator.outputs
+        if key is None or not places or places[0] < 0:
+            return Effects()
+        self._learn(key, source.tensors[places[0]])
+        return Effects(touched=(key,), assigned=frozenset((key,) if assigns else ()))
+
+    def _scan_tensors(self, source: TfliteSubgraph, operator: Operator) -> Effects:
+        """Of variable tensors among the inputs; those of the subgraph's own inputs are fed."""
+        keys = []
+        for index in operator.inputs:
+            if index >= 0 and source.tensors[index].is_variable and index not in source.inputs:
+                tensor, key = source.tensors[index], tensor_key(source.index, index)
+                self._learn(key, tensor)
+                if key not in self._initial and key in self._types:
+                    self._initial[key] = self._initial_value(tensor, self._types[key])
+                keys.append(key)
+        return Effects(touched=tuple(keys), assigned=frozenset(keys if operator.code in STATEFUL else ()))
+
+    def _initial_value(self, tensor: Tensor, operand: Operand) -> Array:
+        """What a variable tensor is at first: its data, if the file has any, or else 0, for INT8 the zero point."""
+        if tensor.data is not None:
+            plain = to_operand(replace(tensor, is_variable=False), None, Lifetime.CONSTANT_POOL)
+            value = self.constant(plain)
+            if value is not None:
+                return value
+        size = byte_size(operand.type, tensor.shape) + sum(v.nbytes for v in self._initial.values())
+        if size > _MAXIMUM_STATE_BYTES:
+            raise BadData(
+                f"{tensor}: variables of {size} bytes; at most {_MAXIMUM_STATE_BYTES} are supported"
+            )
+        number = operand.zero_point if tensor.type == TensorType.INT8 else 0
+        # One number, seen under the whole shape: only a compilation makes memory of it.
+        return np.broadcast_to(operand.type.dtype.type(number), tensor.shape)
+
+    def _learn(self, key: Key, tensor: Tensor) -> None:
+        if key not in self._types:
+            try:
+                plain = replace(tensor, data=None, is_variable=False)
+                self._types[key] = to_operand(plain, tensor.shape, Lifetime.SUBGRAPH_INPUT)
+            except Unsupported:
+                return  # The operator itself will be found not to be supported.
+
+    def variable_type(self, key: Key) -> Operand:
+        """How a variable is stored: an operand that stands for it.
+
+        Raises:
+            Unsupported: none can.
+        """
+        if key not in self._types:
+            raise Unsupported(f"{shown_key(key)} has a type that is not supported")
+        return self._types[key]
+
+    def constant_variable(self, key: Key) -> Operand | None:
+        """The operand of a variable that keeps its initial value for ever; None for any other."""
+        if key in self._changing or key not in self._initial:
+            return None
+        if key not in self._constant_variables:
+            self._constant_variables[key] = self._constant_of(key)
+        return self._constant_variables[key]
+
+    def _constant_of(self, key: Key) -> Operand:
+        value = self._initial[key]
+        operand = replace(self.variable_type(key), dimensions=value.shape, name=shown_key(key))
+        if value.size == 0:
+            return replace(operand, lifetime=Lifetime.CONSTANT_COPY)
+        pools = self._constants.pools
+        self._constants = replace(self._constants, pools=(*pools, HostMemory(value)))
+        location = Location(pool=len(pools), offset=0, length=value.nbytes)
+        return replace(operand, lifetime=Lifetime.CONSTANT_POOL, location=location)
+
+    def _initialise(self, index: int) -> None:
+        """Runs a subgraph that CALL_ONCE names, once."""
+        if index in self._initialised:
+            return
+        self._initialised.add(index)
+        effects = self.effects(index, ())
+        leaving = effects.ordered(assigned=True)
+        source = self.subgraph(index)
+        if source.inputs or source.outputs:
+            raise BadData(f"subgraph {index} initialises variables; it must have no inputs and no outputs")
+        try:
+            graph = self._lower(Graph(source, (), (), self), source)
+            if leaving:
+                model = Model(main=graph.finish(leaving), pools=self.pools)
+                values = (np.array(value, order="C") for value in evaluate(model))
+                self._initial.update(zip(leaving, values, strict=True))
+        except Unsupported as error:
+            self.problems.append(f"subgraph {index}, which initialises variables: {error}")
+
+    # Graphs.
+
+    def main(
+        self, source: TfliteSubgraph, inputs: Sequence[int], outputs: Sequence[int]
+    ) -> tuple[Subgraph, tuple[StateVariable, ...]]:
+        """The graph that is loaded, and the variables that are its last inputs and outputs.
+
+        Raises:
+            BadData: it is damaged, or lists all that is not supported.
+        """
+        effects = self.effects(source.index, (None,) * len(source.inputs))
+        self._changing = effects.assigned
+        keys = [key for key in effects.ordered(assigned=True) if key in self._initial and key in self._types]
+        shapes: list[Dimensions] = [self._initial[key].shape for key in keys]
+        self._calling.append(source.index)
+        while True:
+            graph = Graph(source, inputs, outputs, self)
+            for position, tensor in enumerate(inputs):
+                try:
+                    graph.add_input(tensor)
+                except Unsupported as error:
+                    self.problems.append(f"input {position}: {error}")
+            for key, shape in zip(keys, shapes, strict=True):
+                graph.add_variable(key, replace(self._types[key], dimensions=shape, name=shown_key(key)))
+            result = None
+            try:
+                result = self._lower(graph, source).finish(keys)
+            except Unsupported as error:
+                if not self.problems:
+                    self.problems.append(f"outputs: {error}")
+            if self.problems or result is None:
+                listed = "".join(f"\n  {problem}" for problem in self.problems)
+                raise BadData(f"the model has unsupported parts ({len(self.problems)}):{listed}")
+            last = result.outputs[len(outputs) :]
+            wider = [
+                common_dimensions(shape, result.operands[index].dimensions)
+                for shape, index in zip(shapes, last, strict=True)
+            ]
+            if wider == shapes:
+                state = [StateVariable(name=shown_key(key), initial=self._initial[key]) for key in keys]
+                return result, tuple(state)
+            shapes = wider
+
+    def call(self, index: int, arguments: Arguments) -> int:
+        """The referenced graph that stands for a subgraph called with such arguments.
+
+        Raises:
+            Unsupported: it has parts that are not supported, which `problems` lists.
+            BadData: it is damaged, or calls itself.
+        """
+        key = index, arguments
+        if index in self._failed:
+            raise Unsupported(f"subgraph {index} has unsupported parts")
+        if key not in self._called:
+            self._enter(index)
+            try:
+                self._called[key] = self._call(self.subgraph(index), arguments)
+            except Unsupported:
+                self._failed.add(index)
+                raise
+            finally:
+                self._calling.pop()
+        return self._called[key]
+
+    def _call(self, source: TfliteSubgraph, arguments: Arguments) -> int:
+        if len(arguments.values) != len(source.inputs):
+            raise Unsupported(
+                f"it gives {len(arguments.values)} values to subgraph {source.index}, which has "
+                f"{len(source.inputs)} inputs"
+            )
+        pairs = list(zip(source.inputs, arguments.handles, strict=True))
+        handles = {tensor: handle for tensor, handle in pairs if handle is not None}
+        inputs = [tensor for tensor, handle in pairs if handle is None]
+        outputs = [tensor for tensor in source.outputs if not is_handle(source.tensors[tensor])]
+        graph = Graph(source, inputs, outputs, self, handles)
+        for tensor, given in zip(source.inputs, arguments.values, strict=True):
+            if given is not None:
+                graph.add_input(tensor, given)
+        for variable, operand in arguments.variables:
+            graph.add_variable(variable, operand)
+        result = self._lower(graph, source).finish(arguments.leaving)
+        self.referenced.append(result)
+        return len(self.referenced) - 1
+
+    def _lower(self, graph: Graph, source: TfliteSubgraph) -> Graph:
+        """Runs the rules of all operators.
+
+        Raises:
+            Unsupported: for one or more of them, as `problems` lists.
+        """
+        self._lowered += len(source.operators)
+        if self._lowered > _MAXIMUM_LOWERED or len(source.operators) > MAXIMUM_OPERATIONS:
+            raise BadData(f"{self._lowered} operators; at most {MAXIMUM_OPERATIONS} are supported")
+        before = len(self.problems)
+        for operator in source.operators:
+            graph.enter(operator)
+            lowering = LOWERINGS.get(operator.code)
+            if lowering is None:
+                self.problems.append(f"{operator}: it is not supported")
+                continue
+            try:
+                lowering.lower(graph, operator)
+            except Unsupported as error:
+                self.problems.append(f"{operator}: {error}")
+        if len(self.problems) > before:
+            raise Unsupported(f"subgraph {source.index} has unsupported parts")
+        return graph
+
+
+_CALLEES: Mapping[int, tuple[str, tuple[str, ...], int]] = {
+    BuiltinOperator.IF: ("IfOptions", ("then_subgraph", "else_subgraph"), 1),
+    BuiltinOperator.WHILE: ("WhileOptions", ("cond_subgraph", "body_subgraph"), 0),
+}
+
+
+def called_subgraphs(operator: Operator) -> tuple[tuple[int, ...], int]:
+    """The subgraphs that an operator runs, and how many of its inputs they do not get."""
+    kind, fields, skipped = _CALLEES.get(operator.code, ("CallOnceOptions", ("init_subgraph",), 0))
+    right = operator.options_type in (0, OPTIONS[kind].number)
+    options = OPTIONS[kind].read(operator.options if operator.options_type and right else None)
+    return tuple(options[field] for field in fields), skipped

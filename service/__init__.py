@@ -1,0 +1,1 @@
+"""Driver daemons and the command line."""

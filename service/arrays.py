@@ -1,0 +1,208 @@
+"""Inputs and outputs of a model as arrays: from and to `.npz` files, and random ones.
+
+An array in a file goes by the tensor's name, or by its position (`input_0`, `output_0`, …), which is the only name where
+a model's names are missing, not unique or no names for files.
+"""
+
+import math
+import os
+import stat
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.types import Model, Operand
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Random inputs always come from this seed.
+SEED = 0
+
+_NAME_LIMIT = 200
+#: Upper end of random 32-bit integers: as a rule they are positions in a table, which may be short.
+_INDEX_LIMIT = 99
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One input or output of a model.
+
+    Attributes:
+        key: its name in a file.
+        alias: another name by which it is understood: `input_0` or `output_0` by position.
+    """
+
+    key: str
+    alias: str
+    operand: Operand
+
+    def describe(self) -> str:
+        """Name, type and shape, for people."""
+        return f"{self.key!r} ({describe_type(self.operand.type.dtype, self.operand.dimensions)})"
+
+
+def describe_type(dtype: "np.dtype[Any]", shape: tuple[int, ...] | None) -> str:
+    """For example `float32 [?, 8]`; an unspecified dimension is a question mark."""
+    if shape is None:
+        return f"{dtype} of any shape"
+    return f"{dtype} [{', '.join(str(d) if d else '?' for d in shape)}]"
+
+
+def input_slots(model: Model) -> tuple[Slot, ...]:
+    """The inputs of the main graph, in order."""
+    return _slots(model, model.inputs, model.input_names, "input")
+
+
+def output_slots(model: Model) -> tuple[Slot, ...]:
+    """The outputs of the main graph, in order."""
+    return _slots(model, model.outputs, model.output_names, "output")
+
+
+def _slots(model: Model, indexes: Sequence[int], names: Sequence[str], kind: str) -> tuple[Slot, ...]:
+    aliases = [f"{kind}_{position}" for position in range(len(indexes))]
+    usable = len(set(names)) == len(indexes) and all(map(_is_file_name, names))
+    keys = names if usable else aliases
+    return tuple(
+        # What is one tensor's name cannot stand for another's position.
+        Slot(key=key, alias=key if alias in keys else alias, operand=model.main.operands[index])
+        for key, alias, index in zip(keys, aliases, indexes, strict=True)
+    )
+
+
+def _is_file_name(name: str) -> bool:
+    return (
+        0 < len(name) <= _NAME_LIMIT
+        and name.isprintable()
+        and "\\" not in name
+        and not name.startswith("/")
+        and ".." not in name.split("/")
+    )
+
+
+def random_inputs(slots: Sequence[Slot]) -> list[Array]:
+    """The same arrays for the same slots every time; unspecified dimensions are 1.
+
+    Floats are in [0, 1), 8- and 16-bit integers take their whole range, wider ones 0 to 99.
+    """
+    rng = np.random.default_rng(SEED)
+    return [_random(rng, slot.operand) for slot in slots]
+
+
+def _random(rng: np.random.Generator, operand: Operand) -> Array:
+    dtype = operand.type.dtype
+    shape = tuple(d or 1 for d in operand.dimensions or ())
+    if dtype.kind == "c":
+        return (rng.random(shape) + 1j * rng.random(shape)).astype(dtype)
+    if dtype.kind == "f":
+        # Rounding to float16 can reach 1.0, which is as good.
+        return rng.random(shape, np.float32).astype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(dtype)
+    if dtype.itemsize >= 4:
+        return rng.integers(0, _INDEX_LIMIT, shape, dtype.name, endpoint=True)
+    info = np.iinfo(dtype.name)
+    return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+
+
+def read_inputs(path: Path, slots: Sequence[Slot]) -> list[Array]:
+    """The inputs of a model from an `.npz` file, in the model's order.
+
+    Nothing in the file is unpickled, and nothing is read before its header says that it has the type and shape expected.
+
+    Raises:
+        BadData: it is no `.npz` file, an input is missing, extra, given twice, or of another type or shape.
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        # Looking for the end of a device such as /dev/zero would take all memory.
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise BadData(f"{path} is not a regular file")
+        try:
+            archive = zipfile.ZipFile(file)
+            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+            raise BadData(f"{path} is no .npz file as numpy.savez writes them: {error}") from None
+        with archive:
+            chosen = _match(path, members, slots)
+            return [_read(archive, info, path, slot) for info, slot in zip(chosen, slots, strict=True)]
+
+
+def _match(path: Path, members: dict[str, zipfile.ZipInfo], slots: Sequence[Slot]) -> list[zipfile.ZipInfo]:
+    expected = ", ".join(slot.describe() for slot in slots) or "no inputs"
+    chosen = []
+    left = dict(members)
+    for slot in slots:
+        found = [left.pop(name) for name in dict.fromkeys((slot.key, slot.alias)) if name in left]
+        if not found:
+            names = ", ".join(map(repr, members)) or "nothing"
+            raise BadData(f"{path} lacks input {slot.describe()}; it has {names}")
+        if len(found) > 1:
+            raise BadData(f"{path} has both {slot.key!r} and {slot.alias!r}, which are the same input")
+        chosen.append(found[0])
+    if left:
+        names = ", ".join(map(repr, left))
+        raise BadData(f"{path} has {names}, which the model has no input for; it expects {expected}")
+    return chosen
+
+
+def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, slot: Slot) -> Array:
+    want = slot.operand
+    try:
+        with archive.open(info) as member:
+            shape, dtype = _read_header(member)
+        # A header that promises more than there is would have it all allocated.
+        honest = math.prod(shape) * dtype.itemsize <= info.file_size
+    except Exception as error:  # Damaged bytes make zipfile, zlib and NumPy raise nearly anything.
+        raise BadData(f"{path}: {info.filename} cannot be read: {error}") from None
+    dtype_fits = not dtype.hasobject and dtype.newbyteorder("<") == want.type.dtype
+    if not dtype_fits or not _shape_fits(shape, want.dimensions):
+        raise BadData(
+            f"{path}: {info.filename} is {describe_type(dtype, shape)}; {slot.describe()} is expected"
+        )
+    try:
+        if not honest:
+            raise ValueError(f"{info.file_size} bytes are too few for the shape {list(shape)}")
+        with archive.open(info) as member:
+            array = np.lib.format.read_array(member, allow_pickle=False)
+            # Reading to the end has the archive check its checksum.
+            member.read(1)
+    except Exception as error:
+        raise BadData(f"{path}: {info.filename} cannot be read: {error}") from None
+    return np.ascontiguousarray(array, want.type.dtype).reshape(shape)
+
+
+def _read_header(member: IO[bytes]) -> "tuple[tuple[int, ...], np.dtype[Any]]":
+    version = np.lib.format.read_magic(member)
+    if version == (1, 0):
+        shape, _, dtype = np.lib.format.read_array_header_1_0(member)
+    elif version == (2, 0):
+        shape, _, dtype = np.lib.format.read_array_header_2_0(member)
+    else:
+        raise ValueError(f"its format version is {version[0]}.{version[1]}; 1.0 or 2.0 is expected")
+    return shape, dtype
+
+
+def _shape_fits(shape: tuple[int, ...], dimensions: tuple[int, ...] | None) -> bool:
+    if dimensions is None:
+        return True
+    return len(shape) == len(dimensions) and all(
+        want in (0, found) for found, want in zip(shape, dimensions, strict=True)
+    )
+
+
+def write_outputs(path: Path, slots: Sequence[Slot], arrays: Sequence[Array]) -> None:
+    """Writes the outputs of a model to an `.npz` file.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    # Not numpy.savez, which takes the names `file` and `allow_pickle` for its own arguments.
+    with zipfile.ZipFile(path, "w") as archive:
+        for slot, array in zip(slots, arrays, strict=True):
+            with archive.open(f"{slot.key}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)

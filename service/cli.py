@@ -1,0 +1,128 @@
+"""The `neurald` command.
+
+Every command keeps three rules. What it finds goes to stdout, as one JSON document with `--json`. What went wrong goes to
+stderr as one sentence, with exit status 1, or 2 where the command line itself is wrong; never as a traceback. Ctrl-C
+ends with 130.
+
+Nothing heavy may be imported here: `neurald --help` pays for it.
+"""
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from neurald.service.commands.benchmark import benchmark
+from neurald.service.commands.demo import demo
+from neurald.service.commands.devices import devices
+from neurald.service.commands.driver import driver
+from neurald.service.commands.run import run
+
+#: Set to anything, it lets unexpected errors end in a traceback.
+DEBUG_VARIABLE = "NEURALD_DEBUG"
+
+#: Longer messages are cut: names in a hostile model can have any length.
+_MESSAGE_LIMIT = 2000
+
+_INTERRUPTED = 130
+_BROKEN_PIPE = 141
+
+
+class _Commands(TyperGroup):
+    """Turns whatever a command raises into one sentence and an exit status."""
+
+    def invoke(self, ctx: Any) -> Any:
+        from neurald.service.output import discard_stdout, printable
+
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            raise typer.Exit(_INTERRUPTED) from None
+        except BrokenPipeError:
+            discard_stdout()
+            raise typer.Exit(_BROKEN_PIPE) from None
+        except Exception as error:
+            # Typer's own (bad usage, exits) carry their exit status, and Typer reports them.
+            if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
+                raise
+            sys.stderr.write(f"error: {printable(_one_line(_message(error)))}\n")
+            raise typer.Exit(1) from None
+        return result
+
+
+def _message(error: Exception) -> str:
+    from neurald.hal.errors import Error
+
+    if isinstance(error, Error):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    if isinstance(error, MemoryError):
+        return f"out of memory: {error}" if str(error) else "out of memory"
+    if os.environ.get(DEBUG_VARIABLE):
+        raise error
+    return f"unexpected {type(error).__name__}: {error} ({DEBUG_VARIABLE}=1 shows where)"
+
+
+def _one_line(text: str) -> str:
+    """Lines joined by semicolons, after a colon by nothing; cut where it gets too long."""
+    joined = ""
+    for line in text.split("\n"):
+        separator = "" if not joined else " " if joined.endswith(":") else "; "
+        joined += separator + line.strip()
+    return joined if len(joined) <= _MESSAGE_LIMIT else joined[:_MESSAGE_LIMIT] + "…"
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"neurald {version('neurald')}\n")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    pass
+
+
+app = typer.Typer(
+    name="neurald",
+    cls=_Commands,
+    callback=_options,
+    help="Run neural networks on the devices of this machine, and serve devices to others.",
+    no_args_is_help=True,
+    # Plain help and plain errors: formatting them with rich would cost more than all the rest.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(help="Run a model on a photo, arrays or random input.")(run)
+app.command(help="Measure how fast a model loads, prepares and runs.")(benchmark)
+app.command(help="List the devices and how fast they are.")(devices)
+app.command(help="Serve a device to other processes until stopped.")(driver)
+app.command(help="Classify handwritten digits, here and in a daemon.")(demo)
+
+
+def main() -> None:
+    """The entry point of the `neurald` command; ends the process."""
+    # gRPC's own messages would come on top of the errors that are reported anyway.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    if not sys.warnoptions:
+        import warnings
+
+        warnings.simplefilter("ignore")
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal's encoding lacks is no reason to fail.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)

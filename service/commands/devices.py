@@ -1,0 +1,63 @@
+"""`neurald devices`."""
+
+from typing import Annotated, Any
+
+import typer
+
+
+def devices(
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Lists every device with what it says of itself."""
+    import neurald as nd
+    from neurald.service.output import status, write_json
+
+    with status("looking for devices", quiet=json):
+        found = [_describe(device) for device in nd.devices()]
+    if json:
+        write_json({"devices": found})
+    else:
+        _show(found)
+
+
+def _describe(device: Any) -> dict[str, Any]:
+    from neurald.hal.errors import Error
+    from neurald.service.devices import address, performance
+
+    description: dict[str, Any] = {
+        "name": device.name,
+        "type": device.type.name,
+        "version": device.version,
+        "feature_level": device.feature_level.name,
+        "address": address(device),
+        "extensions": list(device.extensions),
+    }
+    try:
+        description["performance"] = performance(device)
+    except Error as error:
+        # One daemon that dies meanwhile does not hide the others.
+        description["error"] = str(error)
+    return description
+
+
+def _show(found: list[dict[str, Any]]) -> None:
+    from neurald.service.output import note, write_table
+
+    columns = ("device", "type", "level", "where", "time f32 | q8", "power f32 | q8", "version")
+    rows = []
+    for device in found:
+        figures = device.get("performance", {})
+        pairs = [
+            " | ".join(
+                "-" if figures.get(kind) is None else f"{figures[kind][what]:.2f}"
+                for kind in ("float32", "quant8")
+            )
+            for what in ("exec_time", "power_usage")
+        ]
+        level = device["feature_level"].removeprefix("LEVEL_")
+        where = device["address"] or "in process"
+        rows.append((device["name"], device["type"], level, where, *pairs, device["version"]))
+    write_table(columns, rows, right=columns[4:6])
+    for device in found:
+        if "error" in device:
+            note(f"{device['name']}: {device['error']}")

@@ -1,0 +1,49 @@
+"""`neurald driver`."""
+
+from typing import Annotated
+
+import typer
+
+
+def driver(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="cpu, the name of an installed driver, or module:factory (also of the current folder).",
+            show_default=False,
+        ),
+    ],
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDR",
+            help="unix:///path or host:port. [default: a socket named after the driver, where `neurald devices` looks]",
+        ),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Let other hosts connect without encryption; anybody can then.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens to stderr.")] = False,
+) -> None:
+    """Serves a device until SIGTERM or Ctrl-C, then lets calls under way finish; a second one does not wait."""
+    import logging
+    import os
+    import sys
+
+    from neurald.service.daemon import serve
+    from neurald.service.output import printable
+
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    if ":" in name:
+        # At the end, so that no module there hides one of ours.
+        sys.path.append(os.getcwd())  # noqa: PTH109 - a plain string is wanted
+
+    def ready(address: str) -> None:
+        sys.stderr.write(printable(f"serving {name} on {address}") + "\n")
+        sys.stderr.flush()
+
+    raise typer.Exit(serve(name, listen, insecure=insecure, ready=ready))

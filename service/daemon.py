@@ -1,0 +1,237 @@
+"""One driver daemon: a device at an address, from its start to the end of its last call.
+
+A daemon holds a lock beside its socket for as long as it lives, so that of two that start at the same time
+one is refused, and a socket that is left of a dead one can be told from one that is served. When it is told
+to stop (SIGTERM, SIGINT) it takes no new work, lets the calls under way finish, and removes its sockets;
+told again, it does not wait for them.
+"""
+
+import contextlib
+import logging
+import os
+import resource
+import signal
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from types import FrameType
+from typing import Any
+
+import grpc
+from filelock import FileLock, Timeout
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from neurald.hal.address import Address
+from neurald.hal.errors import BadState
+from neurald.hal.registry import create_device, default_address, is_served
+from neurald.hal.server import SERVICE, DeviceServer
+from neurald.hal.session import Limits
+
+logger = logging.getLogger(__name__)
+
+#: How long calls under way may take once a daemon is to stop.
+DRAIN_S = 30.0
+_DESCRIPTORS = 65_536
+
+
+class Daemon:
+    """A driver served at an address: `startup`, `serve` until somebody calls `stop`, `shutdown`.
+
+    Args:
+        driver: name of a driver, or `module:factory`.
+        listen: `unix:///path` or `host:port`; None for a socket in the runtime directory.
+        insecure: listen beyond this host, though without TLS.
+        limits: what a session may hold.
+        drain_s: how long the calls under way may take once it is to stop.
+
+    Raises:
+        BadData: the address is none.
+    """
+
+    def __init__(
+        self,
+        driver: str,
+        listen: str | None = None,
+        *,
+        insecure: bool = False,
+        limits: Limits | None = None,
+        drain_s: float = DRAIN_S,
+    ) -> None:
+        self._driver = driver
+        self._address = default_address(driver) if listen is None else Address.parse(listen)
+        self._insecure = insecure
+        self._limits = limits
+        self._drain_s = drain_s
+        # What signal handlers may use: an event can be locked by the very thread that they interrupt.
+        self._stops: SimpleQueue[None] = SimpleQueue()
+        self._cleanup = contextlib.ExitStack()
+
+    @property
+    def address(self) -> str:
+        """Where it serves; with the real port after `startup`."""
+        return str(self._address)
+
+    def startup(self) -> None:
+        """Takes the address, makes the device and serves it.
+
+        Raises:
+            BadState: somebody serves there, or the place is not safe.
+            BadData: other hosts can reach the address, and it is not `insecure`.
+            UnavailableDevice: there is no such driver, or its device cannot be had.
+        """
+        _raise_descriptor_limit()
+        with contextlib.ExitStack() as cleanup:
+            path = self._address.path
+            if path is not None:
+                _prepare_directory(path.parent)
+                lock = _lock(path)
+                cleanup.callback(lock.release)
+                _remove_stale(path)
+                _remove_stale(self._address.memory_path)
+            device = create_device(self._driver)
+            self._server = DeviceServer(device, self._address, limits=self._limits, insecure=self._insecure)
+            self._health = _add_health(self._server.grpc, cleanup)
+            self._server.start()
+            cleanup.callback(self._server.stop)
+            self._address = self._server.address
+            self._tell_health(health_pb2.HealthCheckResponse.SERVING)
+            self._cleanup = cleanup.pop_all()
+        logger.info("%s serves at %s", device.name, self.address)
+
+    def serve(self) -> None:
+        """Waits until `stop` is called."""
+        self._stops.get()
+
+    def stop(self) -> None:
+        """Has `serve` return; called again, has `shutdown` not wait. May be called by signal handlers."""
+        self._stops.put(None)
+
+    def shutdown(self) -> bool:
+        """Refuses new work, lets calls finish, and leaves nothing behind.
+
+        Returns:
+            Whether they all finished. Threads still work for the others; no interpreter ends before them.
+        """
+        self._tell_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        logger.info("stopping; calls under way have %g s", self._drain_s)
+        is_done = self._server.handler.drain(self._drain_s, lambda: not self._stops.empty())
+        if not is_done:
+            logger.warning("stopping though calls are under way")
+        self._cleanup.close()
+        logger.info("stopped")
+        return is_done
+
+    def _tell_health(self, status: Any) -> None:
+        for name in ("", SERVICE):
+            self._health.set(name, status)
+
+
+def _add_health(server: grpc.Server, cleanup: contextlib.ExitStack) -> health.HealthServicer:
+    """Adds the standard services beside ours: health, and reflection for tools that look around."""
+    watchers = ThreadPoolExecutor(1, thread_name_prefix="neurald health")
+    cleanup.callback(watchers.shutdown, wait=False)
+    servicer = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=watchers)
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    return servicer
+
+
+def serve(
+    driver: str,
+    listen: str | None = None,
+    *,
+    insecure: bool = False,
+    limits: Limits | None = None,
+    drain_s: float = DRAIN_S,
+    ready: Callable[[str], None] | None = None,
+) -> int:
+    """Runs a daemon until SIGTERM or SIGINT, in the main thread. Arguments are those of `Daemon`.
+
+    If calls do not finish in time then, it ends the process, also with status 0.
+
+    Args:
+        ready: called with the address once it serves.
+
+    Returns:
+        The exit status, 0.
+
+    Raises:
+        Error: the daemon cannot start; the message says why.
+    """
+    daemon = Daemon(driver, listen, insecure=insecure, limits=limits, drain_s=drain_s)
+    with _signals(daemon.stop):
+        daemon.startup()
+        try:
+            if ready is not None:
+                ready(daemon.address)
+            daemon.serve()
+        finally:
+            is_done = daemon.shutdown()
+    if not is_done:
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(0)
+    return 0
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    def handle(number: int, frame: FrameType | None) -> None:
+        stop()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _raise_descriptor_limit() -> None:
+    """Every memory of a client takes a descriptor while it is mapped."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _DESCRIPTORS)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+def _prepare_directory(directory: Path) -> None:
+    """Makes the directory of a socket, for its user alone; refuses one in which others could replace it."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = directory.stat()
+    except OSError as error:
+        raise BadState(f"{directory} cannot be used for a socket: {error.strerror}") from None
+    is_open = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX
+    if is_open or status.st_uid not in (os.geteuid(), 0):
+        raise BadState(
+            f"{directory} can be written by other users; a socket needs a directory that is yours (chmod 700)"
+        )
+
+
+def _lock(path: Path) -> FileLock:
+    lock = FileLock(path.with_name(f"{path.name}.lock"), timeout=0, mode=0o600, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise BadState(f"a daemon serves unix://{path} already, or is about to") from None
+    except OSError as error:
+        raise BadState(f"{lock.lock_file} cannot be locked: {error.strerror}") from None
+    return lock
+
+
+def _remove_stale(path: Path) -> None:
+    """Removes the socket that a dead daemon left; the lock is held."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(status.st_mode):
+        raise BadState(f"{path} is no socket; nothing else is replaced")
+    if is_served(path):
+        raise BadState(f"somebody else serves unix://{path}")
+    path.unlink()

@@ -1,0 +1,86 @@
+"""A driver daemon as a child process, for as long as a block runs."""
+
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import neurald as nd
+from neurald.hal.errors import UnavailableDevice
+
+_START_LIMIT_S = 30.0
+_STOP_LIMIT_S = 10.0
+
+
+@contextmanager
+def driver_daemon(driver: str) -> Iterator[str]:
+    """Starts `neurald driver` on a private socket and yields its address; stops it however the block ends.
+
+    Args:
+        driver: what to serve, as the command takes it.
+
+    Raises:
+        UnavailableDevice: it ended, or did not serve in time; the message holds what it said last.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="neurald-") as folder,
+        tempfile.TemporaryFile() as messages,
+        _termination_as_interrupt(),
+    ):
+        address = f"unix://{Path(folder) / 'driver.sock'}"
+        command = [sys.executable, "-m", "neurald", "driver", driver, "--listen", address]
+        # In a session of its own, so that Ctrl-C reaches only us and we stop it in order.
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            command, stdin=subprocess.DEVNULL, stdout=messages, stderr=messages, start_new_session=True
+        )
+        try:
+            if not _wait_until_served(process, address):
+                messages.seek(0)
+                said = messages.read().decode(errors="replace").strip().splitlines()
+                reason = said[-1] if said else f"it said nothing (exit status {process.poll()})"
+                raise UnavailableDevice(f"the daemon for {driver} did not start: {reason}")
+            yield address
+        finally:
+            _stop(process)
+
+
+def _wait_until_served(process: "subprocess.Popen[bytes]", address: str) -> bool:
+    end = time.monotonic() + _START_LIMIT_S
+    while process.poll() is None and time.monotonic() < end:
+        if Path(address.removeprefix("unix://")).exists():
+            try:
+                nd.connect(address)
+            except UnavailableDevice:
+                pass
+            else:
+                return True
+        time.sleep(0.02)
+    return False
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(_STOP_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def _termination_as_interrupt() -> Iterator[None]:
+    """SIGTERM ends the block as Ctrl-C does, so that nothing stays behind."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,131 @@
+"""What `neurald demo` runs: the digit classifier in this process and through a driver daemon."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import neurald as nd
+from neurald.service.demo.daemon import driver_daemon
+from neurald.service.demo.digits import MODEL, Digits, held_back
+from neurald.service.devices import address
+from neurald.service.measurement import BoundExecution, RunControl, repeat, summarise
+from neurald.service.output import status, write_line, write_table
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: How many digits are drawn.
+SHOWN = 4
+
+_SHADES = " ░▒▓█"
+_ASCII_SHADES = " .+*#"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What one device made of the digits.
+
+    Attributes:
+        guesses: the most probable label of each digit.
+        probabilities: how probable the device found it, 0 to 1.
+        latency: see `summarise`.
+    """
+
+    device: str
+    address: str | None
+    guesses: Array
+    probabilities: Array
+    latency: dict[str, float | int]
+
+    def accuracy(self, labels: Array) -> float:
+        """The share of digits that it got right."""
+        return float(np.mean(self.guesses == labels))
+
+
+def run(*, quiet: bool = False) -> tuple[Digits, list[Result]]:
+    """Classifies all digits with each device: the CPU in this process, and the CPU behind a daemon of its own.
+
+    Raises:
+        Error: the daemon does not start, or a device fails.
+    """
+    digits = held_back()
+    model = nd.load_tflite(MODEL)
+    results = []
+    with status("classifying digits in this process", quiet=quiet):
+        results.append(_classify(model, nd.devices()[0], digits))
+    with (
+        status("classifying digits through a driver daemon", quiet=quiet),
+        driver_daemon("cpu") as where,
+    ):
+        results.append(_classify(model, nd.connect(where), digits))
+    return digits, results
+
+
+def _classify(model: nd.Model, device: nd.Device, digits: Digits) -> Result:
+    compilation = nd.CompilationBuilder(model, devices=[device]).finish()
+    image = np.empty((1, 8, 8, 1), np.uint8)
+    scores = compilation.run(image)
+    execution = BoundExecution(compilation, [image], scores)
+    (operand,) = (model.main.operands[index] for index in model.outputs)
+    found = np.empty((len(digits.images), *scores[0].shape[1:]), scores[0].dtype)
+    for number, digit in enumerate(digits.images):
+        image[0, :, :, 0] = digit
+        execution.time_once()
+        found[number] = execution.outputs[0][0]
+    seconds = repeat(execution.time_once, RunControl(runs=200, min_s=0.2, max_s=5.0))
+    return Result(
+        device=device.name,
+        address=address(device),
+        guesses=found.argmax(-1),
+        probabilities=(found.max(-1) - operand.zero_point) * operand.scale,
+        latency=summarise(seconds),
+    )
+
+
+def show(digits: Digits, results: Sequence[Result], encoding: str) -> None:
+    """Draws a few digits with what the first device took them for, then a table of all devices."""
+    first = results[0]
+    write_line(f"{len(digits.images)} handwritten digits that the model has never seen, for example")
+    write_line()
+    for line in draw(digits.images[:SHOWN], encoding):
+        write_line(line.rstrip())
+    captions = [
+        f"{guess} ({100 * probability:.1f} %)" + ("" if guess == label else f", is {label}")
+        for guess, probability, label in zip(
+            first.guesses[:SHOWN], first.probabilities[:SHOWN], digits.labels[:SHOWN], strict=True
+        )
+    ]
+    write_line("  ".join(f"{caption:^16}" for caption in captions).rstrip())
+    write_line()
+    columns = ("device", "where", "accuracy", "median ms", "p99 ms", "inferences/s")
+    write_table(
+        columns,
+        [
+            (
+                result.device,
+                result.address or "in process",
+                f"{100 * result.accuracy(digits.labels):.2f} %",
+                f"{result.latency['median_ms']:.3f}",
+                f"{result.latency['p99_ms']:.3f}",
+                f"{result.latency['inferences_per_s']:.0f}",
+            )
+            for result in results
+        ],
+        right=columns[2:],
+    )
+    same = all(np.array_equal(first.guesses, other.guesses) for other in results)
+    write_line("All devices agree on every digit." if same else "The devices do not agree on every digit.")
+
+
+def draw(images: Array, encoding: str) -> list[str]:
+    """Images side by side as lines of text, two characters a pixel, in shades that `encoding` has."""
+    try:
+        _SHADES.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        shades = _ASCII_SHADES
+    else:
+        shades = _SHADES
+    levels = images.astype(np.int32) * len(shades) // 256
+    rows = np.moveaxis(levels, 0, 1)
+    return ["  ".join("".join(2 * shades[pixel] for pixel in row) for row in line) for line in rows]

@@ -1,0 +1,44 @@
+"""The demo's model and digits, as `scripts/train_digits.py` made them.
+
+The digits are part of "Optical Recognition of Handwritten Digits" by E. Alpaydin and C. Kaynak (UCI Machine Learning
+Repository, licence CC BY 4.0), as scikit-learn bundles them, with pixels scaled from 0-16 to 0-255.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_HERE = Path(__file__).resolve().parent
+
+#: The classifier: uint8 [1, 8, 8, 1], white on black, to probabilities as uint8 [1, 10].
+MODEL = _HERE / "digits.tflite"
+
+#: Digits that were held back from training.
+DIGITS = _HERE / "digits.npz"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digits:
+    """Handwritten digits.
+
+    Attributes:
+        images: uint8 [n, 8, 8], white on black.
+        labels: uint8 [n], 0 to 9.
+    """
+
+    images: Array
+    labels: Array
+
+
+def held_back() -> Digits:
+    """The digits that the model has never seen.
+
+    Raises:
+        OSError: the package's file is missing.
+    """
+    with np.load(DIGITS, allow_pickle=False) as file:
+        return Digits(images=file["images"], labels=file["labels"])

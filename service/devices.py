@@ -1,0 +1,67 @@
+"""Devices as the command line names them: by name as `neurald devices` lists them, or by the address of a daemon."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import neurald as nd
+from neurald.hal.errors import BadData
+from neurald.hal.types import OperandType
+
+_ADDRESS = re.compile(r"unix:.+|.+:[0-9]{1,5}")
+
+#: What `performance` reports, by the name it has there.
+_REPORTED = {"float32": OperandType.TENSOR_FLOAT32, "quant8": OperandType.TENSOR_QUANT8_ASYMM}
+
+
+def find_devices(names: Sequence[str]) -> list[nd.Device] | None:
+    """The devices of these names or addresses, in that order; None, which lets every device take part, for no name.
+
+    Raises:
+        BadData: there is no device of that name, or an address has neither form.
+        UnavailableDevice: nobody serves an address.
+    """
+    if not names:
+        return None
+    # Daemons are looked for only if that is needed: each takes a connection.
+    is_path = [name.startswith("unix:") for name in names]
+    known = {} if all(is_path) else {device.name: device for device in nd.devices()}
+    return [known[name] if name in known else _connect(name, list(known)) for name in names]
+
+
+def _connect(name: str, known: Sequence[str]) -> nd.Device:
+    if not _ADDRESS.fullmatch(name):
+        raise BadData(
+            f"there is no device {name!r}; there are {', '.join(known)}, "
+            "and daemons at an address (unix:///path or host:port)"
+        )
+    return nd.connect(name)
+
+
+def address(device: nd.Device) -> str | None:
+    """Where the daemon of a device listens; None for a device of this process."""
+    found = getattr(device, "address", None)
+    return None if found is None else str(found)
+
+
+def performance(device: nd.Device) -> dict[str, dict[str, float] | None]:
+    """Time and power relative to the CPU device (1.0), for 32-bit floats and 8-bit integers; None where not known.
+
+    Raises:
+        Error: the device does not answer.
+    """
+    known = device.capabilities().operand_performance
+    report: dict[str, dict[str, float] | None] = {}
+    for name, operand_type in _REPORTED.items():
+        found = known.get(operand_type)
+        report[name] = (
+            None if found is None else {"exec_time": found.exec_time, "power_usage": found.power_usage}
+        )
+    return report
+
+
+def describe_steps(compilation: nd.Compilation) -> list[dict[str, Any]]:
+    """Which device runs how many operations, step by step."""
+    return [
+        {"device": step.device.name, "operations": len(step.operations)} for step in compilation.plan.steps
+    ]

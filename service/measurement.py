@@ -1,0 +1,84 @@
+"""Latencies of a model: how one execution after another is timed, and what is said of many."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import neurald as nd
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunControl:
+    """When enough was run: after `runs` and `min_s` seconds, both, and after `max_s` seconds in any case."""
+
+    runs: int
+    min_s: float
+    max_s: float
+
+    def share_done(self, runs: int, elapsed_s: float) -> float:
+        """How much of it is done, 1 or more when all is."""
+        wanted = min(runs / max(self.runs, 1), elapsed_s / self.min_s if self.min_s else 1.0)
+        if runs >= self.runs and elapsed_s >= self.min_s:
+            wanted = 1.0
+        return max(wanted, elapsed_s / self.max_s if self.max_s else 1.0)
+
+
+def summarise(seconds: Sequence[float]) -> dict[str, float | int]:
+    """Number, rate and distribution of latencies; times in ms, percentiles interpolated, std of the population."""
+    milliseconds = np.asarray(seconds) * 1e3
+    return {
+        "runs": len(seconds),
+        "min_ms": float(milliseconds.min()),
+        "median_ms": float(np.median(milliseconds)),
+        "mean_ms": float(milliseconds.mean()),
+        "p90_ms": float(np.percentile(milliseconds, 90)),
+        "p99_ms": float(np.percentile(milliseconds, 99)),
+        "max_ms": float(milliseconds.max()),
+        "std_ms": float(milliseconds.std()),
+        "inferences_per_s": len(seconds) / sum(seconds) if sum(seconds) else 0.0,
+    }
+
+
+class BoundExecution:
+    """One reusable execution whose buffers stay bound, for running the same thing again and again.
+
+    Args:
+        compilation: what to run.
+        inputs: in the model's order.
+        outputs: of an earlier run with these inputs; buffers of the same types and shapes are bound.
+    """
+
+    def __init__(
+        self, compilation: nd.Compilation, inputs: Sequence[Array], outputs: Sequence[Array]
+    ) -> None:
+        self.outputs = [np.empty_like(output, order="C") for output in outputs]
+        self._execution = nd.Execution(compilation, reusable=True)
+        for position, array in enumerate(inputs):
+            self._execution.set_input(position, array)
+        for position, array in enumerate(self.outputs):
+            self._execution.set_output(position, array)
+
+    def time_once(self) -> float:
+        """Runs once; seconds."""
+        start = time.perf_counter()
+        self._execution.compute()
+        return time.perf_counter() - start
+
+
+def repeat(
+    time_once: Callable[[], float], control: RunControl, on_progress: Callable[[float], None] = lambda _: None
+) -> list[float]:
+    """Runs at least once and until enough was run; the seconds of each. `on_progress` is called between runs."""
+    seconds: list[float] = []
+    start = time.perf_counter()
+    share = 0.0
+    while not seconds or share < 1:
+        seconds.append(time_once())
+        share = control.share_done(len(seconds), time.perf_counter() - start)
+        on_progress(min(share, 1.0))
+    return seconds

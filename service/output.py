@@ -1,0 +1,126 @@
+"""What commands write: tables for people, one JSON document for programs, notes and progress on stderr.
+
+Text that comes from files (names, labels) goes through `printable`, so that it cannot steer a terminal.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: Wide enough for every table: what a pipe reads is never cut or wrapped.
+_PIPE_WIDTH = 10_000
+
+
+def printable(text: str) -> str:
+    """`text` with everything that is not printable (control and escape characters, line breaks) escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def write_json(document: Any) -> None:
+    """Writes one JSON document, and nothing else, to stdout.
+
+    NumPy numbers must have been turned into Python's; NaN and infinities become null, which JSON has no numbers for.
+    """
+    import msgspec
+
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+
+
+def write_line(text: str = "") -> None:
+    """Writes one line to stdout."""
+    sys.stdout.write(text + "\n")
+
+
+def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> None:
+    """Writes a table to stdout; the columns named in `right` are numbers, and aligned as such."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(printable, row))
+    _console(sys.stdout).print(table)
+
+
+def note(text: str) -> None:
+    """Tells people something on stderr."""
+    sys.stderr.write(f"note: {printable(text)}\n")
+
+
+class Progress(Protocol):
+    """A bar that its owner moves."""
+
+    def advance_to(self, share: float) -> None:
+        """Shows that `share`, 0 to 1, of the work is done."""
+        ...
+
+
+class _Silent:
+    def advance_to(self, share: float) -> None:
+        pass
+
+
+@contextmanager
+def status(text: str, *, quiet: bool = False) -> Iterator[None]:
+    """Shows a spinner on stderr while the block runs, if that is a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    # A slow spinner: its thread competes with what is being waited for.
+    with _console(sys.stderr).status(printable(text), refresh_per_second=4):
+        yield
+
+
+@contextmanager
+def progress(text: str, *, quiet: bool = False) -> Iterator[Progress]:
+    """Shows a bar on stderr, if that is a terminal. It draws only inside `advance_to`, at most ten times a second."""
+    if quiet or not sys.stderr.isatty():
+        yield _Silent()
+        return
+    yield from _bar(text)
+
+
+def _bar(text: str) -> Iterator[Progress]:
+    import time
+
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+    from rich.progress import Progress as RichProgress
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    with RichProgress(
+        *columns, console=_console(sys.stderr), transient=True, auto_refresh=False, disable=False
+    ) as bars:
+        task = bars.add_task(printable(text), total=1.0)
+
+        class Bar:
+            drawn = 0.0
+
+            def advance_to(self, share: float) -> None:
+                now = time.monotonic()
+                if now - self.drawn >= 0.1:
+                    self.drawn = now
+                    bars.update(task, completed=share)
+                    bars.refresh()
+
+        yield Bar()
+
+
+def _console(file: IO[str]) -> "Console":
+    from rich.console import Console
+
+    width = None if file.isatty() else _PIPE_WIDTH
+    return Console(file=file, width=width, markup=False, emoji=False, highlight=False)
+
+
+def discard_stdout() -> None:
+    """Sends what is still to be written to nowhere: whoever read it has left."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

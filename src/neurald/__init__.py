@@ -1,0 +1,86 @@
+"""Android NN for Linux: build or load a model, compile it for the devices that are there, run it.
+
+Names are imported when they are first used: `import neurald` alone costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from neurald._version import __version__
+
+if TYPE_CHECKING:
+    from neurald.hal.device import Device as Device
+    from neurald.hal.device import Verdict as Verdict
+    from neurald.hal.errors import Error as Error
+    from neurald.hal.errors import OutputInsufficientSize as OutputInsufficientSize
+    from neurald.hal.errors import ResultCode as ResultCode
+    from neurald.hal.memory import Memory as Memory
+    from neurald.hal.operation_type import OperationType as OperationType
+    from neurald.hal.types import DeviceType as DeviceType
+    from neurald.hal.types import Duration as Duration
+    from neurald.hal.types import FeatureLevel as FeatureLevel
+    from neurald.hal.types import FusedActivation as FusedActivation
+    from neurald.hal.types import Model as Model
+    from neurald.hal.types import OperandType as OperandType
+    from neurald.hal.types import PaddingScheme as PaddingScheme
+    from neurald.hal.types import Preference as Preference
+    from neurald.hal.types import Priority as Priority
+    from neurald.runtime.compilation import Compilation as Compilation
+    from neurald.runtime.compilation import CompilationBuilder as CompilationBuilder
+    from neurald.runtime.devices import connect as connect
+    from neurald.runtime.devices import devices as devices
+    from neurald.runtime.devices import supported_operations as supported_operations
+    from neurald.runtime.event import Event as Event
+    from neurald.runtime.execution import Execution as Execution
+    from neurald.runtime.model import ModelBuilder as ModelBuilder
+    from neurald.runtime.tflite import load_tflite as load_tflite
+
+_HOMES = {
+    "Compilation": "runtime.compilation",
+    "CompilationBuilder": "runtime.compilation",
+    "Device": "hal.device",
+    "DeviceType": "hal.types",
+    "Duration": "hal.types",
+    "Error": "hal.errors",
+    "Event": "runtime.event",
+    "Execution": "runtime.execution",
+    "FeatureLevel": "hal.types",
+    "FusedActivation": "hal.types",
+    "Memory": "hal.memory",
+    "Model": "hal.types",
+    "ModelBuilder": "runtime.model",
+    "OperandType": "hal.types",
+    "OperationType": "hal.operation_type",
+    "OutputInsufficientSize": "hal.errors",
+    "PaddingScheme": "hal.types",
+    "Preference": "hal.types",
+    "Priority": "hal.types",
+    "ResultCode": "hal.errors",
+    "Verdict": "hal.device",
+    "connect": "runtime.devices",
+    "devices": "runtime.devices",
+    "load_tflite": "runtime.tflite",
+    "supported_operations": "runtime.devices",
+}
+
+__all__ = ["__version__", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'neurald' has no attribute {name!r}")
+    try:
+        value = getattr(import_module(f"neurald.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("neurald."):
+            raise ImportError(
+                f"{error.name} is missing: src/neurald has lost its links to the top-level folders (a zip unpacked "
+                "without symbolic links?); use git clone, or an installed wheel"
+            ) from error
+        raise
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

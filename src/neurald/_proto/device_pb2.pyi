@@ -1,0 +1,342 @@
+from neurald._proto import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class DeviceStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DEVICE_STATUS_UNKNOWN: _ClassVar[DeviceStatus]
+    DEVICE_STATUS_AVAILABLE: _ClassVar[DeviceStatus]
+    DEVICE_STATUS_BUSY: _ClassVar[DeviceStatus]
+    DEVICE_STATUS_OFFLINE: _ClassVar[DeviceStatus]
+DEVICE_STATUS_UNKNOWN: DeviceStatus
+DEVICE_STATUS_AVAILABLE: DeviceStatus
+DEVICE_STATUS_BUSY: DeviceStatus
+DEVICE_STATUS_OFFLINE: DeviceStatus
+
+class DescribeRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DescribeReply(_message.Message):
+    __slots__ = ("name", "type", "version", "feature_level", "extensions", "model_cache_files", "data_cache_files")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    EXTENSIONS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_CACHE_FILES_FIELD_NUMBER: _ClassVar[int]
+    DATA_CACHE_FILES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    type: _types_pb2.DeviceType
+    version: str
+    feature_level: _types_pb2.FeatureLevel
+    extensions: _containers.RepeatedScalarFieldContainer[str]
+    model_cache_files: int
+    data_cache_files: int
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[_types_pb2.DeviceType, str]] = ..., version: _Optional[str] = ..., feature_level: _Optional[_Union[_types_pb2.FeatureLevel, str]] = ..., extensions: _Optional[_Iterable[str]] = ..., model_cache_files: _Optional[int] = ..., data_cache_files: _Optional[int] = ...) -> None: ...
+
+class GetCapabilitiesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetCapabilitiesReply(_message.Message):
+    __slots__ = ("capabilities",)
+    CAPABILITIES_FIELD_NUMBER: _ClassVar[int]
+    capabilities: _types_pb2.Capabilities
+    def __init__(self, capabilities: _Optional[_Union[_types_pb2.Capabilities, _Mapping]] = ...) -> None: ...
+
+class GetStatusRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetStatusReply(_message.Message):
+    __slots__ = ("status", "sessions", "prepared_models", "memories", "calls")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    PREPARED_MODELS_FIELD_NUMBER: _ClassVar[int]
+    MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    status: DeviceStatus
+    sessions: int
+    prepared_models: int
+    memories: int
+    calls: int
+    def __init__(self, status: _Optional[_Union[DeviceStatus, str]] = ..., sessions: _Optional[int] = ..., prepared_models: _Optional[int] = ..., memories: _Optional[int] = ..., calls: _Optional[int] = ...) -> None: ...
+
+class OpenSessionRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class OpenSessionReply(_message.Message):
+    __slots__ = ("session",)
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    session: bytes
+    def __init__(self, session: _Optional[bytes] = ...) -> None: ...
+
+class WriteMemoryRequest(_message.Message):
+    __slots__ = ("size_bytes", "chunk")
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    size_bytes: int
+    chunk: bytes
+    def __init__(self, size_bytes: _Optional[int] = ..., chunk: _Optional[bytes] = ...) -> None: ...
+
+class WriteMemoryReply(_message.Message):
+    __slots__ = ("memory",)
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    memory: bytes
+    def __init__(self, memory: _Optional[bytes] = ...) -> None: ...
+
+class ReadMemoryRequest(_message.Message):
+    __slots__ = ("memory",)
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    memory: bytes
+    def __init__(self, memory: _Optional[bytes] = ...) -> None: ...
+
+class ReadMemoryReply(_message.Message):
+    __slots__ = ("chunk",)
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    chunk: bytes
+    def __init__(self, chunk: _Optional[bytes] = ...) -> None: ...
+
+class ReleaseMemoryRequest(_message.Message):
+    __slots__ = ("memories",)
+    MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    memories: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, memories: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class ReleaseMemoryReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetSupportedOperationsRequest(_message.Message):
+    __slots__ = ("model",)
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    model: _types_pb2.Model
+    def __init__(self, model: _Optional[_Union[_types_pb2.Model, _Mapping]] = ...) -> None: ...
+
+class GetSupportedOperationsReply(_message.Message):
+    __slots__ = ("verdicts",)
+    VERDICTS_FIELD_NUMBER: _ClassVar[int]
+    verdicts: _containers.RepeatedCompositeFieldContainer[_types_pb2.Verdict]
+    def __init__(self, verdicts: _Optional[_Iterable[_Union[_types_pb2.Verdict, _Mapping]]] = ...) -> None: ...
+
+class PrepareOptions(_message.Message):
+    __slots__ = ("preference", "priority", "deadline_s", "threads")
+    PREFERENCE_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
+    THREADS_FIELD_NUMBER: _ClassVar[int]
+    preference: _types_pb2.Preference
+    priority: _types_pb2.Priority
+    deadline_s: float
+    threads: int
+    def __init__(self, preference: _Optional[_Union[_types_pb2.Preference, str]] = ..., priority: _Optional[_Union[_types_pb2.Priority, str]] = ..., deadline_s: _Optional[float] = ..., threads: _Optional[int] = ...) -> None: ...
+
+class PrepareModelRequest(_message.Message):
+    __slots__ = ("model", "options", "model_cache", "data_cache", "cache_token")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_CACHE_FIELD_NUMBER: _ClassVar[int]
+    DATA_CACHE_FIELD_NUMBER: _ClassVar[int]
+    CACHE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    model: _types_pb2.Model
+    options: PrepareOptions
+    model_cache: _containers.RepeatedScalarFieldContainer[bytes]
+    data_cache: _containers.RepeatedScalarFieldContainer[bytes]
+    cache_token: bytes
+    def __init__(self, model: _Optional[_Union[_types_pb2.Model, _Mapping]] = ..., options: _Optional[_Union[PrepareOptions, _Mapping]] = ..., model_cache: _Optional[_Iterable[bytes]] = ..., data_cache: _Optional[_Iterable[bytes]] = ..., cache_token: _Optional[bytes] = ...) -> None: ...
+
+class PrepareModelReply(_message.Message):
+    __slots__ = ("prepared_model",)
+    PREPARED_MODEL_FIELD_NUMBER: _ClassVar[int]
+    prepared_model: int
+    def __init__(self, prepared_model: _Optional[int] = ...) -> None: ...
+
+class PrepareModelFromCacheRequest(_message.Message):
+    __slots__ = ("options", "model_cache", "data_cache", "cache_token")
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_CACHE_FIELD_NUMBER: _ClassVar[int]
+    DATA_CACHE_FIELD_NUMBER: _ClassVar[int]
+    CACHE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    options: PrepareOptions
+    model_cache: _containers.RepeatedScalarFieldContainer[bytes]
+    data_cache: _containers.RepeatedScalarFieldContainer[bytes]
+    cache_token: bytes
+    def __init__(self, options: _Optional[_Union[PrepareOptions, _Mapping]] = ..., model_cache: _Optional[_Iterable[bytes]] = ..., data_cache: _Optional[_Iterable[bytes]] = ..., cache_token: _Optional[bytes] = ...) -> None: ...
+
+class ReleasePreparedModelRequest(_message.Message):
+    __slots__ = ("prepared_model",)
+    PREPARED_MODEL_FIELD_NUMBER: _ClassVar[int]
+    prepared_model: int
+    def __init__(self, prepared_model: _Optional[int] = ...) -> None: ...
+
+class ReleasePreparedModelReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ExecuteOptions(_message.Message):
+    __slots__ = ("measure", "deadline_s", "loop_timeout_s")
+    MEASURE_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
+    LOOP_TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    measure: bool
+    deadline_s: float
+    loop_timeout_s: float
+    def __init__(self, measure: bool = ..., deadline_s: _Optional[float] = ..., loop_timeout_s: _Optional[float] = ...) -> None: ...
+
+class ExecuteRequest(_message.Message):
+    __slots__ = ("prepared_model", "request", "options")
+    PREPARED_MODEL_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    prepared_model: int
+    request: _types_pb2.Request
+    options: ExecuteOptions
+    def __init__(self, prepared_model: _Optional[int] = ..., request: _Optional[_Union[_types_pb2.Request, _Mapping]] = ..., options: _Optional[_Union[ExecuteOptions, _Mapping]] = ...) -> None: ...
+
+class ExecuteReply(_message.Message):
+    __slots__ = ("output_shapes", "timing", "results")
+    OUTPUT_SHAPES_FIELD_NUMBER: _ClassVar[int]
+    TIMING_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    output_shapes: _containers.RepeatedCompositeFieldContainer[_types_pb2.OutputShape]
+    timing: _types_pb2.Timing
+    results: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, output_shapes: _Optional[_Iterable[_Union[_types_pb2.OutputShape, _Mapping]]] = ..., timing: _Optional[_Union[_types_pb2.Timing, _Mapping]] = ..., results: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class ExecuteFencedRequest(_message.Message):
+    __slots__ = ("prepared_model", "request", "options", "wait_for", "after_fences_s")
+    PREPARED_MODEL_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FOR_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FENCES_S_FIELD_NUMBER: _ClassVar[int]
+    prepared_model: int
+    request: _types_pb2.Request
+    options: ExecuteOptions
+    wait_for: _containers.RepeatedScalarFieldContainer[bytes]
+    after_fences_s: float
+    def __init__(self, prepared_model: _Optional[int] = ..., request: _Optional[_Union[_types_pb2.Request, _Mapping]] = ..., options: _Optional[_Union[ExecuteOptions, _Mapping]] = ..., wait_for: _Optional[_Iterable[bytes]] = ..., after_fences_s: _Optional[float] = ...) -> None: ...
+
+class ExecuteFencedReply(_message.Message):
+    __slots__ = ("execution", "fence")
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    execution: int
+    fence: bytes
+    def __init__(self, execution: _Optional[int] = ..., fence: _Optional[bytes] = ...) -> None: ...
+
+class GetFencedExecutionInfoRequest(_message.Message):
+    __slots__ = ("execution",)
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    execution: int
+    def __init__(self, execution: _Optional[int] = ...) -> None: ...
+
+class GetFencedExecutionInfoReply(_message.Message):
+    __slots__ = ("code", "launched", "fenced")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    LAUNCHED_FIELD_NUMBER: _ClassVar[int]
+    FENCED_FIELD_NUMBER: _ClassVar[int]
+    code: _types_pb2.ResultCode
+    launched: _types_pb2.Timing
+    fenced: _types_pb2.Timing
+    def __init__(self, code: _Optional[_Union[_types_pb2.ResultCode, str]] = ..., launched: _Optional[_Union[_types_pb2.Timing, _Mapping]] = ..., fenced: _Optional[_Union[_types_pb2.Timing, _Mapping]] = ...) -> None: ...
+
+class ConfigureBurstRequest(_message.Message):
+    __slots__ = ("prepared_model", "ring", "submitted", "completed")
+    PREPARED_MODEL_FIELD_NUMBER: _ClassVar[int]
+    RING_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTED_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    prepared_model: int
+    ring: bytes
+    submitted: bytes
+    completed: bytes
+    def __init__(self, prepared_model: _Optional[int] = ..., ring: _Optional[bytes] = ..., submitted: _Optional[bytes] = ..., completed: _Optional[bytes] = ...) -> None: ...
+
+class ConfigureBurstReply(_message.Message):
+    __slots__ = ("burst", "memory_slots")
+    BURST_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_SLOTS_FIELD_NUMBER: _ClassVar[int]
+    burst: int
+    memory_slots: int
+    def __init__(self, burst: _Optional[int] = ..., memory_slots: _Optional[int] = ...) -> None: ...
+
+class ReleaseBurstRequest(_message.Message):
+    __slots__ = ("burst",)
+    BURST_FIELD_NUMBER: _ClassVar[int]
+    burst: int
+    def __init__(self, burst: _Optional[int] = ...) -> None: ...
+
+class ReleaseBurstReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class BufferRole(_message.Message):
+    __slots__ = ("prepared_model", "index", "probability")
+    PREPARED_MODEL_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    PROBABILITY_FIELD_NUMBER: _ClassVar[int]
+    prepared_model: int
+    index: int
+    probability: float
+    def __init__(self, prepared_model: _Optional[int] = ..., index: _Optional[int] = ..., probability: _Optional[float] = ...) -> None: ...
+
+class AllocateRequest(_message.Message):
+    __slots__ = ("dimensions", "inputs", "outputs")
+    DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    dimensions: _types_pb2.Dimensions
+    inputs: _containers.RepeatedCompositeFieldContainer[BufferRole]
+    outputs: _containers.RepeatedCompositeFieldContainer[BufferRole]
+    def __init__(self, dimensions: _Optional[_Union[_types_pb2.Dimensions, _Mapping]] = ..., inputs: _Optional[_Iterable[_Union[BufferRole, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[BufferRole, _Mapping]]] = ...) -> None: ...
+
+class AllocateReply(_message.Message):
+    __slots__ = ("buffer",)
+    BUFFER_FIELD_NUMBER: _ClassVar[int]
+    buffer: int
+    def __init__(self, buffer: _Optional[int] = ...) -> None: ...
+
+class CopyToBufferRequest(_message.Message):
+    __slots__ = ("buffer", "memory", "dimensions")
+    BUFFER_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
+    buffer: int
+    memory: bytes
+    dimensions: _types_pb2.Dimensions
+    def __init__(self, buffer: _Optional[int] = ..., memory: _Optional[bytes] = ..., dimensions: _Optional[_Union[_types_pb2.Dimensions, _Mapping]] = ...) -> None: ...
+
+class CopyToBufferReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CopyFromBufferRequest(_message.Message):
+    __slots__ = ("buffer", "memory")
+    BUFFER_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    buffer: int
+    memory: bytes
+    def __init__(self, buffer: _Optional[int] = ..., memory: _Optional[bytes] = ...) -> None: ...
+
+class CopyFromBufferReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ReleaseBufferRequest(_message.Message):
+    __slots__ = ("buffer",)
+    BUFFER_FIELD_NUMBER: _ClassVar[int]
+    buffer: int
+    def __init__(self, buffer: _Optional[int] = ...) -> None: ...
+
+class ReleaseBufferReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

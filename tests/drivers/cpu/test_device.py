@@ -1,0 +1,112 @@
+"""The CPU device: what it says of itself, deadlines, and executions side by side."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from support.models import FLOAT, add_model
+
+import neurald as nd
+from neurald.drivers.cpu.device import CpuDevice, create
+from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.errors import MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.memory import HostMemory
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.types import Argument, OperandType, Request
+
+
+def request(*arrays: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> Request:
+    """All but the last array are inputs."""
+    arguments = tuple(
+        Argument(pool=n, length=array.nbytes, dimensions=array.shape) for n, array in enumerate(arrays)
+    )
+    return Request(
+        inputs=arguments[:-1],
+        outputs=(Argument(pool=len(arrays) - 1, length=arrays[-1].nbytes),),
+        pools=tuple(HostMemory(array) for array in arrays),
+    )
+
+
+def floats(value: float, rows: int = 2) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    return np.full((rows, 3), value, np.float32)
+
+
+def test_what_it_is() -> None:
+    device = create()
+    assert device.name == "cpu"
+    assert device.type is nd.DeviceType.CPU
+    assert "neurald" in device.version
+    assert device.feature_level is nd.FeatureLevel.LEVEL_8
+    capabilities = device.capabilities()
+    assert set(capabilities.operand_performance) == set(OperandType)
+    assert {p.exec_time for p in capabilities.operand_performance.values()} == {1.0}
+
+
+def test_it_supports_what_has_a_reference() -> None:
+    model = add_model(operations=3)
+    assert [verdict.ok for verdict in CpuDevice().supported_operations(model)] == [True] * 3
+    assert nd.OperationType.ADD in DEFINITIONS
+
+
+def test_execute_reads_and_writes_in_place() -> None:
+    prepared = CpuDevice().prepare_model(add_model(), PrepareOptions())
+    output = floats(0)
+    result = prepared.execute(request(floats(1), floats(2), output), ExecuteOptions(measure=True))
+    np.testing.assert_array_equal(output, floats(3))
+    assert result.is_sufficient
+    assert result.timing.on_device_ns is not None
+    assert result.timing.in_driver_ns is not None
+    assert result.timing.on_device_ns <= result.timing.in_driver_ns
+
+
+def test_a_short_output_is_not_written() -> None:
+    prepared = CpuDevice().prepare_model(add_model((0, 3)), PrepareOptions())
+    output = floats(7, rows=1)
+    result = prepared.execute(request(floats(1), floats(2), output), ExecuteOptions())
+    assert not result.is_sufficient
+    assert result.output_shapes[0].dimensions == (2, 3)
+    np.testing.assert_array_equal(output, floats(7, rows=1))
+
+
+def test_deadlines() -> None:
+    prepared = CpuDevice().prepare_model(add_model(operations=2000), PrepareOptions())
+    ready = request(floats(1), floats(2), floats(0))
+    with pytest.raises(MissedDeadlinePersistent):
+        prepared.execute(ready, ExecuteOptions(deadline_s=time.monotonic() - 1))
+    with pytest.raises(MissedDeadlineTransient, match="before operation"):
+        prepared.execute(ready, ExecuteOptions(deadline_s=time.monotonic() + 0.002))
+
+
+def test_executions_side_by_side() -> None:
+    prepared = CpuDevice().prepare_model(add_model(operations=5), PrepareOptions())
+    wrong: list[float] = []
+
+    def work(value: float) -> None:
+        for _ in range(30):
+            output = floats(0)
+            prepared.execute(request(floats(value), floats(1), output), ExecuteOptions())
+            wrong.extend(output[output != value + 5])
+
+    threads = [threading.Thread(target=work, args=(float(n),)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_shapes_that_turn_out_wrong_at_execution() -> None:
+    builder = nd.ModelBuilder()
+    first, second = builder.add_operand(FLOAT, (0, 3)), builder.add_operand(FLOAT, (0, 3))
+    none = builder.add_operand(nd.OperandType.INT32)
+    builder.set_operand_value(none, 0)
+    output = builder.add_operand(FLOAT, (4, 3))
+    builder.add_operation(nd.OperationType.ADD, [first, second, none], [output])
+    builder.identify_inputs_and_outputs([first, second], [output])
+    prepared = CpuDevice().prepare_model(builder.finish(), PrepareOptions())
+    for rows in ((2, 2), (2, 3)):
+        arrays = [floats(1, rows=n) for n in rows]
+        with pytest.raises(nd.Error, match="operation 0 ADD") as caught:
+            prepared.execute(request(*arrays, floats(0, rows=4)), ExecuteOptions())
+        assert caught.value.code is nd.ResultCode.OP_FAILED

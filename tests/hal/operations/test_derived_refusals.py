@@ -1,0 +1,243 @@
+"""What follows from every operation's signature: calls that do not match it are refused, wherever they arrive.
+
+For each operation, form and row of types there is a call that its signature takes. Then one thing is made wrong: the number
+of arguments, a type, a rank, a scale, a zero point, an argument that may not be omitted.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+from support.daemon import running_daemon
+
+import neurald as nd
+from neurald.hal.device import Device
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.definition import Definition
+from neurald.hal.operations.quantized import QUANTIZED
+from neurald.hal.operations.signature import MAXIMUM_RANK, Form, Parameter, Row
+from neurald.hal.types import (
+    ChannelQuant,
+    Lifetime,
+    Model,
+    Operand,
+    OperandType,
+    Operation,
+    Subgraph,
+    byte_size,
+)
+from neurald.hal.validate import validate_model
+
+_PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call: operands of the inputs, then of the outputs."""
+
+    name: str
+    type: OperationType
+    operands: tuple[Operand, ...]
+    inputs: int
+
+    def operation(self) -> Operation:
+        return Operation(
+            type=self.type,
+            inputs=tuple(range(self.inputs)),
+            outputs=tuple(range(self.inputs, len(self.operands))),
+        )
+
+    def model(self) -> Model:
+        """The call as the only operation of a model, all of whose tensors come from outside."""
+        operands = [
+            operand if operand.lifetime is not Lifetime.TEMPORARY_VARIABLE else _entering(operand)
+            for operand in self.operands[: self.inputs]
+        ]
+        outputs = [replace(o, lifetime=Lifetime.SUBGRAPH_OUTPUT) for o in self.operands[self.inputs :]]
+        graph = Subgraph(
+            operands=(*operands, *outputs),
+            operations=(self.operation(),),
+            inputs=tuple(n for n, o in enumerate(operands) if o.lifetime is Lifetime.SUBGRAPH_INPUT),
+            outputs=tuple(range(self.inputs, len(self.operands))),
+        )
+        return Model(main=graph, referenced=(graph,))
+
+
+def _entering(operand: Operand) -> Operand:
+    if operand.type is OperandType.MODEL:
+        return replace(operand, lifetime=Lifetime.SUBGRAPH, subgraph=0)
+    if operand.type.is_tensor:
+        return replace(operand, lifetime=Lifetime.SUBGRAPH_INPUT)
+    value = bytes(byte_size(operand.type, ()))
+    return replace(operand, lifetime=Lifetime.CONSTANT_COPY, value=value)
+
+
+def _operand(operand_type: OperandType, rank: int) -> Operand:
+    if not operand_type.is_tensor:
+        return Operand(type=operand_type)
+    if operand_type is _PER_CHANNEL:
+        quant = ChannelQuant(dimension=0, scales=(0.5,))
+        return Operand(type=operand_type, dimensions=(1,) * max(rank, 1), channel_quant=quant)
+    scale = 0.5 if operand_type in QUANTIZED else 0.0
+    return Operand(type=operand_type, dimensions=(1,) * rank, scale=scale)
+
+
+def _call(parameters: Sequence[Parameter], row: Row) -> list[Operand]:
+    return [_operand(min(parameter.allowed(row.types)), parameter.ranks[0]) for parameter in parameters]
+
+
+def baselines() -> Iterator[tuple[Case, Definition, Form, Row]]:
+    for definition in DEFINITIONS.values():
+        # DENSIFY has a form for every number of levels: the first and the last stand for all.
+        forms = (
+            definition.forms if len(definition.forms) <= 8 else definition.forms[:: len(definition.forms) - 1]
+        )
+        for position, form in enumerate(forms):
+            for row in definition.rows:
+                inputs = form.inputs[: max(form.input_counts())]
+                if not all(parameter.allowed(row.types) for parameter in (*inputs, *form.outputs)):
+                    continue  # The row is for other forms.
+                operands = (*_call(inputs, row), *_call(form.outputs, row))
+                types = "-".join(sorted({t.name for t in row.types.values()}))
+                name = f"{definition.type.name}/{position}/{types}"
+                yield Case(name, definition.type, operands, len(inputs)), definition, form, row
+
+
+def changed(case: Case, index: int, operand: Operand) -> Case:
+    return replace(case, operands=(*case.operands[:index], operand, *case.operands[index + 1 :]))
+
+
+def mutations() -> Iterator[tuple[str, Case]]:
+    """Calls with one thing wrong that no form and row of the operation takes."""
+    seen: set[tuple[object, ...]] = set()
+    for case, definition, form, _ in baselines():
+        parameters = (*form.inputs[: case.inputs], *form.outputs)
+        variadic = any(p.variadic for f in definition.forms for p in (*f.inputs, *f.outputs))
+        candidates: list[tuple[str, Case]] = []
+        if not variadic:
+            most = max(max(f.input_counts()) for f in definition.forms)
+            extra = (case.operands[0],) * (most + 1 - case.inputs)
+            longer = (*case.operands[: case.inputs], *extra, *case.operands[case.inputs :])
+            candidates.append(("one input more", replace(case, operands=longer, inputs=most + 1)))
+            candidates.append(("no input", replace(case, operands=case.operands[case.inputs :], inputs=0)))
+            candidates.append(("no output", replace(case, operands=case.operands[: case.inputs])))
+        for index, parameter in enumerate(parameters):
+            operand = case.operands[index]
+            is_input = index < case.inputs
+            where = f"{parameter.name}"
+            taken = _taken(definition, index, case.inputs)
+            wrong = next((t for t in OperandType if t not in taken), None)
+            if wrong is not None:
+                candidates.append(
+                    (f"{where}: wrong type", changed(case, index, _operand(wrong, parameter.ranks[0])))
+                )
+            if operand.type.is_tensor and all(
+                p.ranks[1] < MAXIMUM_RANK for p in _at(definition, index, case.inputs)
+            ):
+                most_rank = max(p.ranks[1] for p in _at(definition, index, case.inputs))
+                candidates.append(
+                    (f"{where}: rank too high", changed(case, index, _operand(operand.type, most_rank + 1)))
+                )
+            if operand.type in QUANTIZED and operand.type is not _PER_CHANNEL:
+                candidates.append((f"{where}: scale 0", changed(case, index, replace(operand, scale=0.0))))
+                candidates.append(
+                    (f"{where}: zero point", changed(case, index, replace(operand, zero_point=70000)))
+                )
+            if is_input and not any(p.optional for p in _at(definition, index, case.inputs)):
+                omitted = replace(operand, lifetime=Lifetime.NO_VALUE)
+                candidates.append((f"{where}: omitted", changed(case, index, omitted)))
+        for what, mutated in candidates:
+            key = (mutated.type, mutated.inputs, mutated.operands)
+            if key not in seen:
+                seen.add(key)
+                yield f"{case.name}: {what}", mutated
+
+
+def _at(definition: Definition, index: int, inputs: int) -> list[Parameter]:
+    """What can stand at that place in any form with so many inputs."""
+    found: list[Parameter] = []
+    for form in definition.forms:
+        parameters = form.inputs if index < inputs else form.outputs
+        place = index if index < inputs else index - inputs
+        if any(p.variadic for p in parameters):
+            found += parameters
+        elif place < len(parameters):
+            found.append(parameters[place])
+    return found
+
+
+def _taken(definition: Definition, index: int, inputs: int) -> set[OperandType]:
+    return {
+        operand_type
+        for parameter in _at(definition, index, inputs)
+        for row in definition.rows
+        for operand_type in parameter.allowed(row.types)
+    }
+
+
+BASELINES = list(baselines())
+MUTATIONS = list(mutations())
+BY_TYPE = {
+    operation_type: [(what, case) for what, case in MUTATIONS if case.type is operation_type]
+    for operation_type in DEFINITIONS
+}
+
+
+@pytest.mark.parametrize("operation_type", DEFINITIONS, ids=lambda t: t.name)
+def test_every_form_takes_its_own_call(operation_type: OperationType) -> None:
+    for case, definition, _, _ in BASELINES:
+        if case.type is operation_type:
+            definition.bind(case.operation(), case.operands, values_known=False)
+
+
+@pytest.mark.parametrize("operation_type", DEFINITIONS, ids=lambda t: t.name)
+def test_m06_validation_refuses_what_does_not_match(operation_type: OperationType) -> None:
+    assert BY_TYPE[operation_type]
+    accepted = [what for what, case in BY_TYPE[operation_type] if not _refused(validate_model, case.model())]
+    assert not accepted
+
+
+def _refused(call: Callable[..., object], *arguments: object) -> bool:
+    """Whether a call raises BadData; any other error is one."""
+    try:
+        call(*arguments)
+    except BadData:
+        return True
+    return False
+
+
+def build(case: Case) -> None:
+    """The call through the client library."""
+    builder = nd.ModelBuilder()
+    for operand in case.operands:
+        quant = operand.channel_quant
+        index = builder.add_operand(
+            operand.type,
+            operand.dimensions or (),
+            scale=operand.scale,
+            zero_point=operand.zero_point,
+            channel_quant=None if quant is None else (quant.dimension, quant.scales),
+        )
+        if operand.lifetime is Lifetime.NO_VALUE:
+            builder.set_operand_value(index, None)
+    operation = case.operation()
+    builder.add_operation(operation.type, operation.inputs, operation.outputs)
+
+
+@pytest.mark.parametrize("operation_type", DEFINITIONS, ids=lambda t: t.name)
+def test_m06_the_builder_refuses_what_does_not_match(operation_type: OperationType) -> None:
+    accepted = [what for what, case in BY_TYPE[operation_type] if not _refused(build, case)]
+    assert not accepted
+
+
+@pytest.fixture(scope="module")
+def remote() -> Iterator[Device]:
+    with running_daemon(driver="cpu") as address:
+        yield nd.connect(address)
+
+
+def test_m06_a_daemon_refuses_what_does_not_match(remote: Device) -> None:
+    ask = remote.supported_operations
+    assert not [what for what, case in MUTATIONS if not _refused(ask, case.model())]

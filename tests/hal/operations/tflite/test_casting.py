@@ -1,0 +1,138 @@
+import numpy as np
+import pytest
+from support.random_tensors import value
+from support.single_operation import Given, evaluate, given, scalars, stored_values, wanted
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import ChannelQuant, OperandType
+
+FLOAT32, FLOAT16, FLOAT64 = (
+    OperandType.TENSOR_FLOAT32,
+    OperandType.TENSOR_FLOAT16,
+    OperandType.TENSOR_FLOAT64,
+)
+COMPLEX, BOOL = OperandType.TENSOR_COMPLEX64, OperandType.TENSOR_BOOL8
+UINT8, INT8 = OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED
+UINT16, INT16 = OperandType.TENSOR_QUANT16_ASYMM, OperandType.TENSOR_QUANT16_SYMM
+INT32, UINT32 = OperandType.TENSOR_INT32, OperandType.TENSOR_UINT32
+INT64, UINT64 = OperandType.TENSOR_INT64, OperandType.TENSOR_UINT64
+STORED = (UINT8, INT8, UINT16, INT16)
+WHOLE = (*STORED, INT32, UINT32, INT64, UINT64)
+TYPES = (FLOAT32, FLOAT16, FLOAT64, *WHOLE, BOOL, COMPLEX)
+CAST, BITCAST = OperationType.TFLITE_CAST, OperationType.TFLITE_BITCAST
+QUANTIZE, DEQUANTIZE = OperationType.TFLITE_QUANTIZE, OperationType.TFLITE_DEQUANTIZE
+
+
+def scale_of(operand_type: OperandType) -> float:
+    return 1.0 if operand_type in STORED else 0.0
+
+
+def plain(operand_type: OperandType, values: object) -> Given:
+    return given(operand_type, values, scale_of(operand_type))
+
+
+@pytest.mark.parametrize("source", TYPES)
+@pytest.mark.parametrize("target", TYPES)
+@pytest.mark.parametrize("shape", [(), (0, 2), (2, 1, 3, 1, 2)])
+def test_small_numbers(source: OperandType, target: OperandType, shape: tuple[int, ...]) -> None:
+    x = plain(source, np.random.default_rng(0).integers(0, 100, shape))
+    result = evaluate(CAST, [x], wanted(target, scale_of(target)))
+    np.testing.assert_array_equal(result, value(x).real.astype(target.dtype))
+
+
+@pytest.mark.parametrize("target", WHOLE)
+def test_reals_that_do_not_fit(target: OperandType) -> None:
+    limits = np.iinfo(target.dtype.name)
+    x = given(FLOAT32, [np.inf, -np.inf, np.nan, 1e30, -1e30, 3.9, 0.9])
+    result = evaluate(CAST, [x], wanted(target, scale_of(target)))
+    assert result.tolist() == [limits.max, limits.min, limits.max, limits.max, limits.min, 3, 0]
+
+
+def test_whole_numbers_keep_the_bits_that_fit() -> None:
+    x = given(INT32, [-1, 300, -129, 2**31 - 1])
+    assert evaluate(CAST, [x], wanted(UINT8, 1.0)).tolist() == [255, 44, 127, 255]
+    assert evaluate(CAST, [x], wanted(BOOL)).tolist() == [True] * 4
+
+
+def test_parts_of_complex_numbers() -> None:
+    x = given(COMPLEX, [[3 - 4j, 1j]])
+    assert evaluate(OperationType.TFLITE_REAL, [x], wanted(FLOAT32)).tolist() == [[3, 0]]
+    assert evaluate(OperationType.TFLITE_IMAG, [x], wanted(FLOAT32)).tolist() == [[-4, 1]]
+    assert evaluate(OperationType.TFLITE_COMPLEX_ABS, [x], wanted(FLOAT32)).tolist() == [[5, 1]]
+    assert evaluate(CAST, [x], wanted(INT32)).tolist() == [[3, 0]]
+
+
+@pytest.mark.parametrize("source", WHOLE)
+@pytest.mark.parametrize("target", WHOLE)
+def test_bits(source: OperandType, target: OperandType) -> None:
+    sizes = source.dtype.itemsize, target.dtype.itemsize
+    shape = (3, max(1, sizes[1] // sizes[0])) if sizes[1] > sizes[0] else (3,)
+    limits = np.iinfo(source.dtype.name)
+    values = np.random.default_rng(0).integers(
+        limits.min, limits.max, shape, source.dtype.name, endpoint=True
+    )
+    result = evaluate(BITCAST, [plain(source, values)], wanted(target, scale_of(target)))
+    assert result.tobytes() == values.tobytes()
+    assert result.shape == ((3, sizes[0] // sizes[1]) if sizes[0] > sizes[1] else (3,))
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+def test_bits_that_do_not_fit(shape: tuple[int, ...]) -> None:
+    with pytest.raises(BadData, match="a last length of 4 is expected"):
+        evaluate(BITCAST, [plain(UINT8, np.zeros(shape))], wanted(INT32))
+
+
+@pytest.mark.parametrize("source", STORED)
+@pytest.mark.parametrize("target", STORED)
+@pytest.mark.parametrize("shape", [(), (0, 2), (2, 1, 3, 2, 20)])
+def test_another_stored_form(source: OperandType, target: OperandType, shape: tuple[int, ...]) -> None:
+    zeros = {UINT8: 130, INT8: -3, UINT16: 30000, INT16: 0}
+    x = given(source, stored_values(np.random.default_rng(0), source, shape), 0.375, zeros[source])
+    result = evaluate(QUANTIZE, [x], wanted(target, 0.5, zeros[target])).astype(float)
+    limits = np.iinfo(target.dtype.name)
+    expected = (value(x).astype(float) - zeros[source]) * 0.75 + zeros[target]
+    assert np.abs(result - np.clip(expected, limits.min, limits.max)).max(initial=0) <= 0.51
+
+
+@pytest.mark.parametrize("stored", STORED)
+@pytest.mark.parametrize("real", [FLOAT32, FLOAT16])
+def test_there_and_back(stored: OperandType, real: OperandType) -> None:
+    limits = np.iinfo(stored.dtype.name)
+    zero = 0 if stored is INT16 else limits.min + 50
+    x = given(stored, np.arange(limits.min, limits.min + 200).reshape(2, 1, 5, 1, 20), 0.25, zero)
+    middle = evaluate(DEQUANTIZE, [x], wanted(real))
+    np.testing.assert_array_equal(middle, ((value(x).astype(np.float64) - zero) * 0.25).astype(real.dtype))
+    back = evaluate(QUANTIZE, [given(real, middle)], wanted(stored, 0.25, zero)).astype(int)
+    assert np.abs(back - value(x)).max() <= (0 if real is FLOAT32 or stored in (UINT8, INT8) else 32)
+
+
+def test_scales_of_channels() -> None:
+    quant = ChannelQuant(dimension=1, scales=(0.5, 2.0))
+    x = given(OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL, np.ones((1, 2, 1, 1, 2)), channel_quant=quant)
+    assert evaluate(DEQUANTIZE, [x], wanted(FLOAT32)).reshape(-1).tolist() == [0.5, 0.5, 2, 2]
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (0.0, 6.0), (-0.3, 5.1), (-3.0, 0.0)])
+@pytest.mark.parametrize("bits", [2, 8, 16])
+def test_numbers_as_if_they_had_been_stored(low: float, high: float, bits: int) -> None:
+    x = given(FLOAT32, np.random.default_rng(0).normal(size=(3, 40)) * 4)
+    result = evaluate(OperationType.TFLITE_FAKE_QUANT, [x, *scalars(low, high, bits)], wanted(FLOAT32))
+    step = (high - low) / (2**bits - 1)
+    assert np.abs(result - np.clip(value(x), low, high)).max() <= 1.01 * step
+    assert np.abs(result / step - np.round(result / step)).max() < 0.05
+    zero = evaluate(
+        OperationType.TFLITE_FAKE_QUANT, [given(FLOAT32, [0]), *scalars(low, high, bits)], wanted(FLOAT32)
+    )
+    assert abs(zero[0]) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "bits"),
+    [(1.0, 2.0, 8), (0.0, 0.0, 8), (-1.0, 1.0, 1), (-1.0, 1.0, 17), (-1.0, float("inf"), 8)],
+)
+def test_ranges_that_cannot_be(low: float, high: float, bits: int) -> None:
+    with pytest.raises(BadData, match=r"range|bits"):
+        evaluate(
+            OperationType.TFLITE_FAKE_QUANT, [given(FLOAT32, [0]), *scalars(low, high, bits)], wanted(FLOAT32)
+        )

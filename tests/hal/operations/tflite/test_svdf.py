@@ -1,0 +1,77 @@
+"""SVDF of integers, against loops over the arithmetic as it is defined."""
+
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import pytest
+from support.single_operation import evaluate_all, given, omitted, scalars, wanted
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import OperandType
+
+INT8, INT16 = OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT16_SYMM
+INT32 = OperandType.TENSOR_INT32
+SVDF = OperationType.TFLITE_SVDF
+INPUT, FEATURES, STATE, TIMES, OUTPUT = 2.0**-4, 2.0**-7, 2.0**-11, 2.0**-15, 2.0**-5
+
+
+def scaled(value: int, factor: float) -> int:
+    """Rounded to the nearest, ties away from zero; the factors are powers of 2, so that nothing is lost before."""
+    real = abs(Fraction(value) * Fraction(factor))
+    return floor(real + Fraction(1, 2)) * (1 if value >= 0 else -1)
+
+
+@pytest.mark.parametrize(
+    ("batch", "size", "units", "rank", "length"), [(2, 3, 4, 2, 5), (1, 8, 3, 1, 1), (3, 1, 1, 3, 4)]
+)
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_steps(batch: int, size: int, units: int, rank: int, length: int, *, with_bias: bool) -> None:
+    rng, filters, zero_point = np.random.default_rng(0), units * rank, -7
+    x = rng.integers(-128, 128, (batch, size))
+    features = rng.integers(-127, 128, (filters, size))
+    times = rng.integers(-32767, 32768, (filters, length))
+    bias = rng.integers(-(10**6), 10**6, units)
+    state = rng.integers(-32768, 32768, (batch, filters * length))
+    new_state, output = evaluate_all(
+        SVDF,
+        (
+            given(INT8, x, INPUT, zero_point),
+            given(INT8, features, FEATURES),
+            given(INT16, times, TIMES),
+            given(INT32, bias) if with_bias else omitted(INT32),
+            given(INT16, state, STATE),
+            *scalars(rank, 0, False),
+        ),
+        wanted(INT16, STATE),
+        wanted(INT8, OUTPUT, 5),
+    )
+    for image in range(batch):
+        memory = state[image].reshape(filters, length).copy()
+        for index in range(filters):
+            total = sum(int(x[image, k] - zero_point) * int(features[index, k]) for k in range(size))
+            value = scaled(total, INPUT * FEATURES / STATE)
+            memory[index, -1] = min(max(value, -32768), 32767)
+        assert new_state[image].reshape(filters, length)[:, :-1].tolist() == memory[:, 1:].tolist()
+        for unit in range(units):
+            total = int(bias[unit]) if with_bias else 0
+            for index in range(unit * rank, unit * rank + rank):
+                total += sum(int(a) * int(b) for a, b in zip(memory[index], times[index], strict=True))
+            total = (total + (1 << 31)) % (1 << 32) - (1 << 31)
+            expected = scaled(total, STATE * TIMES / OUTPUT) + 5
+            assert abs(output[image, unit] - min(max(expected, -128), 127)) <= 1
+
+
+def test_types_that_do_not_go_together() -> None:
+    zeros = np.zeros((1, 2))
+    arguments = (
+        given(INT8, zeros, INPUT),
+        given(INT8, zeros, FEATURES),
+        given(INT8, zeros, TIMES),
+        omitted(INT32),
+        given(INT16, zeros, STATE),
+        *scalars(1, 0, False),
+    )
+    with pytest.raises(BadData, match="weights_time"):
+        evaluate_all(SVDF, arguments, wanted(INT16, STATE), wanted(INT8, OUTPUT))

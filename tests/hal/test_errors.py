@@ -1,0 +1,20 @@
+"""The error tree: one class a result code, all of them caught as nd.Error."""
+
+import pytest
+
+import neurald as nd
+from neurald.hal.errors import OpFailed, error_for
+
+
+@pytest.mark.parametrize("code", [code for code in nd.ResultCode if code], ids=str)
+def test_every_code_has_its_error(code: nd.ResultCode) -> None:
+    error = error_for(code, "what went wrong")
+    assert isinstance(error, nd.Error)
+    assert error.code is code
+    assert str(error) == "what went wrong"
+
+
+def test_codes_are_distinct() -> None:
+    kinds = {type(error_for(code, "")) for code in nd.ResultCode if code}
+    assert len(kinds) == len(nd.ResultCode) - 1
+    assert nd.Error("").code is OpFailed("").code

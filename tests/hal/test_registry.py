@@ -1,0 +1,177 @@
+"""Where devices come from."""
+
+import os
+import socket
+import stat
+import threading
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from support.addition import AddingDevice
+
+import neurald.hal.registry as registry
+from neurald.hal.address import Address
+from neurald.hal.errors import BadData, OutOfMemory, UnavailableDevice
+from neurald.hal.server import DeviceServer
+from neurald.hal.types import DeviceType
+
+NOT_CALLABLE = 5
+
+
+def failing() -> AddingDevice:
+    raise OutOfMemory("no room for a device")
+
+
+def broken() -> AddingDevice:
+    raise RuntimeError("libOpenCL.so.1 is missing")
+
+
+def no_device() -> str:
+    return "hello"
+
+
+class Factory:
+    @staticmethod
+    def create() -> AddingDevice:
+        return AddingDevice()
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return tmp_path / "neurald"
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [
+        EntryPoint("adder", "support.addition:create", registry.GROUP),
+        EntryPoint("cpu", "support.addition:create", registry.GROUP),
+        EntryPoint("absent", "no_such_package.driver:create", registry.GROUP),
+    ]
+    monkeypatch.setattr(registry, "entry_points", lambda group: entries if group == registry.GROUP else ())
+
+
+def test_the_cpu_is_built_in() -> None:
+    device = registry.create_device("cpu")
+    assert device.type is DeviceType.CPU
+    assert registry.driver_names()[0] == "cpu"
+
+
+def test_installed_drivers(installed: None) -> None:
+    assert registry.driver_names() == ("cpu", "absent", "adder")
+    assert registry.create_device("adder").name == "adder"
+    assert registry.create_device("cpu").type is DeviceType.CPU
+    with pytest.raises(UnavailableDevice, match="driver absent: ModuleNotFoundError"):
+        registry.create_device("absent")
+
+
+def test_factories() -> None:
+    assert registry.create_device("support.addition:create_other").version == "2"
+    assert registry.create_device("support.addition:AddingDevice").version == "1"
+
+
+@pytest.mark.parametrize(
+    ("driver", "kind", "reason"),
+    [
+        ("opengl", UnavailableDevice, "no driver 'opengl'; there are cpu"),
+        ("", UnavailableDevice, "no driver ''"),
+        ("support.nothing:create", UnavailableDevice, "ModuleNotFoundError"),
+        ("support.addition:nothing", UnavailableDevice, "nothing"),
+        ("support.addition:", BadData, "module:factory"),
+        (":create", BadData, "module:factory"),
+        ("a:b:c", BadData, "module:factory"),
+        ("os; import sys:exit", BadData, "module:factory"),
+        ("string:digits", BadData, "a str, not a factory"),
+        ("builtins:dict", BadData, "a dict, which is no device"),
+        ("os:abort.x", UnavailableDevice, "AttributeError"),
+    ],
+)
+def test_drivers_that_are_none(driver: str, kind: type[Exception], reason: str) -> None:
+    with pytest.raises(kind, match=reason):
+        registry.create_device(driver)
+
+
+def test_drivers_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    import support.addition as addition
+
+    monkeypatch.setattr(addition, "failing", failing, raising=False)
+    monkeypatch.setattr(addition, "broken", broken, raising=False)
+    monkeypatch.setattr(addition, "Factory", Factory, raising=False)
+    with pytest.raises(OutOfMemory, match="no room"):
+        registry.create_device("support.addition:failing")
+    with pytest.raises(UnavailableDevice, match=r"RuntimeError: libOpenCL.so.1 is missing"):
+        registry.create_device("support.addition:broken")
+    assert registry.create_device("support.addition:Factory.create").name == "adder"
+
+
+def test_runtime_directory(monkeypatch: pytest.MonkeyPatch, directory: Path, tmp_path: Path) -> None:
+    assert registry.runtime_directory() == directory
+    assert str(registry.default_address("cpu")) == f"unix://{directory}/cpu.sock"
+    assert str(registry.default_address("my.driver:make")) == f"unix://{directory}/my.driver-make.sock"
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    assert registry.runtime_directory() == tmp_path / "tmp" / f"neurald-{os.getuid()}"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "relative")
+    assert registry.runtime_directory() == tmp_path / "tmp" / f"neurald-{os.getuid()}"
+
+
+def test_running_daemons(directory: Path) -> None:
+    assert registry.running_daemons() == ()
+    directory.mkdir(mode=0o700)
+    assert registry.running_daemons() == ()
+    for name in ("stale.sock", "other"):
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(directory / name))
+    (directory / "file.sock").touch()
+    (directory / "folder.sock").mkdir()
+    (directory / "cpu.sock.lock").touch()
+    servers = [
+        DeviceServer(AddingDevice(), Address.parse(f"unix://{directory}/{name}.sock")) for name in ("b", "a")
+    ]
+    for server in servers:
+        server.start()
+    assert registry.running_daemons() == (f"unix://{directory}/a.sock", f"unix://{directory}/b.sock")
+    for server in servers:
+        server.stop()
+    assert registry.running_daemons() == ()
+
+
+def test_a_directory_that_others_can_write_is_not_trusted(directory: Path) -> None:
+    directory.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(directory / "x.sock"))
+        listener.listen()
+        assert len(registry.running_daemons()) == 1
+        directory.chmod(0o777 | stat.S_ISVTX)
+        assert registry.running_daemons() == ()
+        directory.chmod(0o700)
+        directory.rename(directory.with_name("real"))
+        directory.symlink_to(directory.with_name("real"))
+        assert registry.running_daemons() == ()
+
+
+def test_signs_of_life(tmp_path: Path) -> None:
+    assert not registry.is_served(tmp_path / "nothing")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as side:
+        side.bind(str(tmp_path / "side"))
+        side.listen()
+        assert registry.is_served(tmp_path / "side")
+    assert not registry.is_served(tmp_path / "side")
+    with socket.socket(socket.AF_UNIX) as busy:
+        busy.bind(str(tmp_path / "busy"))
+        busy.listen(0)
+        waiting = []
+        finished = threading.Event()
+        for _ in range(3):  # nobody accepts any of them, and then the queue is full
+            waiting.append(socket.socket(socket.AF_UNIX))
+            waiting[-1].setblocking(False)
+            try:
+                waiting[-1].connect(str(tmp_path / "busy"))
+            except BlockingIOError:
+                finished.set()
+        assert finished.is_set()
+        assert registry.is_served(tmp_path / "busy")
+        for each in waiting:
+            each.close()

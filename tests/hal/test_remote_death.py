@@ -1,0 +1,170 @@
+"""Daemons and clients that die, and what is left of them."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.addition import AddingDevice, addition, request
+from support.daemon import daemon_process, running_daemon, stop_process
+
+from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.errors import (
+    DeadObject,
+)
+from neurald.hal.remote import connect
+
+NOW = PrepareOptions()
+RUN = ExecuteOptions()
+
+
+def run(
+    prepared: Any, values: "np.ndarray[Any, Any]", options: ExecuteOptions = RUN
+) -> "np.ndarray[Any, Any]":
+    result = np.full_like(values, np.nan)
+    answer = prepared.execute(request(values, result), options)
+    assert answer.is_sufficient
+    return result
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("listen", [None, "127.0.0.1:0"])
+@pytest.mark.parametrize("phase", ["idle", "prepare", "execute"])
+def test_a_daemon_that_is_killed(listen: str | None, phase: str) -> None:
+    with daemon_process("support.addition:create_slow", listen) as (process, address):
+        remote = connect(address)
+        prepared = remote.prepare_model(addition(np.zeros(3)), NOW)
+        assert run(prepared, np.ones(3, np.float32)).tolist() == [1, 1, 1]
+        calls: dict[str, Callable[[], Any]] = {
+            "idle": lambda: time.sleep(0.3),
+            "prepare": lambda: remote.prepare_model(addition(np.full(3, -30)), NOW),
+            "execute": lambda: run(prepared, np.full(3, -30, np.float32)),
+        }
+        killed: list[float] = []
+
+        def kill() -> None:
+            killed.append(time.monotonic())
+            process.kill()
+
+        killer = threading.Timer(0.3, kill)
+        killer.start()
+        if phase == "idle":
+            calls[phase]()
+        else:
+            with pytest.raises(DeadObject, match=r"gone|no driver daemon"):
+                calls[phase]()
+            assert time.monotonic() < killed[0] + 2
+        process.wait()
+        wait_until(lambda: not remote.is_alive)
+        for call in (
+            lambda: run(prepared, np.ones(3, np.float32)),
+            lambda: remote.prepare_model(addition(np.zeros(3)), NOW),
+            lambda: remote.supported_operations(addition(np.zeros(3))),
+            remote.status,
+        ):
+            started = time.monotonic()
+            with pytest.raises(DeadObject):
+                call()
+            assert time.monotonic() < started + 2
+        assert remote.capabilities() == AddingDevice().capabilities()
+        remote.close()
+
+
+@pytest.mark.slow
+def test_a_device_comes_back_but_not_its_models(tmp_path: Path) -> None:
+    place = f"unix://{tmp_path}/d.sock"
+    with daemon_process("support.addition:create", place) as (process, address):
+        remote = connect(address)
+        old = remote.prepare_model(addition(np.ones(3)), NOW)
+        process.kill()
+        process.wait()
+    values = np.ones(3, np.float32)
+    with running_daemon("support.addition:create", place):
+        with pytest.raises(DeadObject):
+            run(old, values)
+        new = remote.prepare_model(addition(np.ones(3)), NOW)
+        assert remote.is_alive
+        assert run(new, values).tolist() == [2, 2, 2]
+        with pytest.raises(DeadObject):
+            run(old, values)
+    with running_daemon("support.addition:create_other", place):
+        for _ in range(2):
+            with pytest.raises(DeadObject, match="another device"):
+                remote.supported_operations(addition(np.ones(3)))
+        assert connect(place).version == "2"
+    with (
+        running_daemon("support.addition:create", place),
+        pytest.raises(DeadObject, match="another device"),
+    ):
+        remote.prepare_model(addition(np.ones(3)), NOW)
+    remote.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("listen", [None, "127.0.0.1:0"])
+def test_clients_that_are_killed_disturb_nobody(listen: str | None) -> None:
+    program = (
+        "import sys, numpy as np\n"
+        "from neurald.hal.device import ExecuteOptions, PrepareOptions\n"
+        "from neurald.hal.remote import connect\n"
+        "from support.addition import addition, request\n"
+        "prepared = connect(sys.argv[1]).prepare_model(addition(np.zeros(3)), PrepareOptions())\n"
+        "print('ready', flush=True)\n"
+        "values = np.full(3, float(sys.argv[2]), np.float32)\n"
+        "while True: prepared.execute(request(values, values.copy()), ExecuteOptions())\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    with running_daemon("support.addition:create_slow", listen) as address:
+        remote = connect(address)
+        prepared = remote.prepare_model(addition(np.zeros(3)), NOW)
+        clients = [
+            subprocess.Popen(
+                [sys.executable, "-c", program, address, seconds],
+                stdout=subprocess.PIPE,
+                env=environment,
+                text=True,
+            )
+            for seconds in ("0", "-1")
+        ]
+        for client in clients:
+            assert client.stdout is not None
+            assert client.stdout.readline() == "ready\n"
+        assert remote.status().sessions == 3
+        time.sleep(0.1)
+        for client in clients:
+            client.kill()
+            client.communicate()
+        assert run(prepared, np.ones(3, np.float32)).tolist() == [1, 1, 1]
+        wait_until(lambda: remote.status().sessions == 1)
+        wait_until(lambda: (remote.status().calls, remote.status().prepared_models) == (0, 1))
+        remote.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("listen", [None, "127.0.0.1:0"])
+def test_a_daemon_that_stops_lets_calls_finish(listen: str | None) -> None:
+    with daemon_process("support.addition:create_slow", listen) as (process, address):
+        remote = connect(address)
+        prepared = remote.prepare_model(addition(np.zeros(3)), NOW)
+        with ThreadPoolExecutor(1) as pool:
+            slow = pool.submit(run, prepared, np.full(3, -1, np.float32))
+            wait_until(lambda: remote.status().calls == 1)
+            assert stop_process(process) == 0
+            assert slow.result().tolist() == [-1, -1, -1]
+        with pytest.raises(DeadObject):
+            run(prepared, np.ones(3, np.float32))
+        remote.close()

@@ -1,0 +1,159 @@
+"""CompilationBuilder: states, settings, devices, and the plan that comes of them."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.devices import SampleDevice
+from support.errors import error_code
+from support.models import add_model
+
+import neurald as nd
+from neurald.hal.device import PreparedModel, PrepareOptions, Verdict
+from neurald.hal.errors import OpFailed
+
+BAD_DATA, BAD_STATE = nd.ResultCode.BAD_DATA, nd.ResultCode.BAD_STATE
+
+
+def cpu() -> nd.Device:
+    return nd.devices()[0]
+
+
+def test_everything_after_finish_is_bad_state(tmp_path: Path) -> None:
+    builder = nd.CompilationBuilder(add_model())
+    builder.finish()
+    for call in (
+        builder.finish,
+        lambda: builder.set_preference(nd.Preference.LOW_POWER),
+        lambda: builder.set_priority(nd.Priority.HIGH),
+        lambda: builder.set_timeout(1),
+        lambda: builder.set_caching(tmp_path, bytes(32)),
+    ):
+        assert error_code(call) is BAD_STATE
+
+
+def test_settings_are_checked(tmp_path: Path) -> None:
+    builder = nd.CompilationBuilder(add_model())
+    for call in (
+        lambda: builder.set_preference(3),  # type: ignore[arg-type]
+        lambda: builder.set_preference(-1),  # type: ignore[arg-type]
+        lambda: builder.set_priority(91),  # type: ignore[arg-type]
+        lambda: builder.set_timeout(-1),
+        lambda: builder.set_timeout(float("nan")),
+        lambda: builder.set_caching(tmp_path, bytes(31)),
+    ):
+        assert error_code(call) is BAD_DATA
+    for preference in nd.Preference:
+        builder.set_preference(preference)
+    for priority in nd.Priority:
+        builder.set_priority(priority)
+    builder.set_timeout(0)
+    builder.finish()
+
+
+def test_k02_the_cpu_device_writes_no_cache_file(tmp_path: Path) -> None:
+    builder = nd.CompilationBuilder(add_model(), [cpu()])
+    builder.set_caching(tmp_path, os.urandom(32))
+    builder.finish()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("threads", [0, -1])
+def test_threads(threads: int) -> None:
+    assert error_code(lambda: nd.CompilationBuilder(add_model(), threads=threads)) is BAD_DATA
+
+
+def test_the_model_must_be_finished() -> None:
+    unfinished: Any = nd.ModelBuilder()
+    assert error_code(lambda: nd.CompilationBuilder(unfinished)) is BAD_STATE
+    nothing: Any = None
+    assert error_code(lambda: nd.CompilationBuilder(nothing)) is nd.ResultCode.UNEXPECTED_NULL
+
+
+def test_device_lists() -> None:
+    model = add_model()
+    device: Any = cpu()
+    for devices in ([], [device, device], [device, SampleDevice("cpu")], ["cpu"]):
+        assert error_code(nd.CompilationBuilder, model, devices) is BAD_DATA
+        assert error_code(nd.supported_operations, model, devices) is BAD_DATA
+
+
+def test_plan_of_one_device() -> None:
+    model = add_model(operations=3)
+    compilation = nd.CompilationBuilder(model, [cpu()]).finish()
+    (step,) = compilation.plan.steps
+    assert step.device is cpu()
+    assert step.operations == (0, 1, 2)
+    assert step.model is model
+    assert compilation.explain().splitlines()[1].startswith("operation 1 ADD -> cpu: score 1")
+
+
+def test_the_faster_device_gets_the_model() -> None:
+    fast, slow = SampleDevice("fast", performance=0.5), SampleDevice("slow", performance=2.0)
+    compilation = nd.CompilationBuilder(add_model(), [slow, cpu(), fast]).finish()
+    assert compilation.plan.steps[0].device is fast
+    assert "slow 2" in compilation.explain()
+
+
+def test_preference_decides_between_time_and_power() -> None:
+    fast = SampleDevice("fast", performance=0.5, power=3.0)
+    frugal = SampleDevice("frugal", performance=3.0, power=0.5)
+    for preference, expected in (
+        (nd.Preference.FAST_SINGLE_ANSWER, fast),
+        (nd.Preference.SUSTAINED_SPEED, fast),
+        (nd.Preference.LOW_POWER, frugal),
+    ):
+        builder = nd.CompilationBuilder(add_model(), [fast, frugal])
+        builder.set_preference(preference)
+        assert builder.finish().plan.steps[0].device is expected
+
+
+def test_c06_no_device_can_run_an_operation() -> None:
+    device = SampleDevice("picky", supports=lambda _: False)
+    with pytest.raises(nd.Error, match=r"operation 0 ADD.*picky: not on this device") as caught:
+        nd.CompilationBuilder(add_model(), [device]).finish()
+    assert caught.value.code is BAD_DATA
+
+
+class Refusing(SampleDevice):
+    def prepare_model(self, model: nd.Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        raise OpFailed("out of order")
+
+
+def test_c08_a_device_that_cannot_prepare(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Refusing("broken", performance=0.1)
+    builder = nd.CompilationBuilder(add_model(), [device])
+    for _ in range(2):
+        assert error_code(builder.finish) is nd.ResultCode.OP_FAILED
+    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu(), device))
+    compilation = nd.CompilationBuilder(add_model()).finish()
+    assert compilation.plan.steps[0].device is cpu()
+    assert "broken could not prepare the model: out of order" in compilation.explain()
+    ones = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(compilation.run(ones, ones)[0], ones + 1)
+
+
+class Confused(SampleDevice):
+    def supported_operations(self, model: nd.Model) -> tuple[Verdict, ...]:
+        return (Verdict(ok=True),) * 7
+
+
+class Failing(SampleDevice):
+    def supported_operations(self, model: nd.Model) -> tuple[Verdict, ...]:
+        raise OpFailed("no answer today")
+
+
+def test_c13_what_devices_support() -> None:
+    model = add_model(operations=2)
+    devices = [cpu(), Confused("confused"), Failing("failing"), SampleDevice("able")]
+    verdicts = nd.supported_operations(model, devices)
+    assert {name: [v.ok for v in vs] for name, vs in verdicts.items()} == {
+        "cpu": [True, True],
+        "confused": [False, False],
+        "failing": [False, False],
+        "able": [True, True],
+    }
+    assert verdicts["failing"][0].reason == "no answer today"
+    assert "7 verdicts" in verdicts["confused"][0].reason

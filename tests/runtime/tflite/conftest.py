@@ -1,0 +1,11 @@
+from functools import partial
+from pathlib import Path
+
+import pytest
+from support.tflite_operator import Load, load_operator
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """`load_operator`, into a folder of the test's own."""
+    return partial(load_operator, tmp_path)

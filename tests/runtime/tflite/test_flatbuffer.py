@@ -1,0 +1,177 @@
+import struct
+
+import flatbuffers
+import pytest
+
+from neurald.hal.errors import BadData
+from neurald.runtime.tflite.flatbuffer import BOOL, FLOAT32, INT8, INT32, INT64, UINT32, Flatbuffer, Table
+
+MAGIC = b"TEST"
+
+
+def everything() -> bytes:
+    """A root with one field of every kind: int8, bool, float, text, bytes, int64 vector, table, tables."""
+    builder = flatbuffers.Builder(0)
+    text = builder.CreateString("für")
+    span = builder.CreateByteVector(b"abc")
+    builder.StartVector(8, 2, 8)
+    for number in (-1, 2**40):
+        builder.PrependInt64(number)
+    numbers = builder.EndVector()
+    builder.StartObject(1)
+    builder.PrependInt32Slot(0, 7, 0)
+    leaf = builder.EndObject()
+    builder.StartVector(4, 2, 4)
+    builder.PrependUOffsetTRelative(leaf)
+    builder.PrependUOffsetTRelative(leaf)
+    leaves = builder.EndVector()
+    builder.StartObject(9)
+    builder.PrependInt8Slot(0, -5, 0)
+    builder.PrependBoolSlot(1, True, False)
+    builder.PrependFloat32Slot(2, 0.5, 0)
+    builder.PrependUOffsetTRelativeSlot(3, text, 0)
+    builder.PrependUOffsetTRelativeSlot(4, span, 0)
+    builder.PrependUOffsetTRelativeSlot(5, numbers, 0)
+    builder.PrependUOffsetTRelativeSlot(6, leaf, 0)
+    builder.PrependUOffsetTRelativeSlot(7, leaves, 0)
+    builder.Finish(builder.EndObject(), file_identifier=MAGIC)
+    return bytes(builder.Output())
+
+
+def opened(content: bytes) -> Table:
+    return Flatbuffer(memoryview(content), MAGIC).root
+
+
+def test_every_kind_of_field() -> None:
+    content = everything()
+    root = opened(content)
+    assert root.integer(0, INT8) == -5
+    assert root.integer(1, BOOL) == 1
+    assert root.real(2) == 0.5
+    assert root.string(3) == "für"
+    span = root.span(4)
+    assert span is not None
+    assert content[span[0] : sum(span)] == b"abc"
+    assert root.integers(5, INT64) == (2**40, -1)
+    leaf = root.table(6)
+    assert leaf is not None
+    assert leaf.integer(0, INT32) == 7
+    assert [table.integer(0, INT32) for table in root.tables(7)] == [7, 7]
+    assert len(root.tables(7)) == 2
+    with pytest.raises(IndexError):
+        _ = root.tables(7)[2]
+
+
+@pytest.mark.parametrize("field", [8, 20, 30_000])
+def test_absent_fields_have_their_defaults(field: int) -> None:
+    root = opened(everything())
+    assert root.integer(field, UINT32, 9) == 9
+    assert root.real(field, 1.5) == 1.5
+    assert root.string(field) is None
+    assert root.span(field) is None
+    assert root.table(field) is None
+    assert root.integers(field) == ()
+    assert root.reals(field) == ()
+    assert list(root.tables(field)) == []
+
+
+def file_of(root: bytes, *, start: int = 8) -> bytes:
+    """A file whose root lies at `start`."""
+    return struct.pack("<I", start) + MAGIC + bytes(start - 8) + root
+
+
+def table_of(*fields: tuple[int, bytes]) -> bytes:
+    """A vtable of (place in the table) and the table; returns vtable first."""
+    size = 4 + sum(len(data) for _, data in fields)
+    vtable = struct.pack(f"<{2 + len(fields)}H", 4 + 2 * len(fields), size, *(place for place, _ in fields))
+    vtable += bytes(-len(vtable) % 4)
+    body = b"".join(data for _, data in fields)
+    return vtable + struct.pack("<i", len(vtable)) + body
+
+
+def with_vector(count: int) -> bytes:
+    """A root whose field 0 refers to a vector that says it has `count` elements, and has 4 bytes."""
+    vtable_and_table = table_of((4, struct.pack("<I", 4)))
+    content = struct.pack("<I", 8 + 8) + MAGIC + vtable_and_table
+    return content + struct.pack("<I", count) + b"\xff\xff\xff\xff"
+
+
+def test_a_vector_must_fit_before_it_is_read() -> None:
+    assert opened(with_vector(1)).integers(0) == (-1,)
+    assert opened(with_vector(4)).span(0) == (28, 4)
+    for count in (2, 2**30, 2**32 - 1):
+        with pytest.raises(BadData, match=f"{count} elements"):
+            opened(with_vector(count)).integers(0)
+        with pytest.raises(BadData, match="elements"):
+            len(opened(with_vector(count)).tables(0))
+    with pytest.raises(BadData, match="5 elements"):
+        opened(with_vector(5)).string(0)
+
+
+def test_text_must_be_utf8() -> None:
+    with pytest.raises(BadData, match="not UTF-8"):
+        opened(with_vector(4)).string(0)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "too short"),
+        (b"\x08\0\0\0TES", "too short"),
+        (b"\x08\0\0\0ABCD" + bytes(16), "identifier"),
+        (b"\0\0\0\0TEST" + bytes(16), "leads to byte 0"),
+        (b"\xff\xff\xff\xffTEST" + bytes(16), "leads to byte 4294967295"),
+        (b"\x15\0\0\0TEST" + bytes(16), "leads to byte 21"),
+        (file_of(struct.pack("<i", 9) + bytes(8)), "vtable at byte -1"),
+        (file_of(struct.pack("<i", -100) + bytes(8)), "vtable at byte 108"),
+        (file_of(struct.pack("<i", -(2**31)) + bytes(8)), "vtable"),
+        (file_of(struct.pack("<iHH", -4, 2, 4)), "2 bytes"),
+        (file_of(struct.pack("<iHH", -4, 5, 4)), "5 bytes"),
+        (file_of(struct.pack("<iHH", -4, 6, 4)), "6 bytes"),
+        (file_of(struct.pack("<iHH", -4, 4, 3)), "3 bytes"),
+        (file_of(struct.pack("<iHH", -4, 4, 9)), "9 bytes"),
+    ],
+)
+def test_a_damaged_root(content: bytes, message: str) -> None:
+    with pytest.raises(BadData, match=message):
+        opened(content)
+
+
+@pytest.mark.parametrize("place", [1, 3, 5, 8, 65535])
+def test_a_field_must_lie_inside_its_table(place: int) -> None:
+    root = opened(struct.pack("<I", 16) + MAGIC + table_of((place, bytes(4))) + bytes(64))
+    with pytest.raises(BadData, match="outside the table"):
+        root.integer(0, INT32)
+    with pytest.raises(BadData, match="outside the table"):
+        root.table(0)
+
+
+def test_meeting_references_are_limited() -> None:
+    """A vector whose elements all refer to one table that has a long vector: more than the file's size to read."""
+    builder = flatbuffers.Builder(0)
+    long = builder.CreateByteVector(bytes(4000))
+    builder.StartObject(1)
+    builder.PrependUOffsetTRelativeSlot(0, long, 0)
+    leaf = builder.EndObject()
+    builder.StartVector(4, 500, 4)
+    for _ in range(500):
+        builder.PrependUOffsetTRelative(leaf)
+    leaves = builder.EndVector()
+    builder.StartObject(1)
+    builder.PrependUOffsetTRelativeSlot(0, leaves, 0)
+    builder.Finish(builder.EndObject(), file_identifier=MAGIC)
+    root = opened(bytes(builder.Output()))
+    with pytest.raises(BadData, match="too often"):
+        _ = [table.integers(0, INT8) for table in root.tables(0)]
+
+
+def test_the_number_of_tables_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("neurald.runtime.tflite.flatbuffer.MAXIMUM_TABLES", 2)
+    with pytest.raises(BadData, match="more than 2 tables"):
+        list(opened(everything()).tables(7))
+
+
+def test_float_vectors() -> None:
+    assert FLOAT32.size == 4
+    content = with_vector(1)[:-4] + struct.pack("<f", -2.5)
+    assert opened(content).reals(0) == (-2.5,)

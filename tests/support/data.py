@@ -1,0 +1,34 @@
+"""Data beside the project that tests use when it is there: Android's conformance records, real models."""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def folder(name: str) -> Path | None:
+    """The folder of that name in the data folder, `$NEURALD_TEST_DATA` or `shared` beside the project."""
+    path = Path(os.environ.get("NEURALD_TEST_DATA", ROOT.parent / "shared")) / name
+    return path if path.is_dir() else None
+
+
+VECTORS = folder("nnapi_vectors")
+MODELS = folder("models")
+NO_VECTORS = (
+    "Android's conformance records are not here (NEURALD_TEST_DATA names no folder with nnapi_vectors)"
+)
+NO_MODELS = "the golden models are not here (NEURALD_TEST_DATA names no folder with models)"
+
+
+def load_module(path: Path) -> ModuleType:
+    """A module from a file outside the project: the loader that comes with the data."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # dataclasses look their module up there
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,77 @@
+"""Variants of Android's conformance records that follow from a record without further data."""
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+#: Operations whose outputs depend on the shape that the model declares, or that have no shape of their own.
+_NO_DYNAMIC_OUTPUT = frozenset(("RANK", "IF", "WHILE"))
+
+#: Operations that tell unsigned from signed by more than an offset of 128.
+_NO_SIGNED = frozenset(("HASHTABLE_LOOKUP", "LSH_PROJECTION", "PAD_V2", "CAST", "QUANTIZED_16BIT_LSTM"))
+
+
+def dynamic_output_shape(record: Any) -> Any | None:
+    """The outputs' dimensions are left open in the model."""
+    if record.expect_failure or record.op_types & _NO_DYNAMIC_OUTPUT:
+        return None
+    variant = copy.deepcopy(record)
+    for index in variant.main.outputs:
+        operand = variant.main.operands[index]
+        operand.dims = (0,) * len(operand.dims)
+    return variant
+
+
+def constants_as_inputs(record: Any) -> Any | None:
+    """The constant tensors of the one operation are given at execution."""
+    if record.expect_failure or len(record.main.operations) != 1 or record.referenced:
+        return None
+    variant = copy.deepcopy(record)
+    changed = False
+    for index, operand in enumerate(variant.main.operands):
+        if operand.is_tensor and operand.lifetime.startswith("CONSTANT"):
+            operand.lifetime = "SUBGRAPH_INPUT"
+            variant.main.inputs.append(index)
+            variant.inputs.append(operand.data)
+            changed = True
+    return variant if changed else None
+
+
+def signed_quant8(record: Any) -> Any | None:
+    """TENSOR_QUANT8_ASYMM becomes TENSOR_QUANT8_ASYMM_SIGNED, 128 lower."""
+    unsigned = "TENSOR_QUANT8_ASYMM"
+    if (
+        record.expect_failure
+        or len(record.main.operations) != 1
+        or record.referenced
+        or record.op in _NO_SIGNED
+        or unsigned not in {operand.type for operand in record.main.operands}
+    ):
+        return None
+    variant = copy.deepcopy(record)
+
+    def lowered(data: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any] | None:
+        return None if data is None else (data.astype(np.int16) - 128).astype(np.int8)
+
+    for operand in variant.main.operands:
+        if operand.type == unsigned:
+            operand.type += "_SIGNED"
+            operand.zero_point -= 128
+            operand.data = lowered(operand.data)
+    for position, index in enumerate(record.main.inputs):
+        if record.main.operands[index].type == unsigned:
+            variant.inputs[position] = lowered(variant.inputs[position])
+    for output in variant.outputs:
+        if output.type == unsigned:
+            output.type += "_SIGNED"
+            output.data = lowered(output.data)
+    return variant
+
+
+VARIANTS: Mapping[str, Callable[[Any], Any | None]] = {
+    "dynamic output shape": dynamic_output_shape,
+    "constants as inputs": constants_as_inputs,
+    "signed quant8": signed_quant8,
+}

@@ -1,0 +1,89 @@
+"""The package as a whole: its public names, its links, its imports."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import neurald as nd
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("hal", "runtime", "drivers", "service")
+
+#: Public names that applications rely on.
+PROMISED = [
+    "Compilation",
+    "CompilationBuilder",
+    "Device",
+    "DeviceType",
+    "Duration",
+    "Error",
+    "Event",
+    "Execution",
+    "FeatureLevel",
+    "FusedActivation",
+    "Memory",
+    "Model",
+    "ModelBuilder",
+    "OperandType",
+    "OperationType",
+    "OutputInsufficientSize",
+    "PaddingScheme",
+    "Preference",
+    "Priority",
+    "ResultCode",
+    "Verdict",
+    "connect",
+    "devices",
+    "load_tflite",
+    "supported_operations",
+]
+
+
+def test_public_names() -> None:
+    assert sorted(nd.__all__) == sorted(["__version__", *PROMISED])
+    for name in nd.__all__:
+        assert getattr(nd, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = nd.nothing
+
+
+def test_importing_it_loads_nothing_heavy() -> None:
+    code = "import sys, neurald; print(sorted({'numpy', 'grpc', 'rich', 'PIL', 'tflite'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_lost_link_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(nd._HOMES, "lost", "nowhere.at_all")
+    with pytest.raises(ImportError, match="lost its links"):
+        _ = nd.lost
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_folders_are_linked(folder: str) -> None:
+    link = ROOT / "src" / "neurald" / folder
+    assert link.resolve() == ROOT / folder
+
+
+def imported_roots(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    names = [a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names]
+    names += [
+        node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level
+    ]
+    return {name.split(".")[0] for name in names}
+
+
+def test_nothing_is_imported_past_the_package_name() -> None:
+    """`import hal` would load every type a second time."""
+    folders = [ROOT / name for name in (*FOLDERS, "tests", "scripts")]
+    guilty = [
+        str(path.relative_to(ROOT))
+        for folder in folders
+        for path in folder.rglob("*.py")
+        if imported_roots(path) & set(FOLDERS)
+    ]
+    assert not guilty
