@@ -3,7 +3,10 @@
 It is a SEQPACKET socket beside the daemon's own, `MEMORY_SUFFIX` appended. Each message is one packet:
 
     daemon -> client, once:     greeting, then an answer whose token is that of the session
-    client -> daemon:           size (u64), flags (u8), and with it exactly one descriptor of a sealed memfd
+    client -> daemon:           size (u64), flags (u8), and with it exactly one descriptor: of a sealed memfd,
+                                or with size 0 and the flag for it of an eventfd; or a prepared model (u64), the
+                                flag for a burst of it, and two descriptors: of a socket to the daemon's end
+                                of the burst, and of its ring (`neurald.hal.burst_ring`)
     daemon -> client, to each:  an answer: result code (u8), token (16 bytes), for errors a sentence in UTF-8
 
 The kernel tells the daemon whose process the client is; only its own user and root get a session. The
@@ -11,7 +14,6 @@ session lasts as long as the connection. A client that breaks these rules is cut
 refused is not breaking them.
 """
 
-import array
 import contextlib
 import logging
 import os
@@ -22,12 +24,22 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from mmap import PAGESIZE
 from pathlib import Path
 from typing import Self
 
-from neurald.hal.errors import BadData, DeadObject, Error, OpFailed, ResultCode, UnavailableDevice, error_for
+from neurald.hal.errors import (
+    BadData,
+    DeadObject,
+    Error,
+    MissedDeadlineTransient,
+    OpFailed,
+    ResultCode,
+    UnavailableDevice,
+    error_for,
+)
+from neurald.hal.fence import Fence
 from neurald.hal.memory import SharedMemory
+from neurald.hal.packet import receive_packet, rights, send_packet
 from neurald.hal.session import Session, Sessions
 
 logger = logging.getLogger(__name__)
@@ -35,6 +47,8 @@ logger = logging.getLogger(__name__)
 _GREETING = b"neurald1"
 _REGISTER = struct.Struct("<QB")
 _CONSTANT = 1
+_FENCE = 2
+_BURST = 4
 _ANSWER = struct.Struct("<B16s")
 _PACKET_BYTES = 1024
 _PEER = struct.Struct("3i")  # pid, uid, gid: struct ucred
@@ -68,11 +82,16 @@ class ChannelServer:
     Args:
         path: where to bind the socket; nothing is there yet.
         sessions: where sessions are opened and closed.
+        configure_burst: starts a burst of a session's prepared model, and takes over two descriptors: of its socket
+            and of its ring.
     """
 
-    def __init__(self, path: Path, sessions: Sessions) -> None:
+    def __init__(
+        self, path: Path, sessions: Sessions, configure_burst: Callable[[Session, int, int, int], None]
+    ) -> None:
         self._path = path
         self._sessions = sessions
+        self._configure_burst = configure_burst
         self._selector = selectors.DefaultSelector()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
         self._wake, self._woken = socket.socketpair()
@@ -136,14 +155,14 @@ class ChannelServer:
                 logger.warning("a client of user %d was turned away", uid)
                 connection.close()
                 return
-            session = self._sessions.open()
+            session = self._sessions.open(uid)
         except Error as error:
-            _send(connection, _GREETING + _answer(error.code, message=str(error)))
+            send_packet(connection, _GREETING + _answer(error.code, message=str(error)))
             connection.close()
             return
-        client = _Client(connection, session, self._drop)
+        client = _Client(connection, session, self._configure_burst, self._drop)
         self._selector.register(connection, selectors.EVENT_READ, client)
-        if not _send(connection, _GREETING + _answer(ResultCode.NO_ERROR, session.token)):
+        if not send_packet(connection, _GREETING + _answer(ResultCode.NO_ERROR, session.token)):
             self._drop(client)
 
     def _drop(self, client: "_Client") -> None:
@@ -156,67 +175,52 @@ class _Client:
     """One connection of the daemon; calling it reads one packet."""
 
     def __init__(
-        self, connection: socket.socket, session: Session, drop: Callable[["_Client"], None]
+        self,
+        connection: socket.socket,
+        session: Session,
+        configure_burst: Callable[[Session, int, int, int], None],
+        drop: Callable[["_Client"], None],
     ) -> None:
         self.connection = connection
         self.session = session
+        self._configure_burst = configure_burst
         self._drop = drop
 
     def __call__(self) -> None:
         try:
-            packet, descriptors, flags = _receive(self.connection)
+            packet = receive_packet(self.connection, _PACKET_BYTES, 2)
         except BlockingIOError:
             return
         except OSError:
             self._drop(self)
             return
-        is_whole = not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
-        if not is_whole or len(packet) != _REGISTER.size or len(descriptors) != 1:
-            for descriptor in descriptors:
-                os.close(descriptor)
-            if packet:
+        size, flags = _REGISTER.unpack(packet.data) if len(packet.data) == _REGISTER.size else (0, -1)
+        if not packet.is_whole or flags < 0 or len(packet.descriptors) != (2 if flags == _BURST else 1):
+            packet.close_descriptors()
+            if packet.data:
                 logger.warning("a client broke the rules of the side channel and was cut off")
             self._drop(self)
             return
         try:
-            answer = _answer(ResultCode.NO_ERROR, self._register(packet, descriptors[0]))
+            answer = _answer(ResultCode.NO_ERROR, self._register(size, flags, *packet.descriptors))
         except Error as error:
             answer = _answer(error.code, message=str(error))
-        if not _send(self.connection, answer):
+        if not send_packet(self.connection, answer):
             self._drop(self)
 
-    def _register(self, packet: bytes, descriptor: int) -> bytes:
-        size, flags = _REGISTER.unpack(packet)
+    def _register(self, size: int, flags: int, descriptor: int, ring: int = -1) -> bytes:
+        if flags == _BURST:
+            self._configure_burst(self.session, size, descriptor, ring)
+            return b""
+        if flags == _FENCE and not size:
+            return self.session.add_fence(Fence.received(descriptor))
         if flags & ~_CONSTANT:
             os.close(descriptor)
             raise BadData(f"memory with the flags {flags:#x}, of which some are not known")
         memory = SharedMemory.received(descriptor, size, constant=bool(flags & _CONSTANT))
-        if os.fstatvfs(memory.fd).f_bsize != PAGESIZE:
-            # A huge page may be lacking when it is touched, and that kills.
-            raise BadData("memory with huge pages; one with ordinary pages is expected")
         token = self.session.add_memory(memory)
         memory.close()  # the mapping is all that is needed
         return token
-
-
-def _send(connection: socket.socket, packet: bytes) -> bool:
-    """Whether the packet could be sent without waiting; who does not read his answers is not served."""
-    try:
-        connection.send(packet, socket.MSG_NOSIGNAL)
-    except OSError:
-        return False
-    return True
-
-
-def _receive(connection: socket.socket) -> tuple[bytes, list[int], int]:
-    """A packet, the descriptors that came with it, and flags."""
-    descriptors = array.array("i")
-    room = socket.CMSG_SPACE(2 * descriptors.itemsize)
-    packet, ancillary, flags, _ = connection.recvmsg(_PACKET_BYTES, room, socket.MSG_CMSG_CLOEXEC)
-    for level, kind, data in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
-    return packet, descriptors.tolist(), flags
 
 
 class ChannelClient:
@@ -225,6 +229,8 @@ class ChannelClient:
     def __init__(self, connection: socket.socket, session: bytes) -> None:
         self._connection = connection
         self._lock = threading.Lock()
+        self._late = 0  # answers that somebody gave up waiting for
+        self._unused: list[bytes] = []
         self.session = session
 
     @classmethod
@@ -243,7 +249,6 @@ class ChannelClient:
             if not packet.startswith(_GREETING):
                 raise UnavailableDevice(f"what listens at {path} is no neurald daemon of this version")
             session = _read_answer(packet[len(_GREETING) :])
-            connection.settimeout(_ANSWER_TIMEOUT_S)
         except OSError as error:
             connection.close()
             raise UnavailableDevice(f"{path}: {error.strerror or error}") from None
@@ -252,28 +257,97 @@ class ChannelClient:
             raise
         return cls(connection, session)
 
-    def register(self, memory: SharedMemory) -> bytes:
+    def register(self, memory: SharedMemory, deadline_s: float | None = None) -> bytes:
         """Gives a memory to the daemon; returns the token for one call.
 
         Raises:
             BadState: the memory was closed.
+            MissedDeadlineTransient: the daemon has not answered by then.
             DeadObject: the daemon is gone.
             Error: the daemon refuses the memory.
         """
         packet = _REGISTER.pack(memory.size, _CONSTANT if memory.readonly else 0)
-        descriptor = memory.fd
+        return self._give(packet, memory.fd, deadline_s=deadline_s)
+
+    def register_fence(self, fence: Fence) -> bytes:
+        """Gives a fence to the daemon; see `register`."""
+        return self._give(_REGISTER.pack(0, _FENCE), fence.fd)
+
+    def configure_burst(self, handle: int, connection: socket.socket, ring: SharedMemory) -> None:
+        """Gives the daemon its end of a burst's socket, and the ring.
+
+        Args:
+            handle: of a prepared model of the session.
+            connection: the daemon's end.
+            ring: see `neurald.hal.burst_ring`.
+
+        Raises:
+            DeadObject: the daemon is gone.
+            Error: the daemon refuses the burst.
+        """
+        self._give(_REGISTER.pack(handle, _BURST), connection.fileno(), ring.fd)
+
+    def take_unused(self) -> list[bytes]:
+        """Tokens that came after whoever wanted them had given up; they are to be released."""
         with self._lock:
-            try:
-                ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
-                self._connection.sendmsg([packet], ancillary, socket.MSG_NOSIGNAL)
-                reply = self._connection.recv(_PACKET_BYTES)
-            except OSError as error:
-                # Also after a time-out: the answer that may still come would be taken for the next one's.
-                self._connection.close()
-                raise DeadObject(f"the side channel broke: {error}") from None
-        if not reply:
+            unused, self._unused = self._unused, []
+        return unused
+
+    def _give(self, packet: bytes, *descriptors: int, deadline_s: float | None = None) -> bytes:
+        limit = time.monotonic() + _ANSWER_TIMEOUT_S
+        end = limit if deadline_s is None else min(limit, deadline_s)
+        late = MissedDeadlineTransient("the daemon has not answered on the side channel by the deadline")
+        if not self._lock.acquire(timeout=max(0.0, end - time.monotonic())):
+            raise late
+        try:
+            # Answers come in the order of the packets, those first that nobody waits for any more.
+            while self._late:
+                answer = self._receive(end)
+                self._late -= 1
+                with contextlib.suppress(Error):
+                    self._unused.append(_read_answer(answer))
+            self._connection.settimeout(_ANSWER_TIMEOUT_S)
+            self._connection.sendmsg([packet], rights(descriptors), socket.MSG_NOSIGNAL)
+            self._late += 1
+            answer = self._receive(end)
+            self._late -= 1
+        except TimeoutError:
+            if end < limit:
+                raise late from None
+            self._connection.close()
+            raise DeadObject("the daemon does not answer on the side channel") from None
+        except OSError as error:
+            self._connection.close()
+            raise DeadObject(f"the side channel broke: {error}") from None
+        finally:
+            self._lock.release()
+        return _read_answer(answer)
+
+    def _receive(self, end_s: float) -> bytes:
+        self._connection.settimeout(max(0.001, end_s - time.monotonic()))
+        packet = self._connection.recv(_PACKET_BYTES)
+        if not packet:
+            raise ConnectionResetError("the daemon closed it")
+        return packet
+
+    def wait_for(self, fence: Fence, timeout_s: float | None) -> bool:
+        """Whether a fence that the daemon holds signals within the time.
+
+        Raises:
+            DeadObject: the daemon is gone, or the channel was closed here.
+        """
+        poll = select.poll()
+        try:
+            poll.register(fence.fd, select.POLLIN)
+            poll.register(self._connection, select.POLLRDHUP)
+            ready = dict(poll.poll(None if timeout_s is None else max(0.0, timeout_s) * 1000))
+        except (OSError, ValueError) as error:
+            raise DeadObject(f"the side channel is closed: {error}") from None
+        if fence.fd in ready:
+            return True
+        if ready:
             raise DeadObject("the daemon closed the side channel")
-        return _read_answer(reply)
+        return False
 
     @property
     def is_open(self) -> bool:
@@ -282,8 +356,7 @@ class ChannelClient:
             return True  # somebody waits for an answer
         try:
             poll = select.poll()
-            poll.register(self._connection, select.POLLIN)
-            # Nothing is to be read unless somebody waits for it, other than the end.
+            poll.register(self._connection, select.POLLRDHUP)
             return not poll.poll(0)
         except (OSError, ValueError):  # closed here
             return False

@@ -1,6 +1,7 @@
 """A client's connection to a daemon: one session, its calls, and the memory that goes both ways."""
 
 import contextlib
+import socket
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,8 +15,18 @@ from google.protobuf.message import Message
 from neurald._proto import device_pb2
 from neurald._proto.device_pb2_grpc import DeviceStub
 from neurald.hal.address import Address
+from neurald.hal.cancellation import Cancellation
 from neurald.hal.channel import ChannelClient
-from neurald.hal.errors import DeadObject, Error, OpFailed, ResourceExhaustedPersistent
+from neurald.hal.errors import (
+    BadState,
+    Cancelled,
+    DeadObject,
+    Error,
+    MissedDeadlineTransient,
+    OpFailed,
+    ResourceExhaustedPersistent,
+)
+from neurald.hal.fence import Fence
 from neurald.hal.memory import Memory, SharedMemory
 from neurald.hal.rpc import CHUNK_BYTES, CLIENT_OPTIONS, MAXIMUM_MESSAGE_BYTES, SESSION_KEY, error_from
 from neurald.hal.wire_device import remaining_s
@@ -121,7 +132,12 @@ class Connection:
         return self._side.is_open if self._side is not None else bool(self._stream.is_active())
 
     def call(
-        self, method: str, message: Message, deadline_s: float | None = None, tokens: Sequence[bytes] = ()
+        self,
+        method: str,
+        message: Message,
+        deadline_s: float | None = None,
+        tokens: Sequence[bytes] = (),
+        cancellation: Cancellation | None = None,
     ) -> Any:
         """The reply to one call.
 
@@ -130,8 +146,10 @@ class Connection:
             message: the request.
             deadline_s: on the clock of `time.monotonic()`.
             tokens: of memories that the message names, which are let go if the call fails.
+            cancellation: ends the call, here at once and in the daemon as soon as it can.
 
         Raises:
+            Cancelled: `cancellation` was cancelled before the reply came.
             DeadObject: the daemon is gone.
             Error: what the daemon answers.
         """
@@ -139,9 +157,17 @@ class Connection:
             with self._failures():
                 self._require_sendable(message)
                 self._traffic.sent(message)
-                reply = getattr(self._stub, method)(
-                    message, timeout=_timeout(deadline_s), metadata=self._metadata
-                )
+                call = getattr(self._stub, method)
+                timeout_s = _timeout(deadline_s)
+                if cancellation is None:
+                    reply = call(message, timeout=timeout_s, metadata=self._metadata)
+                else:
+                    future = call.future(message, timeout=timeout_s, metadata=self._metadata)
+                    cancellation.call_on_cancel(future.cancel)
+                    reply = future.result()
+        except grpc.FutureCancelledError:
+            self._release(tokens)
+            raise Cancelled(f"the execution was cancelled while {method} was under way") from None
         except Error:
             self._release(tokens)
             raise
@@ -151,6 +177,31 @@ class Connection:
     def call_later(self, method: str, message: Message) -> None:
         """Makes a call whose reply does not matter, from another thread; can be used by finalizers."""
         self._later.put((method, message))
+
+    def send_fence(self, fence: Fence) -> bytes:
+        """Gives a fence to a daemon on this host; returns its token for one call.
+
+        Raises:
+            DeadObject: the daemon is gone.
+            Error: it refuses the fence.
+        """
+        if self._side is None:
+            raise OpFailed(f"the daemon at {self._address} has no side socket, which fences need")
+        with self._failures():
+            return self._side.register_fence(fence)
+
+    def wait_for(self, fence: Fence, deadline_s: float | None) -> None:
+        """Returns when a fence that the daemon holds has signalled.
+
+        Raises:
+            MissedDeadlineTransient: that has not happened some time after the deadline.
+            DeadObject: the daemon is gone.
+        """
+        if self._side is None:
+            raise OpFailed(f"the daemon at {self._address} has no side socket, which fences need")
+        with self._failures():
+            if not self._side.wait_for(fence, _timeout(deadline_s)):
+                raise MissedDeadlineTransient(f"the daemon at {self._address} has not signalled in time")
 
     def send_memories(self, memories: Iterable[Memory], deadline_s: float | None = None) -> list[bytes]:
         """Gives memories to the daemon, if possible without a copy; returns tokens for one call.
@@ -175,7 +226,9 @@ class Connection:
     def _send_memory(self, memory: Memory, deadline_s: float | None) -> bytes:
         if self._side is not None and isinstance(memory, SharedMemory):
             with self._failures():
-                return self._side.register(memory)
+                token = self._side.register(memory, deadline_s)
+            self._release(self._side.take_unused())
+            return token
 
         def parts() -> Iterator[device_pb2.WriteMemoryRequest]:
             part = device_pb2.WriteMemoryRequest(size_bytes=memory.size)
@@ -191,6 +244,13 @@ class Connection:
             reply = self._stub.WriteMemory(parts(), timeout=_timeout(deadline_s), metadata=self._metadata)
         self._traffic.received(reply)
         return bytes(reply.memory)
+
+    def configure_burst(self, handle: int, connection: socket.socket, ring: SharedMemory) -> None:
+        """Gives the daemon its end of a burst; see `ChannelClient.configure_burst`."""
+        if self._side is None:
+            raise BadState("bursts need a daemon on this host")
+        with self._failures():
+            self._side.configure_burst(handle, connection, ring)
 
     def read_memory(self, token: bytes, target: Memory, deadline_s: float | None = None) -> None:
         """Takes a memory of the daemon into one of the same size.

@@ -6,10 +6,14 @@ gets valid models and requests only.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Protocol
 
+from neurald.hal.cancellation import Cancellation
+from neurald.hal.errors import BadData
+from neurald.hal.fence import Fence
+from neurald.hal.memory import Memory
 from neurald.hal.types import (
     DeviceType,
     Dimensions,
@@ -19,11 +23,20 @@ from neurald.hal.types import (
     Preference,
     Priority,
     Request,
+    byte_size,
 )
 
 #: WHILE stops after this many seconds unless the execution says otherwise; longer ones are cut to the maximum.
 LOOP_TIMEOUT_DEFAULT_S = 2.0
 LOOP_TIMEOUT_MAXIMUM_S = 15.0
+
+#: The largest time in nanoseconds that can be told; Android has one more for times that are not known.
+LONGEST_DURATION_NS = 2**64 - 2
+
+#: Bytes of `PrepareOptions.cache_key`, where it is given.
+CACHE_KEY_BYTES = 32
+#: Of each kind that a prepared model may need.
+MAXIMUM_CACHE_FILES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +76,25 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheFilesNeeded:
-    """How many cache files a prepared model of a device needs, each at most 32; (0, 0): it caches nothing."""
+    """How many cache files a prepared model of a device needs; (0, 0): it caches nothing.
+
+    Raises:
+        BadData: it is none of 0 to 32 of either kind. Such a device is not registered.
+    """
 
     model: int = 0
     data: int = 0
+
+    def __post_init__(self) -> None:
+        for kind, count in (("model", self.model), ("data", self.data)):
+            if not 0 <= count <= MAXIMUM_CACHE_FILES:
+                raise BadData(
+                    f"{count} {kind} cache files are needed; 0 to {MAXIMUM_CACHE_FILES} are expected"
+                )
+
+    def __bool__(self) -> bool:
+        """Whether there is something to cache."""
+        return bool(self.model or self.data)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +104,15 @@ class PrepareOptions:
     Attributes:
         deadline_s: on the clock of `time.monotonic()`; None for no limit.
         threads: how many threads one execution may use; None leaves it to the driver.
+        cache_key: 32 bytes that stand for model, device and options, where `PreparedModel.artifact` will be asked for;
+            none where nothing is cached.
     """
 
     preference: Preference = Preference.FAST_SINGLE_ANSWER
     priority: Priority = Priority.MEDIUM
     deadline_s: float | None = None
     threads: int | None = None
+    cache_key: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,19 +123,32 @@ class ExecuteOptions:
         measure: report `ExecutionResult.timing`.
         deadline_s: on the clock of `time.monotonic()`; None for no limit.
         loop_timeout_s: how long one WHILE operation may run.
+        cancellation: looked at between operations, where a driver can; None: nobody will cancel.
     """
 
     measure: bool = False
     deadline_s: float | None = None
     loop_timeout_s: float = LOOP_TIMEOUT_DEFAULT_S
+    cancellation: Cancellation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputShape:
-    """The real shape of an output, and whether the request's buffer was large enough for it."""
+    """The real shape of an output, and whether the request's buffer was large enough for it.
+
+    Attributes:
+        length: of an output of type TENSOR_STRING the bytes that it has, which its shape does not tell.
+    """
 
     dimensions: Dimensions
     sufficient: bool = True
+    length: int | None = None
+
+    def size_bytes(self, operand_type: OperandType) -> int | None:
+        """Bytes of an output of that type, None where that is not known."""
+        if operand_type is OperandType.TENSOR_STRING:
+            return self.length
+        return None if self.dimensions is None else byte_size(operand_type, self.dimensions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,13 +158,53 @@ class Timing:
     on_device_ns: int | None = None
     in_driver_ns: int | None = None
 
+    def after_waiting(self, waited_ns: int) -> "Timing":
+        """The timing from `waited_ns` earlier on, which counts as time in the driver."""
+        if self.in_driver_ns is None:
+            return self
+        return replace(self, in_driver_ns=min(self.in_driver_ns + waited_ns, LONGEST_DURATION_NS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDuration:
+    """Where the time of one step of a plan went, over all its runs in one execution. Nanoseconds.
+
+    Attributes:
+        step: its position among the plan's steps.
+        device: name of the device that it was planned for.
+        runs: how often it ran: in a loop, or again after a buffer had to grow, more than once; in a branch not taken, never.
+        compute_ns: on the device; None where the device cannot tell.
+        overhead_ns: in the driver apart from that; None where the device cannot tell.
+        transfer_ns: of the calls, outside of the driver: data on its way, and waiting in queues. All of the time where the
+            device cannot tell.
+    """
+
+    step: int
+    device: str
+    runs: int
+    compute_ns: int | None
+    overhead_ns: int | None
+    transfer_ns: int
+
+    @property
+    def total_ns(self) -> int:
+        """From the calls to their ends."""
+        return (self.compute_ns or 0) + (self.overhead_ns or 0) + self.transfer_ns
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionResult:
-    """What came of an execution. With an insufficient output, no output is defined: only shapes are."""
+    """What came of an execution. With an insufficient output, no output is defined: only shapes are.
+
+    Attributes:
+        output_shapes: one for each output.
+        timing: if it was to be measured.
+        step_durations: of a plan, if they were to be measured; devices leave it empty.
+    """
 
     output_shapes: tuple[OutputShape, ...]
     timing: Timing = Timing()
+    step_durations: tuple[StepDuration, ...] = ()
 
     @property
     def is_sufficient(self) -> bool:
@@ -128,18 +212,135 @@ class ExecutionResult:
         return all(shape.sufficient for shape in self.output_shapes)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """What a device has compiled, as it is kept in a cache: as many memories as `Device.cache_files_needed` says.
+
+    Attributes:
+        model: what decides about what is executed, machine code for example.
+        data: what only decides about values, packed weights for example.
+        seal: what a driver daemon proves with that it made them; devices in this process have none.
+    """
+
+    model: tuple[Memory, ...] = ()
+    data: tuple[Memory, ...] = ()
+    seal: bytes = b""
+
+
+class Burst(Protocol):
+    """Executions of one prepared model in quick succession, one at a time. What they need stays at hand meanwhile."""
+
+    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        """See `PreparedModel.execute`. Memories of earlier requests cost nothing when they come again."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of all memories; the burst is not used again."""
+        ...
+
+
+class FencedExecution(Protocol):
+    """An execution that was started and is awaited by its fence."""
+
+    @property
+    def fence(self) -> Fence:
+        """Signals once the execution is over, also when it failed or its driver died."""
+        ...
+
+    def result(self) -> ExecutionResult:
+        """What came of it; waits for the fence. `timing` counts from the launch.
+
+        Raises:
+            Error: see `PreparedModel.execute`.
+        """
+        ...
+
+    @property
+    def timing_after_fences(self) -> Timing:
+        """Like the result's timing, but from when the last fence that it waited for had signalled."""
+        ...
+
+
 class PreparedModel(Protocol):
     """A model that a device has compiled. Executions may run at the same time."""
+
+    @property
+    def tolerates_changing_inputs(self) -> bool:
+        """Whether an execution stays inside its memories even if another process changes its inputs meanwhile.
+
+        True only where no address is ever computed from the value of an input, or of what is a view of one.
+        Outputs are in any case never read back.
+        """
+        ...
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """Runs the model and returns when its outputs are written.
 
         Raises:
             MissedDeadlineTransient, MissedDeadlinePersistent: the deadline or the loop timeout passed.
+            Cancelled: `options.cancellation` was cancelled in time.
             DeadObject: the driver is gone.
             Error: anything else that went wrong; outputs are then undefined.
         """
         ...
+
+    def execute_fenced(
+        self,
+        request: Request,
+        wait_for: Sequence[Fence],
+        options: ExecuteOptions,
+        after_fences_s: float | None = None,
+    ) -> FencedExecution:
+        """Starts an execution that runs once all of `wait_for` have signalled, and returns at once.
+
+        Args:
+            request: whose outputs are all fully specified.
+            wait_for: fences of this or of other devices.
+            options: as for `execute`.
+            after_fences_s: how long it may take once the fences have signalled; None for no limit.
+
+        Raises:
+            DeadObject: the driver is gone.
+        """
+        ...
+
+    def create_burst(self) -> Burst:
+        """A burst of its own for one caller.
+
+        Raises:
+            DeadObject: the driver is gone.
+        """
+        ...
+
+    def artifact(self) -> Artifact | None:
+        """What `Device.prepare_model_from_cache` takes, or None: the device caches nothing, or no key was given.
+
+        Raises:
+            DeadObject: the driver is gone.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferRole:
+    """A use of a buffer: input or output `index` of a prepared model.
+
+    Attributes:
+        probability: how likely the buffer is used so, in (0, 1].
+    """
+
+    prepared_model: PreparedModel
+    index: int
+    probability: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferDescription:
+    """What a device buffer is for. All roles have the same operand type and quantisation."""
+
+    dimensions: Dimensions
+    input_roles: tuple[BufferRole, ...] = ()
+    output_roles: tuple[BufferRole, ...] = ()
 
 
 class Device(Protocol):
@@ -193,5 +394,26 @@ class Device(Protocol):
             BadData: it has an operation that the device does not support.
             MissedDeadlineTransient, MissedDeadlinePersistent: not ready before `options.deadline_s`.
             DeadObject: the driver is gone.
+        """
+        ...
+
+    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> PreparedModel:
+        """Makes the prepared model that `artifact` was taken from again, without compiling.
+
+        Integrity has been checked: these are the bytes that a device of this name and version gave under
+        `options.cache_key`. What a driver makes of them it checks all the same.
+
+        Raises:
+            BadData, OpFailed: it is no artifact of this device.
+            DeadObject: the driver is gone.
+        """
+        ...
+
+    def allocate(self, description: BufferDescription) -> Memory:
+        """Memory of the device's own for the roles that are described, for use in requests.
+
+        Raises:
+            BadData: the description contradicts itself, or a prepared model is not one of this device.
+            OpFailed: the device offers no such memory.
         """
         ...

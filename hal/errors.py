@@ -54,6 +54,10 @@ class OpFailed(Error):
     code = ResultCode.OP_FAILED
 
 
+class Cancelled(OpFailed):
+    """The application itself asked the execution to stop."""
+
+
 class BadState(Error):
     code = ResultCode.BAD_STATE
 

@@ -9,17 +9,32 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from neurald._proto import device_pb2, types_pb2
-from neurald.hal.device import Device, ExecuteOptions, PrepareOptions
-from neurald.hal.errors import BadData, DeadObject, MissedDeadlinePersistent
+from neurald.hal.buffer_tracker import RequestedRole
+from neurald.hal.buffer_use import buffers_in_use
+from neurald.hal.burst_server import BurstServer
+from neurald.hal.cache_seal import check_seal, make_seal
+from neurald.hal.cancellation import Cancellation
+from neurald.hal.device import Artifact, Device, ExecuteOptions, ExecutionResult, PrepareOptions
+from neurald.hal.errors import BadData, DeadObject, Error, MissedDeadlinePersistent
+from neurald.hal.fenced import FencedRun
+from neurald.hal.limits import Limits
 from neurald.hal.memory import Memory, SharedMemory
 from neurald.hal.rpc import CHUNK_BYTES
-from neurald.hal.session import Limits, Session, Sessions
+from neurald.hal.session import Prepared, Session, Sessions
 from neurald.hal.staging import output_types, stage
-from neurald.hal.types import FeatureLevel, Model
+from neurald.hal.turns import Turns
+from neurald.hal.types import FeatureLevel, Model, Priority, Request
 from neurald.hal.validate import validate_model, validate_request
-from neurald.hal.wire import model_from_wire, request_from_wire, result_to_wire
+from neurald.hal.wire import (
+    dimensions_from_wire,
+    model_from_wire,
+    outcome_to_wire,
+    request_from_wire,
+    result_to_wire,
+)
 from neurald.hal.wire_device import (
     DaemonStatus,
     DeviceStatus,
@@ -30,6 +45,10 @@ from neurald.hal.wire_device import (
     status_to_wire,
     verdicts_to_wire,
 )
+
+#: Executions that the device runs at the same time; the others wait for their turn. More than any device needs to be busy,
+#: so that some that hang do not keep the others from it.
+_EXECUTIONS_AT_ONCE = 16
 
 
 class DeviceHandler:
@@ -43,9 +62,11 @@ class DeviceHandler:
     def __init__(self, device: Device, limits: Limits) -> None:
         self._device = device
         self.sessions = Sessions(limits)
-        self._idle = threading.Condition()
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
         self._calls = 0
         self._is_draining = False
+        self._turns = Turns(_EXECUTIONS_AT_ONCE)
 
     # What any client may ask
 
@@ -135,8 +156,6 @@ class DeviceHandler:
     ) -> device_pb2.PrepareModelReply:
         """Has the device prepare a valid model."""
         model = self._model(session, message.model)
-        for token in (*message.model_cache, *message.data_cache):
-            session.take_memory(token)
         options = prepare_options_from_wire(message.options)
         session.check_prepared()
         level = validate_model(model)
@@ -146,9 +165,44 @@ class DeviceHandler:
                 f"the model needs feature level {level.name}; "
                 f"{self._device.name} has {self._device.feature_level.name}"
             )
-        with self._call(options):
+        with self.call(options):
             prepared = self._device.prepare_model(model, options)
-        handle = session.add_prepared(model, prepared)
+        # Only what a device caches is asked for.
+        cache_key = options.cache_key if self._device.cache_files_needed else b""
+        handle = session.add_prepared(model, prepared, options.priority, cache_key)
+        return device_pb2.PrepareModelReply(prepared_model=handle, has_artifact=bool(cache_key))
+
+    def get_artifact(
+        self, session: Session, message: device_pb2.GetArtifactRequest
+    ) -> device_pb2.GetArtifactReply:
+        """Gives what the device has compiled, sealed; nothing if there was no key, or there is nothing to give."""
+        found = session.prepared(message.prepared_model)
+        with self._at_work():
+            artifact = found.prepared.artifact() if found.cache_key else None
+            if artifact is None:
+                return device_pb2.GetArtifactReply()
+            seal = make_seal(self._device, found.model, found.cache_key, artifact)
+            tokens = session.add_results((*artifact.model, *artifact.data))
+        count = len(artifact.model)
+        return device_pb2.GetArtifactReply(
+            artifact=device_pb2.Artifact(model_cache=tokens[:count], data_cache=tokens[count:], seal=seal)
+        )
+
+    def prepare_model_from_cache(
+        self, session: Session, message: device_pb2.PrepareModelFromCacheRequest
+    ) -> device_pb2.PrepareModelReply:
+        """Has the device make a prepared model again from what it has compiled, if the seal says that it has."""
+        options = prepare_options_from_wire(message.options)
+        artifact = Artifact(
+            model=tuple(self._constant(session, token) for token in message.artifact.model_cache),
+            data=tuple(self._constant(session, token) for token in message.artifact.data_cache),
+            seal=message.artifact.seal,
+        )
+        session.check_prepared()
+        with self.call(options):
+            interface = check_seal(self._device, artifact, options.cache_key)
+            prepared = self._device.prepare_model_from_cache(replace(artifact, seal=b""), options)
+        handle = session.add_prepared(interface, prepared, options.priority)
         return device_pb2.PrepareModelReply(prepared_model=handle)
 
     def release_prepared_model(
@@ -159,38 +213,73 @@ class DeviceHandler:
         return device_pb2.ReleasePreparedModelReply()
 
     def _model(self, session: Session, message: types_pb2.Model) -> Model:
-        pools = [session.take_memory(token) for token in message.pools]
-        if any(_is_shared(pool) for pool in pools):
-            raise BadData("a memory of the model can still be written; constants are to be sealed")
+        pools = [self._constant(session, token) for token in message.pools]
+        session.check_model(sum(pool.size for pool in pools))
         return model_from_wire(message, pools)
+
+    def _constant(self, session: Session, token: bytes) -> Memory:
+        memory = session.take_memory(token)
+        if _is_shared(memory):
+            raise BadData("a memory of the model can still be written; constants are to be sealed")
+        return memory
 
     # Executions
 
     def execute(
-        self, session: Session, message: device_pb2.ExecuteRequest, is_awaited: Callable[[], bool]
+        self, session: Session, message: device_pb2.ExecuteRequest, cancellation: Cancellation
     ) -> device_pb2.ExecuteReply:
         """Runs a valid request.
 
         Args:
             session: of the client.
             message: with the request.
-            is_awaited: whether the client still waits; outputs that nobody waits for are not written any more.
+            cancellation: cancelled once the client does not wait any more.
         """
         results: list[Memory] = []
         pools = [self._request_pool(session, pool, results) for pool in message.request.pools]
         found = session.prepared(message.prepared_model)
+        options = replace(execute_options_from_wire(message.options), cancellation=cancellation)
+        request = request_from_wire(message.request, pools)
+        validate_request(found.model, request)
+        with self._execution(found, options):
+            result = run_apart(found, request, options)
+            is_wanted = result.is_sufficient and not cancellation.is_cancelled
+            tokens = [session.add_memory(memory, is_result=True) for memory in results if is_wanted]
+        return result_to_wire(result, tokens)
+
+    def execute_fenced(
+        self, session: Session, message: device_pb2.ExecuteFencedRequest
+    ) -> device_pb2.ExecuteFencedReply:
+        """Starts a valid request that runs once its fences have signalled."""
+        wait_for = [session.take_fence(token) for token in message.wait_for]
+        fence = session.take_fence(message.fence)
+        if any(pool.WhichOneof("kind") == "results_bytes" for pool in message.request.pools):
+            raise BadData("a fenced execution writes to memory of its client's, not to results")
+        pools = [self._request_pool(session, pool, []) for pool in message.request.pools]
+        found = session.prepared(message.prepared_model)
         options = execute_options_from_wire(message.options)
         request = request_from_wire(message.request, pools)
         validate_request(found.model, request)
-        staged = stage(request, stays=lambda pool: not _is_shared(pool), allocate=found.arenas.take)
-        with self._call(options):
-            result = found.prepared.execute(staged.request, options)
-            tokens = []
-            if result.is_sufficient and is_awaited():
-                staged.write_back(output_types(found.model), result.output_shapes)
-                tokens = [session.add_memory(memory, is_result=True) for memory in results]
-        found.arenas.give_back(staged.arenas)
-        return result_to_wire(result, tokens)
+        after_fences_s = message.after_fences_s if message.HasField("after_fences_s") else None
+
+        def run(options: ExecuteOptions) -> ExecutionResult:
+            with self._execution(found, options):
+                return run_apart(found, request, options)
+
+        execution = FencedRun(run, wait_for, fence, options, after_fences_s)
+        handle = session.add_fenced(execution)
+        execution.start()
+        return device_pb2.ExecuteFencedReply(execution=handle)
+
+    def get_fenced_execution_info(
+        self, session: Session, message: device_pb2.GetFencedExecutionInfoRequest
+    ) -> device_pb2.GetFencedExecutionInfoReply:
+        """What came of a fenced execution; asked for once."""
+        return outcome_to_wire(session.take_fenced(message.execution).outcome)
+
+    def configure_burst(self, session: Session, handle: int, connection: int, ring: int) -> None:
+        """Starts a burst of a prepared model; takes over the descriptors of its socket and of its ring."""
+        BurstServer.configured(session, handle, connection, ring, self).start()
 
     def _request_pool(
         self, session: Session, message: types_pb2.RequestPool, results: list[Memory]
@@ -201,31 +290,126 @@ class DeviceHandler:
         if kind == "results_bytes":
             results.append(session.new_memory(message.results_bytes))
             return results[-1]
-        raise BadData(f"a pool of kind {kind}; a memory or results are expected")
+        if kind == "buffer":
+            return session.buffers.find(message.buffer)
+        raise BadData(f"a pool of kind {kind}; a memory, results or a buffer are expected")
+
+    # Device buffers
+
+    def allocate(self, session: Session, message: device_pb2.AllocateRequest) -> device_pb2.AllocateReply:
+        """Has the device allocate a buffer for valid roles."""
+        roles = [
+            _requested_role(session, role, is_output=is_output)
+            for is_output, named in ((False, message.inputs), (True, message.outputs))
+            for role in named
+        ]
+        dimensions = dimensions_from_wire(message)
+        with self._at_work():
+            token = session.buffers.allocate(self._device, dimensions, roles, session.hold)
+        return device_pb2.AllocateReply(buffer=token)
+
+    def copy_to_buffer(
+        self, session: Session, message: device_pb2.CopyToBufferRequest
+    ) -> device_pb2.CopyToBufferReply:
+        """Gives a buffer a value."""
+        memory = session.take_memory(message.memory)
+        with self._at_work():
+            session.buffers.find(message.buffer).write(memory, dimensions_from_wire(message))
+        return device_pb2.CopyToBufferReply()
+
+    def copy_from_buffer(
+        self, session: Session, message: device_pb2.CopyFromBufferRequest
+    ) -> device_pb2.CopyFromBufferReply:
+        """Gives the value of a buffer, in memory of the client's or else in new memory."""
+        memory = session.take_memory(message.memory) if message.memory else None
+        buffer = session.buffers.find(message.buffer)
+        with self._at_work():
+            target = session.new_memory(buffer.value_bytes) if memory is None else memory
+            buffer.read(target)
+            token = session.add_memory(target, is_result=True) if memory is None else b""
+        return device_pb2.CopyFromBufferReply(result=token)
+
+    def release_buffer(
+        self, session: Session, message: device_pb2.ReleaseBufferRequest
+    ) -> device_pb2.ReleaseBufferReply:
+        """Lets go of a buffer."""
+        session.buffers.release(message.buffer)
+        return device_pb2.ReleaseBufferReply()
 
     # The end
 
     @contextlib.contextmanager
-    def _call(self, options: PrepareOptions | ExecuteOptions) -> Iterator[None]:
+    def call(self, options: PrepareOptions | ExecuteOptions) -> Iterator[None]:
         """Work for the device, which is refused where it is too late for it."""
+        self.begin(options)
+        try:
+            yield
+        finally:
+            self.end()
+
+    @contextlib.contextmanager
+    def _execution(self, found: Prepared, options: ExecuteOptions) -> Iterator[None]:
+        """An execution on the device, which waits for its turn."""
+        self.begin_execution(options, found.priority)
+        try:
+            yield
+        finally:
+            self.end_execution()
+
+    def begin_execution(self, options: ExecuteOptions, priority: Priority) -> None:
+        """Waits until the device can run one more execution; `end_execution` follows.
+
+        Raises:
+            DeadObject: the daemon is about to stop.
+            MissedDeadlineTransient, MissedDeadlinePersistent: the deadline has passed.
+        """
+        self.begin(options)
+        try:
+            self._turns.take(priority, options.deadline_s)
+        except Error:
+            self.end()
+            raise
+
+    @property
+    def waiting(self) -> int:
+        """How many executions wait for their turn."""
+        return self._turns.waiting
+
+    def end_execution(self) -> None:
+        """Lets the next execution run."""
+        self._turns.pass_on()
+        self.end()
+
+    def begin(self, options: PrepareOptions | ExecuteOptions) -> None:
+        """What `call` does at first; `end` follows."""
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the device could start")
-        with self._at_work():
+        with self._lock:
             if self._is_draining:
                 raise DeadObject("the daemon is about to stop")
-            yield
+            self._calls += 1
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether the device has anything to do."""
+        return self._calls > 0
+
+    def end(self) -> None:
+        """What `call` does at last."""
+        with self._lock:
+            self._calls -= 1
+            if self._is_draining:
+                self._idle.notify_all()
 
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:
         """What a drain waits for."""
-        with self._idle:
+        with self._lock:
             self._calls += 1
         try:
             yield
         finally:
-            with self._idle:
-                self._calls -= 1
-                self._idle.notify_all()
+            self.end()
 
     def drain(self, timeout_s: float, is_forced: Callable[[], bool]) -> bool:
         """Refuses new work and waits for that under way, and until its results are read.
@@ -246,6 +430,30 @@ class DeviceHandler:
 
     def _has_work(self) -> bool:
         return self._calls > 0 or any(session.has_unread for session in self.sessions.all())
+
+
+def run_apart(found: Prepared, request: Request, options: ExecuteOptions) -> ExecutionResult:
+    """Runs a validated request on copies of what its client can write; outputs are written unless it was cancelled."""
+    with buffers_in_use(found.prepared, found.model.main, request) as use:
+        staged = stage(use.request, stays=lambda pool: not _is_shared(pool), allocate=found.arenas.take)
+        result = found.prepared.execute(staged.request, options)
+        is_awaited = options.cancellation is None or not options.cancellation.is_cancelled
+        if result.is_sufficient and is_awaited:
+            staged.write_back(output_types(found.model), result.output_shapes)
+            use.wrote(result)
+    found.arenas.give_back(staged.arenas)
+    return result
+
+
+def _requested_role(session: Session, message: device_pb2.BufferRole, *, is_output: bool) -> RequestedRole:
+    found = session.prepared(message.prepared_model)
+    return RequestedRole(
+        model=found.model,
+        prepared_model=found.prepared,
+        index=message.index,
+        is_output=is_output,
+        probability=message.probability,
+    )
 
 
 def _is_shared(memory: Memory) -> bool:

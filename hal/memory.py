@@ -7,9 +7,12 @@ away under a running kernel: touching a shrunk mapping kills its reader with SIG
 import fcntl
 import mmap
 import os
+import stat
 from typing import Any, Self
 
-from neurald.hal.errors import BadData, BadState, OutOfMemory, Unmappable
+import numpy as np
+
+from neurald.hal.errors import BadData, BadState, OutOfMemory, UnexpectedNull, Unmappable
 
 #: Alignment and padding of arguments inside a pool, in bytes (Android's default for requests).
 ALIGNMENT = 64
@@ -52,6 +55,7 @@ class Memory:
         """`size` bytes of the file behind `fd`, from `offset`, mapped; writable if `fd` is.
 
         The descriptor is duplicated, so the caller may close it. The file must not shrink while the memory is used.
+        Drivers on this host use a whole memfd without a copy if its size is sealed; they get a copy of anything else.
 
         Raises:
             BadData: the file has no such range, or `fd` is not an open descriptor.
@@ -59,13 +63,22 @@ class Memory:
         """
         try:
             flags = fcntl.fcntl(fd, fcntl.F_GETFL)
-            available = os.fstat(fd).st_size
-        except (OSError, ValueError, TypeError) as error:
+            status = os.fstat(fd)
+        except (OSError, ValueError, TypeError, OverflowError) as error:
             raise BadData(f"descriptor {fd}: {error}") from None
+        if not stat.S_ISREG(status.st_mode):
+            raise Unmappable(f"descriptor {fd} is no file of bytes, and cannot be mapped")
         if size <= 0:
             raise BadData(f"memory of {size} bytes; a positive size is expected")
-        checked_range(offset, size, available, f"descriptor {fd}")
-        writable = flags & os.O_ACCMODE == os.O_RDWR
+        checked_range(offset, size, status.st_size, f"descriptor {fd}")
+        seals = _seals(fd)
+        writable = flags & os.O_ACCMODE == os.O_RDWR and not seals & fcntl.F_SEAL_WRITE
+        demanded = _SIZE_SEALS | (0 if writable else fcntl.F_SEAL_WRITE)
+        if size == status.st_size and seals & demanded == demanded:
+            try:
+                return SharedMemory.received(os.dup(fd), size, constant=not writable)
+            except (BadData, OSError) as error:
+                raise Unmappable(f"descriptor {fd} cannot be mapped: {error}") from None
         start = offset - offset % mmap.ALLOCATIONGRANULARITY
         try:
             mapping = mmap.mmap(
@@ -98,6 +111,43 @@ class Memory:
         checked_range(offset, length, self.size, "memory range")
         return self._buffer[offset : offset + length]
 
+    @staticmethod
+    def copy(source: "Memory", target: "Memory") -> None:
+        """Copies all of a memory to another one; either may be memory of a device.
+
+        Raises:
+            UnexpectedNull: there is no such memory.
+            BadData: their sizes differ, the target is read-only, or device memories hold values of different types or
+                dimensions, or none.
+            BadState: device memory is in use.
+            Error: a device failed; its memory then holds no value.
+        """
+        if source is None or target is None:
+            raise UnexpectedNull("a memory to copy is None")
+        if source is not target:
+            target.write(source)
+
+    def write(self, source: "Memory", dimensions: tuple[int, ...] | None = None) -> None:
+        """Takes all bytes of a memory of the same size.
+
+        Args:
+            source: memory that can be read.
+            dimensions: of the value that the bytes are; of interest to memory of a device.
+
+        Raises:
+            BadData: the sizes differ, or this memory is read-only.
+        """
+        source.read(self)
+
+    def read(self, target: "Memory") -> None:
+        """Gives all its bytes to memory of the host; see `write`."""
+        if target.readonly:
+            raise BadData("the memory to copy to is read-only")
+        if target.size != self.size:
+            raise BadData(f"{self.size} bytes are copied to memory of {target.size}")
+        # NumPy lets other threads run meanwhile.
+        np.asarray(target.view())[...] = np.asarray(self.view())
+
 
 class HostMemory(Memory):
     """The bytes of an object with the buffer protocol (array, bytes, mmap), which must be contiguous."""
@@ -112,11 +162,16 @@ class HostMemory(Memory):
 
 
 class SharedMemory(Memory):
-    """A sealed memfd. Closed when no longer referred to, or by `close`."""
+    """A sealed memfd. Closed when no longer referred to, or by `close`.
+
+    Attributes:
+        is_abandoned: whether a driver failed that had it for an execution, and may still write to it some day.
+    """
 
     def __init__(self, fd: int, buffer: memoryview) -> None:
         super().__init__(buffer)
         self._fd = fd
+        self.is_abandoned = False
 
     @classmethod
     def create(cls, size: int, name: str = "neurald") -> Self:
@@ -148,7 +203,7 @@ class SharedMemory(Memory):
         """Memory whose descriptor another process sent; takes over `fd`, and closes it on failure.
 
         Raises:
-            BadData: it is not a memfd, its seals are missing, or its size is another one.
+            BadData: it is not a memfd, its seals are missing, its size is another one, or it has huge pages.
         """
         demanded = _SIZE_SEALS | (fcntl.F_SEAL_WRITE if constant else 0)
         try:
@@ -158,6 +213,9 @@ class SharedMemory(Memory):
             actual = os.fstat(fd).st_size
             if actual != size or size <= 0:
                 raise BadData(f"shared memory has {actual} bytes; {size} were announced")
+            if os.fstatvfs(fd).f_bsize != mmap.PAGESIZE:
+                # A huge page may be lacking when it is touched, and that kills.
+                raise BadData("memory with huge pages; one with ordinary pages is expected")
             access = mmap.ACCESS_READ if constant else mmap.ACCESS_WRITE
             return cls(fd, memoryview(mmap.mmap(fd, size, access=access)))
         except BadData:
@@ -187,6 +245,14 @@ class SharedMemory(Memory):
     def __del__(self) -> None:
         if hasattr(self, "_fd"):
             self.close()
+
+
+def _seals(fd: int) -> int:
+    """The seals of a file, none for one that is no memfd."""
+    try:
+        return fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+    except OSError:
+        return 0
 
 
 def _new_memfd(size: int, name: str) -> int:

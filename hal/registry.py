@@ -23,7 +23,14 @@ from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnavailableDevice
 
 GROUP = "neurald.drivers"
-BUILT_IN = {"cpu": "neurald.drivers.cpu.device:create"}
+BUILT_IN = {
+    "cpu": "neurald.drivers.cpu.device:create",
+    "sample-float-fast": "neurald.drivers.sample.device:create_float_fast",
+    "sample-float-slow": "neurald.drivers.sample.device:create_float_slow",
+    "sample-quant": "neurald.drivers.sample.device:create_quant",
+    "sample-minimal": "neurald.drivers.sample.device:create_minimal",
+    "sample-all": "neurald.drivers.sample.device:create_all",
+}
 
 _FACTORY = re.compile(r"[\w.]+:[\w.]+")
 #: How long a socket may take to accept a connection; a daemon that lives does at once.
@@ -48,6 +55,8 @@ def create_device(driver: str) -> Device:
     """
     try:
         device = _factory(driver)()
+        # A device that cannot even tell this is none. What it tells is checked when it is made.
+        _ = getattr(device, "cache_files_needed", None)
     except Error:
         raise
     except Exception as error:

@@ -15,15 +15,24 @@ from typing import TypeVar
 
 import numpy as np
 
-from neurald._proto import device_pb2, types_pb2
+from neurald._proto import device_pb2
 from neurald.hal.address import Address
+from neurald.hal.buffer import DeviceBuffer
+from neurald.hal.buffer_remote import RemoteBuffer, send_pools
+from neurald.hal.burst_client import RemoteBurst
+from neurald.hal.cache_remote import fetch_artifact, sealed_memory
+from neurald.hal.cache_seal import read_seal
 from neurald.hal.connection import CONNECT_TIMEOUT_S, Connection, Traffic
 from neurald.hal.constants import seal_constants
 from neurald.hal.device import (
+    Artifact,
+    BufferDescription,
+    Burst,
     CacheFilesNeeded,
     Capabilities,
     ExecuteOptions,
     ExecutionResult,
+    FencedExecution,
     PrepareOptions,
     Verdict,
 )
@@ -35,10 +44,13 @@ from neurald.hal.errors import (
     OpFailed,
     UnavailableDevice,
 )
+from neurald.hal.fence import Fence
+from neurald.hal.fenced_remote import RemoteFencedExecution
+from neurald.hal.in_process import InProcessBurst, start_fenced
 from neurald.hal.memory import HostMemory, Memory, SharedMemory
 from neurald.hal.staging import Arenas, Staged, output_types, stage
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Request
-from neurald.hal.wire import model_to_wire, request_to_wire, result_from_wire
+from neurald.hal.wire import dimensions_to_wire, model_to_wire, request_to_wire, result_from_wire
 from neurald.hal.wire_device import (
     DaemonStatus,
     DeviceDescription,
@@ -83,6 +95,11 @@ class RemoteDevice:
     def name(self) -> str:
         """See `Device.name`."""
         return f"{self._description.name}@{self._address.place}"
+
+    @property
+    def cache_name(self) -> str:
+        """The name under which its artifacts are cached: a daemon that moves to another socket of its host keeps them."""
+        return f"{self._description.name}@{self._address.host}"
 
     @property
     def address(self) -> str:
@@ -149,9 +166,49 @@ class RemoteDevice:
             message.model.pools[:] = tokens
             message.options.CopyFrom(prepare_options_to_wire(options))  # less time is left by now
             reply = connection.call("PrepareModel", message, options.deadline_s, tokens)
-            return RemotePreparedModel(connection, model, reply.prepared_model)
+            return RemotePreparedModel(connection, model, reply.prepared_model, reply.has_artifact)
 
         return self._reconnecting(prepare)
+
+    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> "RemotePreparedModel":
+        """See `Device.prepare_model_from_cache`; the artifact must be one that a daemon has sealed."""
+        _require_time(options.deadline_s)
+        interface = read_seal(artifact.seal).interface_model()
+        memories = [sealed_memory(memory) for memory in (*artifact.model, *artifact.data)]
+
+        def prepare(connection: Connection) -> RemotePreparedModel:
+            tokens = connection.send_memories(memories, options.deadline_s)
+            count = len(artifact.model)
+            message = device_pb2.PrepareModelFromCacheRequest(
+                options=prepare_options_to_wire(options),
+                artifact=device_pb2.Artifact(
+                    model_cache=tokens[:count], data_cache=tokens[count:], seal=artifact.seal
+                ),
+            )
+            reply = connection.call("PrepareModelFromCache", message, options.deadline_s, tokens)
+            return RemotePreparedModel(connection, interface, reply.prepared_model)
+
+        return self._reconnecting(prepare)
+
+    def allocate(self, description: BufferDescription) -> RemoteBuffer:
+        """See `Device.allocate`. It lives where its roles' prepared models do, and dies with them."""
+        connection = self._connection
+        message = device_pb2.AllocateRequest(dimensions=dimensions_to_wire(description.dimensions))
+        for what, roles, field in (
+            ("input", description.input_roles, message.inputs),
+            ("output", description.output_roles, message.outputs),
+        ):
+            for role in roles:
+                prepared = role.prepared_model
+                if not isinstance(prepared, RemotePreparedModel) or prepared.connection is not connection:
+                    raise BadData(f"{self.name}: a prepared model is none that it still has")
+                if not 0 <= role.index < 1 << 32:
+                    raise BadData(f"{self.name}: there is no {what} {role.index}")
+                field.add(prepared_model=prepared.handle, index=role.index, probability=role.probability)
+        token = connection.call("Allocate", message).buffer
+        if not token:
+            raise OpFailed(f"{self.name} allocated a buffer, and gave no token for it")
+        return RemoteBuffer(connection, token)
 
     def status(self) -> DaemonStatus:
         """What the daemon holds for all its clients.
@@ -203,43 +260,95 @@ class RemoteDevice:
 
 
 class RemotePreparedModel:
-    """Implements `neurald.hal.device.PreparedModel`; goes from the daemon with the last reference."""
+    """Implements `neurald.hal.device.PreparedModel`; goes from the daemon with the last reference.
 
-    def __init__(self, connection: Connection, model: Model, handle: int) -> None:
-        self._connection = connection
+    Attributes:
+        connection: that it was prepared through.
+        handle: of what the daemon has.
+    """
+
+    def __init__(self, connection: Connection, model: Model, handle: int, has_artifact: bool = False) -> None:
+        self.connection = connection
+        self._has_artifact = has_artifact
         self._types = output_types(model)  # and not the model: that would keep its constants here too
-        self._handle = handle
+        self.handle = handle
         self._arenas = Arenas(SharedMemory.create, kept=_ARENAS_KEPT, kept_bytes=sys.maxsize)
         message = device_pb2.ReleasePreparedModelRequest(prepared_model=handle)
         weakref.finalize(self, connection.call_later, "ReleasePreparedModel", message).atexit = False
 
+    @property
+    def tolerates_changing_inputs(self) -> bool:
+        """See `PreparedModel.tolerates_changing_inputs`: the daemon takes care of that."""
+        return True
+
+    def execute_fenced(
+        self,
+        request: Request,
+        wait_for: Sequence[Fence],
+        options: ExecuteOptions,
+        after_fences_s: float | None = None,
+    ) -> FencedExecution:
+        """See `PreparedModel.execute_fenced`.
+
+        The daemon itself waits for the fences where it shares all memory of the request; otherwise a thread here does,
+        since what has to be copied can only be copied then.
+        """
+        connection = self.connection
+        if not connection.is_local or not all(
+            isinstance(pool, SharedMemory | RemoteBuffer) for pool in request.pools
+        ):
+            return start_fenced(self, request, wait_for, options, after_fences_s)
+        _require_time(options.deadline_s)
+        fence = Fence()
+        pools, tokens = send_pools(connection, request.pools, (), options.deadline_s)
+        message = device_pb2.ExecuteFencedRequest(
+            prepared_model=self.handle,
+            request=request_to_wire(request, pools),
+            options=execute_options_to_wire(options),
+            wait_for=[connection.send_fence(other) for other in wait_for],
+            fence=connection.send_fence(fence),
+            after_fences_s=after_fences_s,
+        )
+        reply = connection.call("ExecuteFenced", message, options.deadline_s, tokens)
+        return RemoteFencedExecution(
+            connection, reply.execution, fence, len(request.outputs), options.deadline_s, request.pools
+        )
+
+    def create_burst(self) -> Burst:
+        """See `PreparedModel.create_burst`; elsewhere than on this host every execution is a call."""
+        if not self.connection.is_local:
+            return InProcessBurst(self)
+        return RemoteBurst(self, self.connection, self.handle, self._types)
+
+    def artifact(self) -> Artifact | None:
+        """See `PreparedModel.artifact`."""
+        return fetch_artifact(self.connection, self.handle) if self._has_artifact else None
+
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`. Arguments in shared memory stay where they are, others are copied once."""
         _require_time(options.deadline_s)
-        connection = self._connection
+        connection = self.connection
         staged = stage(
             request,
-            stays=lambda pool: connection.is_local and isinstance(pool, SharedMemory),
+            stays=lambda pool: (
+                isinstance(pool, DeviceBuffer) or (connection.is_local and isinstance(pool, SharedMemory))
+            ),
             allocate=self._arenas.take if connection.is_local else _host_memory,
             outputs_apart=not connection.is_local,
         )
         message = device_pb2.ExecuteRequest(
-            prepared_model=self._handle,
+            prepared_model=self.handle,
             request=request_to_wire(staged.request, ()),
         )
         results = {} if connection.is_local else _output_pools(staged)
-        others = [pool for number, pool in enumerate(staged.request.pools) if number not in results]
-        tokens = connection.send_memories(others, options.deadline_s)
-        unused = iter(tokens)
-        message.request.pools.extend(
-            types_pb2.RequestPool(results_bytes=pool.size)
-            if number in results
-            else types_pb2.RequestPool(memory=next(unused))
-            for number, pool in enumerate(staged.request.pools)
-        )
+        pools, tokens = send_pools(connection, staged.request.pools, results, options.deadline_s)
+        message.request.pools.extend(pools)
         message.options.CopyFrom(execute_options_to_wire(options))
-        reply = connection.call("Execute", message, options.deadline_s, tokens)
-        result = result_from_wire(reply, len(request.outputs))
+        reply = connection.call("Execute", message, options.deadline_s, tokens, options.cancellation)
+        try:
+            result = result_from_wire(reply, len(request.outputs))
+        except BadData as error:
+            raise OpFailed(f"the daemon answered nonsense: {error}") from None
         if result.is_sufficient:
             if len(reply.results) != len(results):
                 raise OpFailed(f"the daemon gave {len(reply.results)} results; {len(results)} are expected")
@@ -260,7 +369,7 @@ def _output_pools(staged: Staged) -> dict[int, Memory]:
     """The pools that outputs lie in, by number, in order."""
     pools = staged.request.pools
     numbers = sorted({argument.pool for argument in staged.request.outputs if argument.pool is not None})
-    return {number: pools[number] for number in numbers}
+    return {number: pools[number] for number in numbers if not isinstance(pools[number], DeviceBuffer)}
 
 
 def _require_time(deadline_s: float | None) -> None:

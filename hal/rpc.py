@@ -34,9 +34,9 @@ _MAXIMUM_DETAILS_BYTES = 2000
 _MESSAGE_OPTIONS = (
     ("grpc.max_send_message_length", MAXIMUM_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAXIMUM_MESSAGE_BYTES),
-    # A peer whose host is gone closes nothing; pings find out.
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
+    # A peer whose host is gone, or that is stopped, closes nothing; pings find out.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
 )
@@ -52,7 +52,7 @@ SERVER_OPTIONS = (
     # Else a second daemon would share the port and take half of the calls.
     ("grpc.so_reuseport", 0),
     ("grpc.max_concurrent_streams", 128),
-    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
 )
 
 _STATUSES = {

@@ -17,12 +17,14 @@ from google.protobuf.message_factory import GetMessageClass
 
 from neurald._proto import device_pb2
 from neurald.hal.address import Address
+from neurald.hal.cancellation import Cancellation
 from neurald.hal.channel import ChannelServer
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, BadState, DeadObject, Error, OpFailed, OutOfMemory, error_for
 from neurald.hal.handler import DeviceHandler
+from neurald.hal.limits import Limits
 from neurald.hal.rpc import SERVER_OPTIONS, SESSION_KEY, abort, parse
-from neurald.hal.session import Limits, Session
+from neurald.hal.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +92,9 @@ class DeviceServer:
             self.grpc.start()
             return
         try:
-            self._channel = ChannelServer(self.address.memory_path, self.handler.sessions)
+            self._channel = ChannelServer(
+                self.address.memory_path, self.handler.sessions, self.handler.configure_burst
+            )
         except OSError as error:
             self.stop()
             raise BadState(f"{self.address.memory_path} cannot be bound: {error.strerror}") from None
@@ -125,12 +129,20 @@ class _Transport:
             "GetCapabilities": lambda message, context: handler.get_capabilities(),
             "GetStatus": lambda message, context: handler.get_status(),
             "ReleaseMemory": self._in_session(handler.release_memory),
-            "GetSupportedOperations": self._in_session(handler.get_supported_operations),
-            "PrepareModel": self._in_session(handler.prepare_model),
+            "GetSupportedOperations": self._at_work(handler.get_supported_operations),
+            "PrepareModel": self._at_work(handler.prepare_model),
+            "GetArtifact": self._at_work(handler.get_artifact),
+            "PrepareModelFromCache": self._at_work(handler.prepare_model_from_cache),
             "ReleasePreparedModel": self._in_session(handler.release_prepared_model),
-            "Execute": lambda message, context: handler.execute(
-                self._session(context), message, context.is_active
-            ),
+            "Allocate": self._at_work(handler.allocate),
+            "CopyToBuffer": self._at_work(handler.copy_to_buffer),
+            "CopyFromBuffer": self._at_work(handler.copy_from_buffer),
+            "ReleaseBuffer": self._in_session(handler.release_buffer),
+            "Execute": lambda message, context: self._at_work(
+                lambda session, message: handler.execute(session, message, _cancellation(context))
+            )(message, context),
+            "ExecuteFenced": self._in_session(handler.execute_fenced),
+            "GetFencedExecutionInfo": self._in_session(handler.get_fenced_execution_info),
         }
         methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             "OpenSession": grpc.unary_stream_rpc_method_handler(
@@ -139,12 +151,10 @@ class _Transport:
             "WriteMemory": grpc.stream_unary_rpc_method_handler(self._write_memory, None, _encode),
             "ReadMemory": grpc.unary_stream_rpc_method_handler(self._read_memory, None, _encode),
         }
-        for method in device_pb2.DESCRIPTOR.services_by_name["Device"].methods:
-            if method.name not in methods:
-                answer = unary.get(method.name)
-                kind = GetMessageClass(method.input_type)
-                behaviour = _answering(kind, answer) if answer else _refusing(method.name)
-                methods[method.name] = grpc.unary_unary_rpc_method_handler(behaviour, None, _encode)
+        contract = device_pb2.DESCRIPTOR.services_by_name["Device"].methods_by_name
+        for name, answer in unary.items():
+            behaviour = _answering(GetMessageClass(contract[name].input_type), answer)
+            methods[name] = grpc.unary_unary_rpc_method_handler(behaviour, None, _encode)
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
     def _session(self, context: grpc.ServicerContext) -> Session:
@@ -160,6 +170,18 @@ class _Transport:
         self, call: Callable[[Session, Any], Message]
     ) -> Callable[[Any, grpc.ServicerContext], Message]:
         return lambda message, context: call(self._session(context), message)
+
+    def _at_work(
+        self, call: Callable[[Session, Any], Message]
+    ) -> Callable[[Any, grpc.ServicerContext], Message]:
+        """Like `_in_session`, for calls that take a while: a session may have only so many of them."""
+
+        def counted(message: Any, context: grpc.ServicerContext) -> Message:
+            session = self._session(context)
+            with session.call():
+                return call(session, message)
+
+        return counted
 
     def _write_memory(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> Message:
         def write() -> Message:
@@ -204,6 +226,14 @@ class _Transport:
         for session, send in tuple(self._ends.items()):
             self._end(session)
             send(None)
+
+
+def _cancellation(context: grpc.ServicerContext) -> Cancellation:
+    """Cancelled once nobody waits for the reply any more."""
+    cancellation = Cancellation()
+    if not context.add_callback(cancellation.cancel):
+        cancellation.cancel()
+    return cancellation
 
 
 def _encode(message: Message) -> bytes:
@@ -255,12 +285,5 @@ def _answering(
 ) -> Callable[[bytes, grpc.ServicerContext], Message]:
     def call(data: bytes, context: grpc.ServicerContext) -> Message:
         return _told(context, lambda: answer(parse(kind, data), context))
-
-    return call
-
-
-def _refusing(name: str) -> Callable[[bytes, grpc.ServicerContext], Message]:
-    def call(data: bytes, context: grpc.ServicerContext) -> Message:
-        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{name} is not served by this version of neurald")
 
     return call

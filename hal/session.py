@@ -5,25 +5,35 @@ of the session. A memory that a call or a prepared model still holds counts towa
 let go.
 """
 
+import contextlib
 import itertools
 import mmap
 import os
 import secrets
 import threading
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
+from neurald.hal.buffer_tracker import BufferTracker
 from neurald.hal.device import PreparedModel
 from neurald.hal.errors import (
     BadData,
+    BadState,
     DeadObject,
+    Error,
     OutOfMemory,
     ResourceExhaustedPersistent,
     ResourceExhaustedTransient,
 )
+from neurald.hal.fence import Fence
+from neurald.hal.fenced import FencedRun
+from neurald.hal.limits import Limits
 from neurald.hal.memory import HostMemory, Memory, SharedMemory
 from neurald.hal.staging import Arenas
-from neurald.hal.types import Model
+from neurald.hal.types import Model, Priority
 
 _TOKEN_BYTES = 16
 #: Arenas that a prepared model keeps, and how large they may be.
@@ -31,35 +41,40 @@ _ARENAS_KEPT = 2
 _ARENA_BYTES_KEPT = 32 << 20
 
 
-def _memory_share() -> int:
-    half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    return min(8 << 30, half)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """How much a daemon lends: sessions in all, the rest for each of them."""
-
-    sessions: int = 256
-    prepared_models: int = 256
-    memories: int = 1024
-    memory_bytes: int = field(default_factory=_memory_share)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A prepared model, the model that requests are checked against, and memory for copies of arguments."""
+    """A prepared model, the model that requests are checked against, and memory for copies of arguments.
+
+    Attributes:
+        model: of one that came from a cache only the inputs and outputs are known.
+        priority: of its executions.
+        cache_key: under which its artifact may be asked for; none if it may not.
+    """
 
     model: Model
     prepared: PreparedModel
     arenas: Arenas
+    priority: Priority
+    cache_key: bytes = b""
+
+
+class _Burst(Protocol):
+    """A burst of the session; it is told when the session ends."""
+
+    def stop(self) -> None: ...
 
 
 class Session:
-    """One client's things. Thread-safe."""
+    """One client's things. Thread-safe.
 
-    def __init__(self, limits: Limits) -> None:
+    Attributes:
+        buffers: its device buffers.
+    """
+
+    def __init__(self, limits: Limits, user: int | None = None) -> None:
         self.token = secrets.token_bytes(_TOKEN_BYTES)
+        self.user = user
+        self._calls = 0
         self._limits = limits
         self._lock = threading.Lock()
         self._is_open = True
@@ -67,8 +82,12 @@ class Session:
         self._unread: set[bytes] = set()
         # Every memory that still lives, and what its bytes are: a file that several map counts once.
         self._held: WeakKeyDictionary[Memory, object] = WeakKeyDictionary()
+        self._fences: dict[bytes, Fence] = {}
         self._prepared: dict[int, Prepared] = {}
+        self._fenced: dict[int, FencedRun] = {}
+        self._bursts: set[_Burst] = set()
         self._handles = itertools.count(1)
+        self.buffers = BufferTracker()
 
     def _check_memory(self, size_bytes: int, source: object = None) -> None:
         """Whether one more memory of that size fits; see `new_memory`."""
@@ -95,20 +114,26 @@ class Session:
             ResourceExhaustedPersistent, ResourceExhaustedTransient: it is too much.
             DeadObject: the session is over.
         """
+        self.hold_memory(memory)
+        token = secrets.token_bytes(_TOKEN_BYTES)
+        with self._lock:
+            self._require_open()
+            self._memories[token] = memory
+            if is_result:
+                self._unread.add(token)
+        return token
+
+    def hold_memory(self, memory: Memory) -> None:
+        """Counts a memory for as long as it lives; see `add_memory`."""
         source: object = object()
         if isinstance(memory, SharedMemory):
             status = os.fstat(memory.fd)
             source = (status.st_dev, status.st_ino)
-        token = secrets.token_bytes(_TOKEN_BYTES)
         with self._lock:
             self._require_open()
             if memory not in self._held:
                 self._check_memory(memory.size, source)
                 self._held[memory] = source
-            self._memories[token] = memory
-            if is_result:
-                self._unread.add(token)
-        return token
 
     def new_memory(self, size_bytes: int) -> Memory:
         """Zeroed memory of the daemon's own, which counts towards the limits.
@@ -125,6 +150,41 @@ class Session:
                 memory = HostMemory(mmap.mmap(-1, size_bytes))
             except OSError as error:
                 raise OutOfMemory(f"{size_bytes} bytes: {error.strerror}") from None
+            self._held[memory] = object()
+        return memory
+
+    def add_results(self, memories: Iterable[Memory]) -> list[bytes]:
+        """Keeps memories for the client to read, all of them or none; returns their tokens. See `add_memory`."""
+        tokens: list[bytes] = []
+        try:
+            for memory in memories:
+                tokens.append(self.add_memory(memory, is_result=True))
+        except Error:
+            for token in tokens:
+                self.drop_memory(token)
+            raise
+        return tokens
+
+    def hold(self, size_bytes: int, make: Callable[[], Memory]) -> Memory:
+        """Memory that the device makes, which counts towards the limits for as long as it lives.
+
+        Args:
+            size_bytes: what it will take, 0 if that is not known.
+            make: has the device make it.
+
+        Raises:
+            ResourceExhaustedPersistent: it never fits.
+            ResourceExhaustedTransient: it does not fit beside the others.
+            DeadObject: the session is over.
+            Error: the device cannot make it.
+        """
+        with self._lock:
+            self._require_open()
+            self._check_memory(max(1, size_bytes))
+        memory = make()
+        with self._lock:
+            self._require_open()
+            self._check_memory(max(1, memory.size))
             self._held[memory] = object()
         return memory
 
@@ -147,8 +207,75 @@ class Session:
             self._unread.discard(token)
             self._memories.pop(token, None)
 
-    def add_prepared(self, model: Model, prepared: PreparedModel) -> int:
-        """Keeps a prepared model; returns its handle.
+    def add_fence(self, fence: Fence) -> bytes:
+        """Keeps a fence for one mention in one call; returns its token.
+
+        Raises:
+            ResourceExhaustedTransient: there are too many.
+            DeadObject: the session is over.
+        """
+        token = secrets.token_bytes(_TOKEN_BYTES)
+        with self._lock:
+            self._require_open()
+            if len(self._fences) >= self._limits.fences:
+                raise ResourceExhaustedTransient(
+                    f"{self._limits.fences} fences wait to be used; a session may have no more"
+                )
+            self._fences[token] = fence
+        return token
+
+    def take_fence(self, token: bytes) -> Fence:
+        """The fence of a token, which is used up.
+
+        Raises:
+            BadData: there is none in this session.
+        """
+        with self._lock:
+            fence = self._fences.pop(token, None)
+        if fence is None:
+            raise BadData("a fence token is not known; each is good for one call of its session")
+        return fence
+
+    def add_fenced(self, execution: FencedRun) -> int:
+        """Keeps a fenced execution until it is asked for; returns its handle.
+
+        Raises:
+            ResourceExhaustedTransient: there are too many.
+            DeadObject: the session is over.
+        """
+        with self._lock:
+            self._require_open()
+            if len(self._fenced) >= self._limits.fenced_executions:
+                raise ResourceExhaustedTransient(
+                    f"{self._limits.fenced_executions} fenced executions are open; a session may have no more"
+                )
+            handle = next(self._handles)
+            self._fenced[handle] = execution
+        return handle
+
+    def take_fenced(self, handle: int) -> FencedRun:
+        """The fenced execution of a handle, which is used up.
+
+        Raises:
+            BadData: there is none in this session.
+            BadState: it is not over yet.
+        """
+        with self._lock:
+            execution = self._fenced.get(handle)
+            if execution is None:
+                raise BadData(f"fenced execution {handle} is not known in this session")
+            if not execution.is_over:
+                raise BadState(f"fenced execution {handle} is not over yet")
+            return self._fenced.pop(handle)
+
+    def add_prepared(
+        self,
+        model: Model,
+        prepared: PreparedModel,
+        priority: Priority = Priority.MEDIUM,
+        cache_key: bytes = b"",
+    ) -> int:
+        """Keeps a prepared model; returns its handle. Arguments are described in `Prepared`.
 
         Raises:
             ResourceExhaustedTransient: there are too many.
@@ -159,8 +286,41 @@ class Session:
             self._require_open()
             self._check_prepared()
             handle = next(self._handles)
-            self._prepared[handle] = Prepared(model=model, prepared=prepared, arenas=arenas)
+            self._prepared[handle] = Prepared(
+                model=model, prepared=prepared, arenas=arenas, priority=priority, cache_key=cache_key
+            )
         return handle
+
+    @contextlib.contextmanager
+    def call(self) -> Iterator[None]:
+        """One call that the device works on.
+
+        Raises:
+            ResourceExhaustedTransient: there are too many at the same time.
+        """
+        with self._lock:
+            if self._calls >= self._limits.calls:
+                raise ResourceExhaustedTransient(
+                    f"{self._limits.calls} calls of the session are under way; it may have no more"
+                )
+            self._calls += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._calls -= 1
+
+    def check_model(self, size_bytes: int) -> None:
+        """Whether the constants of a model may take so many bytes.
+
+        Raises:
+            ResourceExhaustedPersistent: they may not.
+        """
+        most = self._limits.model_bytes
+        if size_bytes > most:
+            raise ResourceExhaustedPersistent(
+                f"constants of {size_bytes} bytes; one model may have {most} (model_bytes)"
+            )
 
     def check_prepared(self) -> None:
         """Whether one more prepared model fits.
@@ -199,6 +359,24 @@ class Session:
         if released is None:
             raise BadData(f"prepared model {handle} is not known in this session")
 
+    def add_burst(self, burst: _Burst) -> None:
+        """Keeps a burst until it ends, to stop it when the session does.
+
+        Raises:
+            ResourceExhaustedTransient: there are too many.
+            DeadObject: the session is over.
+        """
+        with self._lock:
+            self._require_open()
+            if len(self._bursts) >= self._limits.bursts:
+                raise ResourceExhaustedTransient(f"{self._limits.bursts} bursts; a session may have no more")
+            self._bursts.add(burst)
+
+    def remove_burst(self, burst: _Burst) -> None:
+        """Forgets a burst that has ended."""
+        with self._lock:
+            self._bursts.discard(burst)
+
     def close(self) -> None:
         """Lets go of everything."""
         with self._lock:
@@ -206,9 +384,17 @@ class Session:
             # Their last references go after the lock: drivers may have much to do then.
             memories, self._memories = self._memories, {}
             self._unread.clear()
+            self._fences.clear()
+            fenced, self._fenced = self._fenced, {}
             prepared, self._prepared = self._prepared, {}
+            bursts, self._bursts = self._bursts, set()
+        for burst in bursts:
+            burst.stop()
+        for execution in fenced.values():
+            execution.cancel()
         memories.clear()
         prepared.clear()
+        self.buffers.clear()
 
     def _require_open(self) -> None:
         if not self._is_open:
@@ -238,8 +424,11 @@ class Sessions:
         self._lock = threading.Lock()
         self._by_token: dict[bytes, Session] = {}
 
-    def open(self) -> Session:
+    def open(self, user: int | None = None) -> Session:
         """A new session.
+
+        Args:
+            user: whose it is; None where that is not known.
 
         Raises:
             ResourceExhaustedTransient: there are too many.
@@ -247,7 +436,12 @@ class Sessions:
         with self._lock:
             if len(self._by_token) >= self._limits.sessions:
                 raise ResourceExhaustedTransient(f"{self._limits.sessions} sessions are open; no more may be")
-            session = Session(self._limits)
+            open_ones = Counter(session.user for session in self._by_token.values())
+            if open_ones[user] >= self._limits.user_sessions:
+                raise ResourceExhaustedTransient(
+                    f"{self._limits.user_sessions} sessions of one user are open; no more may be"
+                )
+            session = Session(self._limits, user)
             self._by_token[session.token] = session
         return session
 

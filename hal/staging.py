@@ -10,13 +10,17 @@ what a call costs.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from neurald.hal.device import OutputShape
 from neurald.hal.errors import BadData
 from neurald.hal.memory import ALIGNMENT, Memory, align
-from neurald.hal.types import Model, OperandType, Request, byte_size
+from neurald.hal.types import Model, OperandType, Request
+
+#: Bytes, and where they are copied from.
+Move = tuple["np.ndarray[Any, Any]", "np.ndarray[Any, Any]"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,14 +28,17 @@ class Staged:
     """What `stage` made of a request.
 
     Attributes:
-        original: the request as it was.
         request: the one to run instead.
         arenas: the pools of `request` that arguments were moved to.
+        moves: for each input that was moved, its bytes in an arena and where they come from. They have been copied; another
+            execution needs that again.
+        results: for each output where its bytes are wanted and those in an arena; None for one that was not moved.
     """
 
-    original: Request
     request: Request
     arenas: tuple[Memory, ...]
+    moves: tuple[Move, ...]
+    results: tuple[Move | None, ...]
 
     def write_back(self, types: Sequence[OperandType], shapes: Sequence[OutputShape]) -> None:
         """Copies outputs that were moved to where the original request wants them, as long as they really are.
@@ -40,19 +47,17 @@ class Staged:
             types: of all outputs.
             shapes: of all outputs, which all fitted.
         """
-        for kind, moved, argument, shape in zip(
-            types, self.request.outputs, self.original.outputs, shapes, strict=True
-        ):
-            if moved.pool is None or argument.pool is None:
-                continue
-            pool = self.request.pools[moved.pool]
-            if pool not in self.arenas:
-                continue
-            length = argument.length
-            if shape.dimensions is not None:
-                length = min(length, byte_size(kind, shape.dimensions))
-            target = self.original.pools[argument.pool].view(argument.offset, length)
-            _copy(pool.view(moved.offset, length), target)
+        copy(self.returns(types, shapes))
+
+    def returns(self, types: Sequence[OperandType], shapes: Sequence[OutputShape]) -> list[Move]:
+        """What `write_back` copies."""
+        moves = []
+        for kind, move, shape in zip(types, self.results, shapes, strict=True):
+            if move is not None:
+                target, source = move
+                length = shape.size_bytes(kind)
+                moves.append((target[:length], source[:length]))
+        return moves
 
 
 def stage(
@@ -94,25 +99,34 @@ def stage(
             kept.append(pool)
         arguments[position] = replace(argument, pool=numbers[argument.pool])
     arenas: list[Memory] = []
+    moves: list[Move] = []
+    results: list[Move | None] = [None] * len(request.outputs)
     for group in moved.values():
         arena = allocate(max(ALIGNMENT, sum(align(arguments[position].length) for position, _ in group)))
         offset = 0
         for position, pool in group:
             argument = arguments[position]
+            there = np.asarray(pool.view(argument.offset, argument.length))
+            here = np.asarray(arena.view(offset, argument.length))
             if position < len(request.inputs):
-                _copy(pool.view(argument.offset, argument.length), arena.view(offset, argument.length))
-            arguments[position] = replace(argument, pool=len(kept) + len(arenas), offset=offset)
+                moves.append((here, there))
+            else:
+                results[position - len(request.inputs)] = there, here
+            arguments[position] = replace(argument, pool=len(kept) + len(arenas), offset=offset, padding=0)
             offset += align(argument.length)
         arenas.append(arena)
-    return Staged(
-        original=request,
+    staged = Staged(
         request=Request(
             inputs=tuple(arguments[: len(request.inputs)]),
             outputs=tuple(arguments[len(request.inputs) :]),
             pools=(*kept, *arenas),
         ),
         arenas=tuple(arenas),
+        moves=tuple(moves),
+        results=tuple(results),
     )
+    copy(staged.moves)
+    return staged
 
 
 def output_types(model: Model) -> tuple[OperandType, ...]:
@@ -149,6 +163,7 @@ class Arenas:
                 self._free.append(arena)
 
 
-def _copy(source: memoryview, target: memoryview) -> None:
-    # NumPy lets other threads run meanwhile.
-    np.asarray(target)[...] = np.asarray(source)
+def copy(moves: Iterable[Move]) -> None:
+    """Copies; NumPy lets other threads run meanwhile."""
+    for target, source in moves:
+        target[...] = source

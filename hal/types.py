@@ -16,6 +16,7 @@ import numpy as np
 from neurald.hal.errors import BadData
 from neurald.hal.memory import Memory
 from neurald.hal.operation_type import TFLITE_EXTENSION_BASE, OperationType
+from neurald.hal.strings import decode_strings, encode_strings, least_bytes
 
 Dimensions = tuple[int, ...] | None
 
@@ -49,6 +50,8 @@ class OperandType(IntEnum):
     TENSOR_UINT64 = TFLITE_EXTENSION_BASE + 2
     TENSOR_FLOAT64 = TFLITE_EXTENSION_BASE + 3
     TENSOR_COMPLEX64 = TFLITE_EXTENSION_BASE + 4
+    #: The only type whose values have no size that follows from their shape; see `neurald.hal.strings`.
+    TENSOR_STRING = TFLITE_EXTENSION_BASE + 5
 
     @property
     def is_tensor(self) -> bool:
@@ -57,7 +60,7 @@ class OperandType(IntEnum):
 
     @property
     def dtype(self) -> "np.dtype[np.generic]":
-        """The NumPy type of one stored element.
+        """The NumPy type of one element as it is stored; a string, which is stored as its buffer says, is an object.
 
         Raises:
             BadData: for MODEL, which has no elements.
@@ -99,6 +102,7 @@ _DTYPES: dict[OperandType, "np.dtype[np.generic]"] = {
     OperandType.TENSOR_UINT64: np.dtype("<u8"),
     OperandType.TENSOR_FLOAT64: np.dtype("<f8"),
     OperandType.TENSOR_COMPLEX64: np.dtype("<c8"),
+    OperandType.TENSOR_STRING: np.dtype(object),
 }
 
 
@@ -233,7 +237,9 @@ class Operand:
 
 
 def byte_size(operand_type: OperandType, dimensions: tuple[int, ...]) -> int:
-    """Bytes of a dense value of that type and shape."""
+    """Bytes of a dense value of that type and shape; of strings the least."""
+    if operand_type is OperandType.TENSOR_STRING:
+        return least_bytes(math.prod(dimensions))
     return math.prod(dimensions) * operand_type.dtype.itemsize
 
 
@@ -313,7 +319,7 @@ class Model:
         return self.main.outputs[: len(self.main.outputs) - len(self.state)]
 
     def constant(self, operand: Operand) -> "np.ndarray | None":
-        """The value of a constant operand, read-only and not copied (bools apart); None for any other lifetime.
+        """The value of a constant operand, read-only and not copied (bools and strings apart); None for any other lifetime.
 
         Shape is the operand's dimensions. The model must have been validated.
         """
@@ -330,16 +336,32 @@ class Model:
 
 
 def stored_array(source: memoryview, operand_type: OperandType, shape: tuple[int, ...]) -> "np.ndarray":
-    """Bytes as an array, without a copy, apart from bools: any byte but 0 is true, and NumPy must see 1 then.
+    """Bytes as an array, without a copy, apart from bools (any byte but 0 is true, and NumPy must see 1 then) and strings.
 
     Args:
-        source: exactly the bytes of such a value.
+        source: exactly the bytes of such a value; a string buffer may end later.
         operand_type, shape: what they hold.
+
+    Raises:
+        BadData: it is no buffer of as many strings.
     """
+    if operand_type is OperandType.TENSOR_STRING:
+        return decode_strings(source, shape)
     dtype = operand_type.dtype
     if dtype.kind == "b":
         return np.asarray(np.frombuffer(source, np.uint8) != 0).reshape(shape)
     return np.frombuffer(source, dtype).reshape(shape)
+
+
+def array_to_store(array: "np.ndarray", operand_type: OperandType) -> "np.ndarray":
+    """What to write for an array of the type's elements: itself, contiguous, or the buffer of its strings.
+
+    Raises:
+        BadData: there are more strings than a buffer can hold.
+    """
+    if operand_type is OperandType.TENSOR_STRING:
+        return encode_strings(array)
+    return np.ascontiguousarray(array)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,15 +372,17 @@ class Argument:
         pool: index into the request's pools; None for an omitted optional argument.
         offset, length: the bytes of the argument in that pool.
         dimensions: its shape; None to take the model's. Outputs may leave dimensions 0.
+        padding: how many bytes after those of the argument the device may read, or write anything into.
     """
 
     pool: int | None = None
     offset: int = 0
     length: int = 0
     dimensions: Dimensions = None
+    padding: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Request:
     """What one execution reads and writes, in the order of the model's inputs and outputs."""
 

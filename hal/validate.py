@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from neurald.hal.errors import BadData
+from neurald.hal.buffer import DeviceBuffer
+from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.inference import at_operation, bind_operations, declared_shape, infer_shapes
 from neurald.hal.memory import Memory, checked_range
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.signature import MAXIMUM_RANK, Binding
+from neurald.hal.strings import decode_strings
 from neurald.hal.types import (
     MAXIMUM_OPERAND_BYTES,
     Argument,
@@ -22,6 +24,7 @@ from neurald.hal.types import (
     Model,
     Operand,
     OperandType,
+    Operation,
     Request,
     Subgraph,
     byte_size,
@@ -32,6 +35,8 @@ _LARGEST_SCALE = float(np.finfo(np.float32).max)
 
 MAXIMUM_OPERANDS = 1_000_000
 MAXIMUM_OPERATIONS = 100_000
+#: How deep IF and WHILE may be nested: whoever runs them calls himself that often.
+MAXIMUM_DEPTH = 16
 
 _TYPE_LEVELS: dict[OperandType, FeatureLevel] = {
     OperandType.BOOL: FeatureLevel.LEVEL_3,
@@ -151,13 +156,30 @@ def validate_value(operand: Operand, pools: Sequence[Memory], graphs: int, what:
         place = operand.location
         if not 0 <= place.pool < len(pools):
             raise BadData(f"{what}: pool {place.pool}; the model has {len(pools)}")
+        if isinstance(pools[place.pool], DeviceBuffer):
+            raise BadData(f"{what}: a constant cannot lie in memory of a device")
         checked_range(place.offset, place.length, pools[place.pool].size, what)
         length = place.length
+    if operand.type is OperandType.TENSOR_STRING:
+        _validate_strings(operand, pools, what)
+        return
     expected = byte_size(operand.type, operand.dimensions)
     if length != expected:
         raise BadData(
             f"{what}: a value of {length} bytes; {operand.type.name}{list(operand.dimensions)} has {expected}"
         )
+
+
+def _validate_strings(operand: Operand, pools: Sequence[Memory], what: str) -> None:
+    """That the bytes of a constant are a buffer of as many strings as its dimensions say."""
+    place = operand.location
+    source = (
+        memoryview(operand.value) if place is None else pools[place.pool].view(place.offset, place.length)
+    )
+    try:
+        decode_strings(source, operand.dimensions or ())
+    except BadData as error:
+        raise BadData(f"{what}: {error}") from None
 
 
 def validate_model(model: Model) -> FeatureLevel:
@@ -168,6 +190,7 @@ def validate_model(model: Model) -> FeatureLevel:
 
     Raises:
         BadData: a rule is broken.
+        ResourceExhaustedPersistent: control flow is nested too deep.
     """
     level = FeatureLevel.LEVEL_4 if model.referenced else FeatureLevel.LEVEL_1
     for position, graph in enumerate((model.main, *model.referenced)):
@@ -212,16 +235,27 @@ def operation_levels(model: Model, graph: Subgraph | None = None) -> list[Featur
 
     That of control flow covers the graphs that it refers to.
     """
-    graph = model.main if graph is None else graph
-    levels = []
-    for operation, binding in zip(graph.operations, bind_operations(graph), strict=True):
+    highest: dict[int, FeatureLevel] = {}  # by referenced graph, many of which may refer to the same one
+
+    def level_of(graph: Subgraph, operation: Operation, binding: Binding) -> FeatureLevel:
         operands = [graph.operands[index] for index in (*operation.inputs, *operation.outputs)]
         level = max(binding.level, *(type_level(operand.type) for operand in operands))
         for operand in operands:
             if operand.subgraph is not None:
-                level = max(level, *operation_levels(model, model.referenced[operand.subgraph]))
-        levels.append(level)
-    return levels
+                if operand.subgraph not in highest:
+                    highest[operand.subgraph] = max(
+                        levels_of(model.referenced[operand.subgraph]), default=FeatureLevel.LEVEL_1
+                    )
+                level = max(level, highest[operand.subgraph])
+        return level
+
+    def levels_of(graph: Subgraph) -> list[FeatureLevel]:
+        return [
+            level_of(graph, operation, binding)
+            for operation, binding in zip(graph.operations, bind_operations(graph), strict=True)
+        ]
+
+    return levels_of(model.main if graph is None else graph)
 
 
 def type_level(operand_type: OperandType) -> FeatureLevel:
@@ -288,12 +322,13 @@ def _validate_order(graph: Subgraph) -> None:
 
 
 def _validate_references(model: Model) -> None:
-    """Referenced graphs form no cycle; the walk keeps its own stack, since depth comes from outside."""
+    """Referenced graphs form no cycle and are not too deep; the walk keeps its own stack, since depth comes from outside."""
     edges = [
         sorted({o.subgraph for o in graph.operands if o.subgraph is not None})
         for graph in (*model.referenced, model.main)
     ]
     state = [0] * len(edges)  # 0 unseen, 1 on the way, 2 done
+    depth = [0] * len(edges)
     for start in range(len(edges)):
         stack = [(start, iter(edges[start]))] if state[start] == 0 else []
         state[start] = state[start] or 1
@@ -302,12 +337,17 @@ def _validate_references(model: Model) -> None:
             target = next(targets, None)
             if target is None:
                 state[node] = 2
+                depth[node] = max((1 + depth[each] for each in edges[node]), default=0)
                 stack.pop()
             elif state[target] == 1:
                 raise BadData(f"referenced graph {target} refers to itself")
             elif state[target] == 0:
                 state[target] = 1
                 stack.append((target, iter(edges[target])))
+    if max(depth) > MAXIMUM_DEPTH:
+        raise ResourceExhaustedPersistent(
+            f"graphs refer to one another {max(depth)} deep; at most {MAXIMUM_DEPTH} is allowed"
+        )
 
 
 def validate_request(model: Model, request: Request) -> None:
@@ -339,15 +379,23 @@ def validate_argument(
     if argument.pool is None:
         if is_output:
             raise BadData(f"{where}: no memory is given for it")
-        if argument.length or argument.offset:
+        if argument.length or argument.offset or argument.padding:
             raise BadData(f"{where}: it is omitted, and yet has a length")
         return
     if not 0 <= argument.pool < len(pools):
         raise BadData(f"{where}: pool {argument.pool}; the request has {len(pools)}")
-    checked_range(argument.offset, argument.length, pools[argument.pool].size, where)
-    if is_output and pools[argument.pool].readonly:
+    pool = pools[argument.pool]
+    if argument.padding < 0:
+        raise BadData(f"{where}: {argument.padding} bytes of padding")
+    checked_range(argument.offset, argument.length + argument.padding, pool.size, where)
+    if is_output and pool.readonly:
         raise BadData(f"{where}: its memory is read-only")
+    _require_specific(operand.dimensions, argument.dimensions, where)
     dimensions = merge_dimensions(operand.dimensions, argument.dimensions, where)
+    if isinstance(pool, DeviceBuffer):
+        if argument.offset or argument.length or argument.padding:
+            raise BadData(f"{where}: memory of a device is used as a whole, with offset and length 0")
+        return
     if is_output and (dimensions is None or 0 in dimensions):
         return
     if dimensions is None or (0 in dimensions and argument.dimensions is None):
@@ -356,8 +404,23 @@ def validate_argument(
     needed = byte_size(operand.type, dimensions)
     if needed > MAXIMUM_OPERAND_BYTES:
         raise BadData(f"{where}: shape {list(dimensions)} has more than 2^32 - 1 bytes")
+    if operand.type is OperandType.TENSOR_STRING:
+        # Only the device that reads the strings can tell whether they fit their buffer: it may change until then.
+        if argument.length < needed and not is_output:
+            raise BadData(
+                f"{where}: {argument.length} bytes; strings of shape {list(dimensions)} have at least {needed}"
+            )
+        return
     if argument.length != needed:
         raise BadData(f"{where}: {argument.length} bytes; {operand.type.name}{list(dimensions)} has {needed}")
+
+
+def _require_specific(declared: Dimensions, given: Dimensions, where: str) -> None:
+    """That the dimensions of an argument leave nothing open that the model tells."""
+    if given is None or declared is None:
+        return
+    if len(given) == len(declared) and any(d and not g for g, d in zip(given, declared, strict=True)):
+        raise BadData(f"{where}: shape {list(given)} says less than the model, which has {list(declared)}")
 
 
 def merge_dimensions(declared: Dimensions, given: Dimensions, what: str) -> Dimensions:

@@ -8,9 +8,12 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, TypeVar
 
+from google.protobuf.message import DecodeError
+
 from neurald._proto import device_pb2, types_pb2
 from neurald.hal.device import ExecutionResult, OutputShape, Timing
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, OpFailed, ResourceExhaustedPersistent, ResultCode, error_for
+from neurald.hal.fenced import FencedOutcome
 from neurald.hal.memory import Memory
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import (
@@ -51,7 +54,7 @@ def member(kind: Callable[[int], _Member], number: int, what: str) -> _Member:
 
 def _limit(count: int, maximum: int, what: str) -> None:
     if count > maximum:
-        raise BadData(f"{count} {what}; at most {maximum} are allowed")
+        raise ResourceExhaustedPersistent(f"{count} {what}; at most {maximum} are allowed")
 
 
 def text(name: str) -> str:
@@ -59,11 +62,13 @@ def text(name: str) -> str:
     return name.encode("utf-8", "replace").decode()
 
 
-def _dimensions_to_wire(dimensions: Dimensions) -> types_pb2.Dimensions | None:
+def dimensions_to_wire(dimensions: Dimensions) -> types_pb2.Dimensions | None:
+    """A message for dimensions."""
     return None if dimensions is None else types_pb2.Dimensions(sizes=dimensions)
 
 
-def _dimensions_from_wire(message: _Message) -> Dimensions:
+def dimensions_from_wire(message: _Message) -> Dimensions:
+    """What the field `dimensions` of a message holds."""
     return tuple(message.dimensions.sizes) if message.HasField("dimensions") else None
 
 
@@ -120,7 +125,7 @@ def _operand_to_wire(operand: Operand) -> types_pb2.Operand:
     quant, place = operand.channel_quant, operand.location
     return types_pb2.Operand(
         type=operand.type,  # type: ignore[arg-type]
-        dimensions=_dimensions_to_wire(operand.dimensions),
+        dimensions=dimensions_to_wire(operand.dimensions),
         scale=operand.scale,
         zero_point=operand.zero_point,
         channel_quant=None
@@ -165,6 +170,28 @@ def model_from_wire(message: types_pb2.Model, pools: Sequence[Memory]) -> Model:
     )
 
 
+def encode_model(model: Model) -> bytes:
+    """The same bytes for the same graphs; what is in the pools is left out.
+
+    Raises:
+        BadData: a number is larger than its field.
+    """
+    return model_to_wire(model, ()).SerializeToString(deterministic=True)
+
+
+def decode_model(data: bytes, pools: Sequence[Memory]) -> Model:
+    """The model that `encode_model` wrote, to be validated.
+
+    Raises:
+        BadData: the bytes are no model, a number is not known, or a limit is passed.
+    """
+    try:
+        message = types_pb2.Model.FromString(data)
+    except DecodeError:
+        raise BadData(f"these {len(data)} bytes are no model") from None
+    return model_from_wire(message, pools)
+
+
 def _graph_from_wire(message: types_pb2.Subgraph) -> Subgraph:
     return Subgraph(
         operands=tuple(
@@ -194,7 +221,7 @@ def _operand_from_wire(message: types_pb2.Operand, what: str) -> Operand:
         place = Location(pool=at.pool, offset=at.offset, length=at.length)
     return Operand(
         type=member(OperandType, message.type, f"{what}: type"),
-        dimensions=_dimensions_from_wire(message),
+        dimensions=dimensions_from_wire(message),
         scale=message.scale,
         zero_point=message.zero_point,
         channel_quant=quant,
@@ -230,7 +257,8 @@ def _argument_to_wire(argument: Argument) -> types_pb2.Argument:
         pool=argument.pool,
         offset=argument.offset,
         length=argument.length,
-        dimensions=_dimensions_to_wire(argument.dimensions),
+        dimensions=dimensions_to_wire(argument.dimensions),
+        padding=argument.padding,
     )
 
 
@@ -248,21 +276,23 @@ def _argument_from_wire(message: types_pb2.Argument) -> Argument:
         pool=message.pool if message.HasField("pool") else None,
         offset=message.offset,
         length=message.length,
-        dimensions=_dimensions_from_wire(message),
+        dimensions=dimensions_from_wire(message),
+        padding=message.padding,
     )
 
 
 def result_to_wire(result: ExecutionResult, results: Sequence[bytes]) -> device_pb2.ExecuteReply:
     """A message for what came of an execution; `results` are tokens of new memories."""
-    timing = result.timing
     return device_pb2.ExecuteReply(
         output_shapes=(
             types_pb2.OutputShape(
-                dimensions=_dimensions_to_wire(shape.dimensions), sufficient=shape.sufficient
+                dimensions=dimensions_to_wire(shape.dimensions),
+                sufficient=shape.sufficient,
+                length=shape.length,
             )
             for shape in result.output_shapes
         ),
-        timing=types_pb2.Timing(on_device_ns=timing.on_device_ns, in_driver_ns=timing.in_driver_ns),
+        timing=_timing_to_wire(result.timing),
         results=results,
     )
 
@@ -275,14 +305,53 @@ def result_from_wire(message: device_pb2.ExecuteReply, outputs: int) -> Executio
     """
     if len(message.output_shapes) != outputs:
         raise BadData(f"the daemon told {len(message.output_shapes)} output shapes of {outputs}")
-    timing = message.timing
     return ExecutionResult(
         output_shapes=tuple(
-            OutputShape(dimensions=_dimensions_from_wire(shape), sufficient=shape.sufficient)
+            OutputShape(
+                dimensions=dimensions_from_wire(shape),
+                sufficient=shape.sufficient,
+                length=shape.length if shape.HasField("length") else None,
+            )
             for shape in message.output_shapes
         ),
-        timing=Timing(
-            on_device_ns=timing.on_device_ns if timing.HasField("on_device_ns") else None,
-            in_driver_ns=timing.in_driver_ns if timing.HasField("in_driver_ns") else None,
-        ),
+        timing=_timing_from_wire(message.timing),
+    )
+
+
+def _timing_to_wire(timing: Timing) -> types_pb2.Timing:
+    return types_pb2.Timing(on_device_ns=timing.on_device_ns, in_driver_ns=timing.in_driver_ns)
+
+
+def _timing_from_wire(message: types_pb2.Timing) -> Timing:
+    return Timing(
+        on_device_ns=message.on_device_ns if message.HasField("on_device_ns") else None,
+        in_driver_ns=message.in_driver_ns if message.HasField("in_driver_ns") else None,
+    )
+
+
+def outcome_to_wire(outcome: FencedOutcome) -> device_pb2.GetFencedExecutionInfoReply:
+    """A message for what came of a fenced execution."""
+    if outcome.result is None:
+        error = outcome.error or OpFailed("")
+        return device_pb2.GetFencedExecutionInfoReply(
+            code=error.code,  # type: ignore[arg-type]
+            message=text(str(error)),
+        )
+    return device_pb2.GetFencedExecutionInfoReply(
+        result=result_to_wire(outcome.result, ()),
+        after_fences=_timing_to_wire(outcome.after_fences),
+    )
+
+
+def outcome_from_wire(message: device_pb2.GetFencedExecutionInfoReply, outputs: int) -> FencedOutcome:
+    """What came of a fenced execution of a model with that many outputs.
+
+    Raises:
+        BadData: the result makes no sense; see `result_from_wire`.
+    """
+    code = member(ResultCode, message.code, "result code")
+    if code is not ResultCode.NO_ERROR:
+        return FencedOutcome(error=error_for(code, message.message))
+    return FencedOutcome(
+        result=result_from_wire(message.result, outputs), after_fences=_timing_from_wire(message.after_fences)
     )

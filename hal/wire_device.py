@@ -8,6 +8,7 @@ from enum import IntEnum
 
 from neurald._proto import device_pb2, types_pb2
 from neurald.hal.device import (
+    CACHE_KEY_BYTES,
     LOOP_TIMEOUT_MAXIMUM_S,
     CacheFilesNeeded,
     Capabilities,
@@ -60,11 +61,16 @@ class DaemonStatus:
 # Options. A deadline travels as the time that is left, since clocks of two hosts have nothing in common.
 
 
+#: No limit at all: gRPC counts nanoseconds in 64 bits, and takes what overflows for the past.
+_NEVER_S = 1e9
+
+
 def remaining_s(deadline_s: float | None) -> float | None:
-    """Seconds until a deadline on the clock of `time.monotonic()`, at least 0; None without one."""
-    if deadline_s is None or deadline_s == math.inf:
+    """Seconds until a deadline on the clock of `time.monotonic()`, at least 0; None without one, or without one near enough."""
+    if deadline_s is None:
         return None
-    return max(0.0, deadline_s - time.monotonic())
+    left = max(0.0, deadline_s - time.monotonic())
+    return left if left < _NEVER_S else None
 
 
 def _deadline_from_wire(message: device_pb2.PrepareOptions | device_pb2.ExecuteOptions) -> float | None:
@@ -87,6 +93,7 @@ def prepare_options_to_wire(options: PrepareOptions) -> device_pb2.PrepareOption
             priority=options.priority,  # type: ignore[arg-type]
             deadline_s=remaining_s(options.deadline_s),
             threads=options.threads,
+            cache_key=options.cache_key,
         )
     except (ValueError, TypeError) as error:
         raise BadData(f"the options cannot be sent: {error}") from None
@@ -101,11 +108,16 @@ def prepare_options_from_wire(message: device_pb2.PrepareOptions) -> PrepareOpti
     threads = message.threads if message.HasField("threads") else None
     if threads is not None and not 1 <= threads <= MAXIMUM_THREADS:
         raise BadData(f"{threads} threads; 1 to {MAXIMUM_THREADS} are expected")
+    if len(message.cache_key) not in (0, CACHE_KEY_BYTES):
+        raise BadData(
+            f"a cache key of {len(message.cache_key)} bytes; {CACHE_KEY_BYTES} are expected, or none"
+        )
     return PrepareOptions(
         preference=member(Preference, message.preference, "preference"),
         priority=member(Priority, message.priority, "priority"),
         deadline_s=_deadline_from_wire(message),
         threads=threads,
+        cache_key=message.cache_key,
     )
 
 
@@ -159,10 +171,18 @@ def description_from_wire(message: device_pb2.DescribeReply) -> DeviceDescriptio
         name=message.name,
         type=member(DeviceType, message.type, "device type"),
         version=message.version,
-        feature_level=member(FeatureLevel, message.feature_level, "feature level"),
+        feature_level=_feature_level(message.feature_level),
         extensions=tuple(message.extensions),
         cache_files_needed=CacheFilesNeeded(model=message.model_cache_files, data=message.data_cache_files),
     )
+
+
+def _feature_level(number: int) -> FeatureLevel:
+    """The newest level that both ends know."""
+    known = [level for level in FeatureLevel if level <= number]
+    if not known:
+        raise BadData(f"feature level is {number}; {FeatureLevel.LEVEL_1} is the lowest")
+    return max(known)
 
 
 def status_to_wire(status: DaemonStatus) -> device_pb2.GetStatusReply:

@@ -1,10 +1,9 @@
 """CompilationBuilder and Compilation: from a model and devices to a plan that can be executed."""
 
-import logging
 import math
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,23 @@ from typing import Any
 import numpy as np
 
 from neurald.hal.device import Device, PrepareOptions
-from neurald.hal.errors import BadData, BadState, Error, OutputInsufficientSize, UnexpectedNull
+from neurald.hal.errors import BadData, BadState, OutputInsufficientSize, UnexpectedNull
 from neurald.hal.inference import bind_operations, infer_shapes
-from neurald.hal.types import DeviceType, Dimensions, Model, Preference, Priority
-from neurald.runtime.devices import check_devices, cpu_device, devices, supported_operations
+from neurald.hal.types import Dimensions, Model, Preference, Priority
+from neurald.runtime.burst import Burst
+from neurald.runtime.candidates import find_candidates
+from neurald.runtime.devices import check_devices, devices
 from neurald.runtime.execution import Execution
-from neurald.runtime.partition import Candidate, Placement, find_best_device_for_each_operation
-from neurald.runtime.plan import ExecutionPlan, ExecutionStep, SimpleBody
+from neurald.runtime.executor import plan_executor
+from neurald.runtime.explanation import Explanation, explain
+from neurald.runtime.grouping import MAIN, StepGroup
+from neurald.runtime.partition import Candidate, Placement
+from neurald.runtime.partitioning import PartitionResult, partition
+from neurald.runtime.partitioning_options import Partitioning, PartitioningMode
+from neurald.runtime.planning import Planned, make_plan
+from neurald.runtime.preparation import Caching, Preparer
+from neurald.runtime.recovery import Recovery
 from neurald.runtime.state import State
-
-_LOGGER = logging.getLogger(__name__)
 
 CACHE_TOKEN_BYTES = 32
 
@@ -40,6 +46,7 @@ class CompilationBuilder:
         devices: exactly these may be used, and an error of theirs is the caller's; None lets every device take
             part, and the CPU device stand in for one that fails.
         threads: how many CPU threads one execution may use; None leaves it to the driver.
+        strict: keep Android's rule that time limits and timing need exactly one device in the list.
 
     Raises:
         UnexpectedNull: there is no model.
@@ -48,7 +55,12 @@ class CompilationBuilder:
     """
 
     def __init__(
-        self, model: Model, devices: Sequence[Device] | None = None, threads: int | None = None
+        self,
+        model: Model,
+        devices: Sequence[Device] | None = None,
+        threads: int | None = None,
+        *,
+        strict: bool = False,
     ) -> None:
         if model is None:
             raise UnexpectedNull("model is None")
@@ -63,7 +75,12 @@ class CompilationBuilder:
         self._threads = threads
         self._preference = Preference.FAST_SINGLE_ANSWER
         self._priority = Priority.MEDIUM
+        self._strict = strict
         self._timeout_s: float | None = None
+        self._caching: Caching | None = None
+        self._caches_by_default = True
+        self._partitioning = Partitioning()
+        self._shared: State | None = None
         self._finished = False
 
     def set_preference(self, preference: Preference) -> None:
@@ -91,13 +108,15 @@ class CompilationBuilder:
         self._priority = Priority(priority)
 
     def set_timeout(self, seconds: float | None) -> None:
-        """How long compiling may take; None or 0 for no limit.
+        """How long compiling may take, all steps together; None or 0 for no limit.
 
         Raises:
-            BadData: the time is negative.
+            BadData: the time is negative, or strict mode forbids it.
             BadState: the compilation is finished.
         """
         self._require_open()
+        if self._strict:
+            require_one_device(self._devices, "a time limit")
         if seconds is not None and not seconds >= 0:
             raise BadData(f"timeout {seconds} s; it must not be negative")
         self._timeout_s = seconds or None
@@ -105,7 +124,8 @@ class CompilationBuilder:
     def set_caching(self, cache_dir: str | Path | None, token: bytes = b"") -> None:
         """Where compiled artefacts are kept, under a token of 32 bytes; None keeps none.
 
-        Devices that need no cache files, such as the CPU device, never write there.
+        Without this call they are kept in the user's own cache. The content of the model is part of what they are found
+        by in any case. Devices that need no cache files, such as the CPU device, never write there.
 
         Raises:
             BadData: the token has another length.
@@ -114,6 +134,47 @@ class CompilationBuilder:
         self._require_open()
         if cache_dir is not None and len(token) != CACHE_TOKEN_BYTES:
             raise BadData(f"the cache token has {len(token)} bytes; {CACHE_TOKEN_BYTES} are expected")
+        self._caching = None if cache_dir is None else Caching(directory=Path(cache_dir), token=token)
+        self._caches_by_default = False
+
+    def set_partitioning(self, partitioning: Partitioning | PartitioningMode | int | str) -> None:
+        """How the model is split over devices.
+
+        Args:
+            partitioning: all of it, or a mode (0, 1 or 2), or the name of a policy, with the defaults for the rest.
+
+        Raises:
+            BadData: there is no such mode or policy.
+            BadState: the compilation is finished.
+        """
+        self._require_open()
+        self._partitioning = _partitioning(partitioning)
+
+    def share_state(self, other: "Compilation") -> None:
+        """Keeps variables where another compilation keeps its own of the same names.
+
+        So what one assigns, the other reads, as the signatures of a `.tflite` file do in one interpreter of TFLite:
+
+            train = CompilationBuilder(load_tflite(path, "train")).finish()
+            builder = CompilationBuilder(load_tflite(path, "infer"))
+            builder.share_state(train)
+            infer = builder.finish()
+
+        Executions of both run one after another.
+
+        Args:
+            other: of another signature of the same file; it may itself share the state of a third.
+
+        Raises:
+            BadData: variables of one name do not begin with the same value, or names are not unique.
+            BadState: the compilation is finished.
+            UnexpectedNull: there is no other compilation.
+        """
+        self._require_open()
+        if other is None:
+            raise UnexpectedNull("other is None")
+        other.state.check_shared(self._model.state)
+        self._shared = other.state
 
     def finish(self) -> "Compilation":
         """Places every operation, has the devices prepare their steps, and returns the compilation.
@@ -130,68 +191,79 @@ class CompilationBuilder:
             deadline_s=None if self._timeout_s is None else time.monotonic() + self._timeout_s,
             threads=self._threads,
         )
-        plan = self._plan(options)
+        preparer = Preparer(options, Caching.by_default() if self._caches_by_default else self._caching)
+        chosen = devices() if self._devices is None else self._devices
+        candidates = find_candidates(self._model, chosen, self._partitioning.mode)
+        result = partition(self._model, candidates, self._preference, self._partitioning)
+        mode = self._partitioning.mode
+        may_fall_back = self._devices is None and mode is not PartitioningMode.WITHOUT_FALLBACK
+        planned = make_plan(self._model, result.groups, chosen, preparer, may_fall_back=may_fall_back)
         self._finished = True
-        return Compilation(self._model, plan)
+        return Compilation(
+            self._model,
+            planned,
+            _Partitioned(candidates=candidates, result=result),
+            Recovery(
+                self._model,
+                planned.plan.steps,
+                preparer.without_deadline(),
+                may_fall_back=may_fall_back,
+            ),
+            State(self._model.state, self._shared),
+            explicit_devices=self._devices,
+            strict=self._strict,
+        )
 
     def _require_open(self) -> None:
         if self._finished:
             raise BadState("the compilation is finished")
 
-    def _plan(self, options: PrepareOptions) -> ExecutionPlan:
-        chosen = devices() if self._devices is None else self._devices
-        verdicts = supported_operations(self._model, chosen)
-        candidates = [
-            Candidate(
-                name=device.name,
-                verdicts=verdicts[device.name],
-                capabilities=device.capabilities(),
-                is_cpu=device.type is DeviceType.CPU,
-            )
-            for device in chosen
-        ]
-        placements = find_best_device_for_each_operation(self._model, candidates, self._preference)
-        device = chosen[_one_device(self._model, placements, candidates)]
-        reasons = [placement.reason for placement in placements]
-        try:
-            return _simple_plan(self._model, device, reasons, options)
-        except (BadData, UnexpectedNull):
-            raise
-        except Error as error:
-            cpu = cpu_device()
-            if self._devices is not None or device is cpu:
-                raise
-            _LOGGER.warning("%s could not prepare the model, the CPU runs it: %s", device.name, error)
-            reason = f"{device.name} could not prepare the model: {error}"
-            return _simple_plan(self._model, cpu, [reason] * len(reasons), options)
+
+def _partitioning(wanted: Partitioning | PartitioningMode | int | str) -> Partitioning:
+    if isinstance(wanted, Partitioning):
+        return wanted
+    if isinstance(wanted, str):
+        return Partitioning(policy=wanted)
+    if wanted not in list(PartitioningMode):
+        raise BadData(f"partitioning {wanted!r}; a Partitioning, a policy or a mode from 0 to 2 is expected")
+    return Partitioning(mode=PartitioningMode(wanted))
 
 
-def _one_device(model: Model, placements: Sequence[Placement], candidates: Sequence[Candidate]) -> int:
-    """The device that runs the whole model: the one that most operations want, of those that can run all."""
-    able = [n for n, c in enumerate(candidates) if all(verdict.ok for verdict in c.verdicts)]
-    if not able:
-        parts = []
-        for candidate in candidates:
-            position = next(i for i, verdict in enumerate(candidate.verdicts) if not verdict.ok)
-            name = model.main.operations[position].type.name
-            parts.append(
-                f"{candidate.name}: operation {position} {name}: {candidate.verdicts[position].reason}"
-            )
-        raise BadData(f"no single device can run the whole model ({'; '.join(parts)})")
-    wanted = Counter(placement.device for placement in placements)
-    return max(able, key=lambda n: (wanted[n], -n))
+def require_one_device(explicit_devices: Sequence[Device] | None, what: str) -> None:
+    """Raises BadData unless exactly one device was listed: Android's rule for time limits and timing."""
+    if explicit_devices is None or len(explicit_devices) != 1:
+        count = "none is" if explicit_devices is None else f"{len(explicit_devices)} are"
+        raise BadData(f"{what} needs exactly one device in the list in strict mode; {count} listed")
 
 
-def _simple_plan(
-    model: Model, device: Device, reasons: Sequence[str], options: PrepareOptions
-) -> ExecutionPlan:
-    step = ExecutionStep(
-        device=device,
-        operations=tuple(range(len(model.main.operations))),
-        model=model,
-        prepared_model=device.prepare_model(model, options),
-    )
-    return ExecutionPlan(model, SimpleBody(step=step), reasons)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Partitioned:
+    """What a model was partitioned for, and into what."""
+
+    candidates: tuple[Candidate, ...]
+    result: PartitionResult
+
+    def explain(self, model: Model, fallback: str, notes: Iterable[str]) -> Explanation:
+        """Why each operation runs where it does.
+
+        Args:
+            model: that was partitioned.
+            fallback: why all of it went to the CPU device; empty if it did not.
+            notes: what happened since.
+        """
+        result = self._on_cpu(model, fallback) if fallback else self.result
+        return explain(model, self.candidates, result, notes)
+
+    def _on_cpu(self, model: Model, reason: str) -> PartitionResult:
+        names = [candidate.name for candidate in self.candidates]
+        cpu = next(n for n, candidate in enumerate(self.candidates) if candidate.is_cpu)
+        rejected = {n: reason for n in range(len(names)) if n != cpu}
+        count = len(model.main.operations)
+        placement = Placement(
+            device=cpu, reason=f"the whole model is left to the CPU device: {reason}", rejected=rejected
+        )
+        everything = StepGroup(graph=MAIN, device=cpu, operations=tuple(range(count)))
+        return PartitionResult(groups=(everything,), placements={MAIN: (placement,) * count})
 
 
 class Compilation:
@@ -200,19 +272,83 @@ class Compilation:
     Attributes:
         model: what was compiled.
         plan: which device runs which operations.
+        report: how its steps came to be, and whether the CPU device had to stand in.
         state: the variables of a stateful model.
+        executor: runs the plan.
+        recovery: what stands in for devices that fail.
+        has_explicit_devices: whether the application has chosen the devices.
     """
 
-    def __init__(self, model: Model, plan: ExecutionPlan) -> None:
+    def __init__(
+        self,
+        model: Model,
+        planned: Planned,
+        partitioned: _Partitioned,
+        recovery: Recovery,
+        state: State,
+        *,
+        explicit_devices: tuple[Device, ...] | None,
+        strict: bool,
+    ) -> None:
         self.model = model
-        self.plan = plan
-        self.state = State(model.state)
+        self.plan = planned.plan
+        self.report = planned.report
+        self.recovery = recovery
+        self.executor = plan_executor(planned.plan)
+        self.state = state
+        self._partitioned = partitioned
+        self._explicit_devices = explicit_devices
+        self._strict = strict
         self._bindings = bind_operations(model.main)
         self._output_shapes = lru_cache(maxsize=_SHAPES_KEPT)(self._infer_output_shapes)
 
-    def explain(self) -> str:
-        """Why each operation runs where it does; see `ExecutionPlan.explain`."""
-        return self.plan.explain()
+    @property
+    def has_explicit_devices(self) -> bool:
+        """Whether the application chose the devices, so that nothing may stand in for them."""
+        return self._explicit_devices is not None
+
+    def require_one_device(self, what: str) -> None:
+        """In strict mode raises BadData unless the application listed exactly one device, as Android demands."""
+        if self._strict:
+            require_one_device(self._explicit_devices, what)
+
+    def explain(self) -> Explanation:
+        """Why each operation runs where it does, and which steps run elsewhere for now; `str()` makes text of it."""
+        notes = [
+            f"step {state.step} of {state.device} runs on the CPU device for now: {state.reason}"
+            for state in self.recovery.fallbacks
+        ]
+        return self._partitioned.explain(self.model, self.report.fallback, notes)
+
+    def create_burst(self) -> Burst:
+        """A burst for executions of this compilation, one at a time; to be used as a context manager, or closed."""
+        return Burst(self)
+
+    def preferred_memory_alignment_for_input(self, index: int) -> int:
+        """What an input's offset in its memory had best be a multiple of, in bytes.
+
+        Raises:
+            BadData: there is no such input.
+        """
+        return self.plan.preferred_memory_of_input(index).alignment
+
+    def preferred_memory_padding_for_input(self, index: int) -> int:
+        """What the length of an input's memory had best be a multiple of, in bytes.
+
+        `Execution.enable_input_and_output_padding` allows such lengths.
+
+        Raises:
+            BadData: there is no such input.
+        """
+        return self.plan.preferred_memory_of_input(index).padding
+
+    def preferred_memory_alignment_for_output(self, index: int) -> int:
+        """The same as `preferred_memory_alignment_for_input` for an output."""
+        return self.plan.preferred_memory_of_output(index).alignment
+
+    def preferred_memory_padding_for_output(self, index: int) -> int:
+        """The same as `preferred_memory_padding_for_input` for an output."""
+        return self.plan.preferred_memory_of_output(index).padding
 
     def run(self, *arrays: Any) -> list[np.ndarray[Any, Any]]:
         """Runs the model once.

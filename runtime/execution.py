@@ -5,35 +5,38 @@ once, a reusable one again and again with the same buffers, never twice at the s
 nothing.
 """
 
-import math
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import (
     LOOP_TIMEOUT_DEFAULT_S,
     LOOP_TIMEOUT_MAXIMUM_S,
     ExecuteOptions,
     ExecutionResult,
+    StepDuration,
+    Timing,
 )
 from neurald.hal.errors import (
     BadData,
     BadState,
     Error,
     OpFailed,
-    OutputInsufficientSize,
+    ResourceExhaustedTransient,
     UnexpectedNull,
 )
-from neurald.hal.memory import HostMemory, Memory
-from neurald.hal.types import Argument, Dimensions, Duration, Operand, Request
-from neurald.hal.validate import validate_argument
+from neurald.hal.memory import Memory
+from neurald.hal.types import Dimensions, Duration
+from neurald.runtime.arguments import Arguments
+from neurald.runtime.burst import Burst
+from neurald.runtime.computation import Computation, insufficient
 from neurald.runtime.event import Event
-from neurald.runtime.executor import StepExecutor
+from neurald.runtime.fenced import FencedResult, start_fenced
 
 if TYPE_CHECKING:
     from neurald.runtime.compilation import Compilation
@@ -45,14 +48,6 @@ class _State(Enum):
     COMPLETED = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class _Bound:
-    """An argument and the memory that it lies in; no memory for an omitted input."""
-
-    argument: Argument
-    memory: Memory | None
-
-
 class Execution:
     """One execution of a compilation. Thread-safe.
 
@@ -62,53 +57,62 @@ class Execution:
 
     Raises:
         UnexpectedNull: there is no compilation.
+        BadState: it is not finished.
     """
 
     def __init__(self, compilation: "Compilation", *, reusable: bool = False) -> None:
         if compilation is None:
             raise UnexpectedNull("compilation is None")
-        operands = compilation.model.main.operands
-        self._executor = StepExecutor(compilation.plan.body.step)
-        self._variables = compilation.state
-        self._input_operands = [operands[index] for index in compilation.model.inputs]
-        self._output_operands = [operands[index] for index in compilation.model.outputs]
-        self._inputs: dict[int, _Bound] = {}
-        self._outputs: dict[int, _Bound] = {}
+        from neurald.runtime.compilation import Compilation
+
+        if not isinstance(compilation, Compilation):
+            raise BadState(f"{type(compilation).__name__} is no finished compilation; finish() returns one")
+        self._compilation = compilation
+        self._arguments = Arguments(compilation.model, compilation)
+        self._computation: Computation | None = None
+        self._cancellation = Cancellation()
         self._reusable = reusable
         self._measure = False
         self._timeout_s: float | None = None
         self._loop_timeout_s = LOOP_TIMEOUT_DEFAULT_S
         self._state = _State.PREPARATION
         self._lock = threading.Lock()
-        self._request: Request | None = None
         self._result: ExecutionResult | None = None
+        self._after_fences = Timing()
 
-    def set_input(self, index: int, array: "np.ndarray[Any, Any] | None") -> None:
-        """Binds an array as an input; None omits an optional one.
+    @property
+    def compilation(self) -> "Compilation":
+        """What is executed."""
+        return self._compilation
 
-        The array is read where it lies when the execution computes. Its shape fills in what the model leaves open.
+    def enable_input_and_output_padding(self, enable: bool = True) -> None:
+        """Whether the memory of an input or output may be larger than what lies in it, as devices like it.
+
+        What is behind an input may be read, and what is behind an output written. How much a device likes
+        `Compilation.preferred_memory_padding_for_input` tells.
+
+        Raises:
+            BadState: an input or output is bound already, or the execution has started.
+        """
+        with self._lock:
+            self._require_preparation()
+            self._arguments.enable_padding(enable)
+
+    def set_input(
+        self, index: int, array: "np.ndarray[Any, Any] | None", dimensions: Dimensions = None
+    ) -> None:
+        """Binds an array as an input; None omits an optional one. See `Arguments.set_input`.
 
         Raises:
             BadData: no such input, not C-contiguous, or another type or shape than the model's.
             BadState: the input is bound already, or the execution has started.
         """
         with self._lock:
-            operand = self._slot(self._inputs, self._input_operands, index, "input")
-            what = f"input {index}"
-            if array is None:
-                self._inputs[index] = _Bound(Argument(), None)
-                return
-            memory = _array_memory(array, operand, what)
-            shape = array.shape if operand.type.is_tensor else ()
-            argument = Argument(pool=0, length=memory.size, dimensions=shape)
-            validate_argument(argument, operand, (memory,), what, is_output=False)
-            self._inputs[index] = _Bound(argument, memory)
+            self._require_preparation()
+            self._arguments.set_input(index, array, dimensions)
 
-    def set_output(self, index: int, array: "np.ndarray[Any, Any]") -> None:
-        """Binds an array as an output, which is written where it lies.
-
-        For an output whose shape the model leaves open, the array is a buffer, filled from its start;
-        `output_dimensions` tells the real shape.
+    def set_output(self, index: int, array: "np.ndarray[Any, Any]", dimensions: Dimensions = None) -> None:
+        """Binds an array as an output, which is written where it lies. See `Arguments.set_output`.
 
         Raises:
             BadData: no such output, read-only, not C-contiguous, or another type or size than the model's.
@@ -116,23 +120,13 @@ class Execution:
             UnexpectedNull: there is no array.
         """
         with self._lock:
-            operand = self._slot(self._outputs, self._output_operands, index, "output")
-            if array is None:
-                raise UnexpectedNull(f"output {index}: the array is None")
-            memory = _array_memory(array, operand, f"output {index}")
-            self._bind_output(index, operand, memory, Argument(pool=0, length=memory.size))
+            self._require_preparation()
+            self._arguments.set_output(index, array, dimensions)
 
     def set_input_from_memory(
         self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
     ) -> None:
-        """Binds `length` bytes of a memory, from `offset`, as an input.
-
-        Args:
-            index: of the input.
-            memory: where the bytes are.
-            offset: of the first byte.
-            length: in bytes.
-            dimensions: the shape, where the model leaves it open.
+        """Binds `length` bytes of a memory, from `offset`, as an input. See `Arguments.set_input_from_memory`.
 
         Raises:
             BadData: no such input, the range is not inside the memory, or its length is not the input's size.
@@ -140,36 +134,16 @@ class Execution:
             UnexpectedNull: there is no memory.
         """
         with self._lock:
-            operand = self._slot(self._inputs, self._input_operands, index, "input")
-            if memory is None:
-                raise UnexpectedNull(f"input {index}: the memory is None")
-            argument = Argument(pool=0, offset=offset, length=length, dimensions=dimensions)
-            validate_argument(argument, operand, (memory,), f"input {index}", is_output=False)
-            self._inputs[index] = _Bound(argument, memory)
+            self._require_preparation()
+            self._arguments.set_input_from_memory(index, memory, offset, length, dimensions)
 
     def set_output_from_memory(
         self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
     ) -> None:
         """Binds `length` bytes of a memory, from `offset`, as an output; see `set_input_from_memory`."""
         with self._lock:
-            operand = self._slot(self._outputs, self._output_operands, index, "output")
-            if memory is None:
-                raise UnexpectedNull(f"output {index}: the memory is None")
-            argument = Argument(pool=0, offset=offset, length=length, dimensions=dimensions)
-            self._bind_output(index, operand, memory, argument)
-
-    def _bind_output(self, index: int, operand: Operand, memory: Memory, argument: Argument) -> None:
-        validate_argument(argument, operand, (memory,), f"output {index}", is_output=True)
-        self._outputs[index] = _Bound(argument, memory)
-
-    def _slot(self, slots: dict[int, _Bound], operands: list[Operand], index: int, what: str) -> Operand:
-        """The operand of a slot that may be bound now."""
-        self._require_preparation()
-        if not 0 <= index < len(operands):
-            raise BadData(f"there is no {what} {index}; the model has {len(operands)}")
-        if index in slots:
-            raise BadState(f"{what} {index} is bound already")
-        return operands[index]
+            self._require_preparation()
+            self._arguments.set_output_from_memory(index, memory, offset, length, dimensions)
 
     def set_reusable(self, reusable: bool = True) -> None:
         """Whether it may compute again after it has completed.
@@ -185,8 +159,10 @@ class Execution:
         """Whether `duration` will be known.
 
         Raises:
+            BadData: strict mode forbids it.
             BadState: the execution has started.
         """
+        self._compilation.require_one_device("timing")
         with self._lock:
             self._require_preparation()
             self._measure = measure
@@ -195,9 +171,10 @@ class Execution:
         """How long one computation may take; None or 0 for no limit.
 
         Raises:
-            BadData: the time is negative.
+            BadData: the time is negative, or strict mode forbids it.
             BadState: the execution has started.
         """
+        self._compilation.require_one_device("a time limit")
         if seconds is not None and not seconds >= 0:
             raise BadData(f"timeout {seconds} s; it must not be negative")
         with self._lock:
@@ -217,17 +194,28 @@ class Execution:
             self._require_preparation()
             self._loop_timeout_s = min(seconds, LOOP_TIMEOUT_MAXIMUM_S)
 
-    def compute(self) -> None:
+    def compute(self, *, burst: Burst | None = None) -> None:
         """Runs the model; returns when the outputs are written.
 
+        Args:
+            burst: of the same compilation, through which its devices are reached.
+
         Raises:
-            BadData: an input or output is not bound; bind it and call again.
-            BadState: it is computing, or has computed and is not reusable.
+            BadData: an input or output is not bound (bind it and call again), or the burst is of another compilation.
+            BadState: it is computing, or has computed and is not reusable, or the burst is in use.
             OutputInsufficientSize: an output buffer is too small; no output is defined, all shapes are known.
+            Cancelled: `cancel` was called.
             Error: the device failed.
         """
-        self._start()
-        self._run()
+        if burst is None:
+            self._start()
+            self._run(None)
+            return
+        if not isinstance(burst, Burst):
+            raise BadData(f"burst is a {type(burst).__name__}; create_burst() makes one")
+        with burst.in_use(self._compilation):
+            self._start()
+            self._run(burst)
 
     def start_compute(self) -> Event:
         """Runs the model in a thread of its own; see `compute` for what it raises at once or in `Event.wait`."""
@@ -236,7 +224,7 @@ class Execution:
 
         def work() -> None:
             try:
-                self._run()
+                self._run(None)
             except Error as error:
                 event.signal(error)
             except BaseException as error:
@@ -245,95 +233,107 @@ class Execution:
             else:
                 event.signal(None)
 
-        threading.Thread(target=work, name="neurald execution", daemon=True).start()
+        try:
+            threading.Thread(target=work, name="neurald execution", daemon=True).start()
+        except RuntimeError as error:
+            self._complete(None)
+            raise ResourceExhaustedTransient(f"no thread can be started: {error}") from None
         return event
 
-    def _start(self) -> None:
+    def start_compute_with_dependencies(
+        self, dependencies: Sequence[Event] = (), duration_s: float = 0.0
+    ) -> Event:
+        """Runs the model once all of `dependencies` are over, and returns at once.
+
+        Args:
+            dependencies: events of any executions, of whatever devices. If one of them failed, so does this.
+            duration_s: how long it may take from then on; 0 for no limit.
+
+        Returns:
+            An event that has a fence.
+
+        Raises:
+            BadData: an input or output is not bound, the shape of an output is not known beforehand, what is given is no
+                event, or the duration is negative.
+            BadState: it is computing, or has computed and is not reusable.
+            UnexpectedNull: a dependency is None.
+            Error: the device failed at once.
+        """
+        if any(event is None for event in dependencies):
+            raise UnexpectedNull("a dependency is None")
+        for event in dependencies:
+            if not isinstance(event, Event):
+                raise BadData(f"a dependency is a {type(event).__name__}; events are expected")
+        if not duration_s >= 0:
+            raise BadData(f"duration {duration_s} s; it must not be negative")
+        if duration_s:
+            self._compilation.require_one_device("a duration after fences")
+        computation = self._start(has_specified_outputs=True)
+        try:
+            return start_fenced(
+                self._compilation,
+                computation,
+                dependencies,
+                self._options(),
+                duration_s or None,
+                self._complete,
+            )
+        except BaseException:
+            self._complete(None)
+            raise
+
+    def cancel(self) -> None:
+        """Asks a computation under way to stop; it then fails with Cancelled, unless it was over first.
+
+        Without one nothing happens.
+        """
+        with self._lock:
+            if self._state is _State.COMPUTATION:
+                cancellation = self._cancellation
+            else:
+                return
+        cancellation.cancel()
+
+    def _start(self, *, has_specified_outputs: bool = False) -> Computation:
         with self._lock:
             if self._state is _State.COMPUTATION:
                 raise BadState("the execution is computing")
             if self._state is _State.COMPLETED and not self._reusable:
                 raise BadState("the execution has computed, and it is not reusable")
-            if self._request is None:
-                self._request = self._bound_request()
+            computation = self._computation or Computation(self._compilation, self._arguments)
+            if has_specified_outputs:
+                self._arguments.require_specified_outputs()
+            self._computation = computation
+            self._cancellation = Cancellation()
             self._state = _State.COMPUTATION
             self._result = None
+            return computation
 
-    def _bound_request(self) -> Request:
-        for slots, operands, what in (
-            (self._inputs, self._input_operands, "input"),
-            (self._outputs, self._output_operands, "output"),
-        ):
-            missing = [str(position) for position in range(len(operands)) if position not in slots]
-            if missing:
-                raise BadData(f"{what} {', '.join(missing)} is not bound")
-        pools: dict[int, tuple[int, Memory]] = {}
-
-        def placed(bound: _Bound) -> Argument:
-            if bound.memory is None:
-                return bound.argument
-            pool, _ = pools.setdefault(id(bound.memory), (len(pools), bound.memory))
-            return replace(bound.argument, pool=pool)
-
-        return Request(
-            inputs=tuple(placed(self._inputs[n]) for n in range(len(self._inputs))),
-            outputs=tuple(placed(self._outputs[n]) for n in range(len(self._outputs))),
-            pools=tuple(memory for _, memory in pools.values()),
+    def _options(self) -> ExecuteOptions:
+        timeout = self._timeout_s
+        return ExecuteOptions(
+            measure=self._measure,
+            deadline_s=None if timeout is None else time.monotonic() + timeout,
+            loop_timeout_s=self._loop_timeout_s,
+            cancellation=self._cancellation,
         )
 
-    def _run(self) -> None:
+    def _run(self, burst: Burst | None) -> None:
         result = None
         try:
-            assert self._request is not None  # noqa: S101 - `_start` has made it
-            timeout = self._timeout_s
-            options = ExecuteOptions(
-                measure=self._measure,
-                deadline_s=None if timeout is None else time.monotonic() + timeout,
-                loop_timeout_s=self._loop_timeout_s,
-            )
-            if len(self._variables):
-                result = self._execute_with_state(self._request, options)
-            else:
-                result = self._executor.execute(self._request, options)
+            assert self._computation is not None  # noqa: S101 - `_start` has made it
+            result = self._computation.run(self._options(), burst)
         finally:
-            with self._lock:
-                self._result = result
-                self._state = _State.COMPLETED
+            done = None if result is None else FencedResult(result=result, after_fences=result.timing)
+            self._complete(done)
         if not result.is_sufficient:
-            raise self._insufficient(result)
+            raise insufficient(result)
 
-    def _execute_with_state(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """Runs with the variables as further inputs and outputs; keeps their new values if all went well."""
-        with self._variables.lock:
-            old = self._variables.values()
-            new = [np.empty_like(value) for value in old]
-            while True:
-                result = self._executor.execute(_extended(request, old, new), options)
-                shown = len(result.output_shapes) - len(new)
-                visible = replace(result, output_shapes=result.output_shapes[:shown])
-                if not visible.is_sufficient:
-                    return visible
-                shapes = [shape.dimensions or () for shape in result.output_shapes[shown:]]
-                if result.is_sufficient:
-                    break
-                # A variable has grown. Nothing is kept of a run until it fits, so it can simply be done again.
-                new = [np.empty(shape, value.dtype) for shape, value in zip(shapes, old, strict=True)]
-            self._variables.replace(
-                value.reshape(-1)[: math.prod(shape)].reshape(shape)
-                for value, shape in zip(new, shapes, strict=True)
-            )
-            return visible
-
-    def _insufficient(self, result: ExecutionResult) -> OutputInsufficientSize:
-        short = [
-            f"output {n} has shape {'of unknown rank' if s.dimensions is None else list(s.dimensions)}"
-            for n, s in enumerate(result.output_shapes)
-            if not s.sufficient
-        ]
-        return OutputInsufficientSize(
-            f"{', '.join(short)}; its buffer is too small",
-            [shape.dimensions for shape in result.output_shapes],
-        )
+    def _complete(self, outcome: FencedResult | None) -> None:
+        with self._lock:
+            self._result = None if outcome is None else outcome.result
+            self._after_fences = Timing() if outcome is None else outcome.after_fences
+            self._state = _State.COMPLETED
 
     def output_dimensions(self, index: int) -> tuple[int, ...]:
         """The real shape of an output.
@@ -345,13 +345,13 @@ class Execution:
         """
         with self._lock:
             result = self._completed()
-        if not 0 <= index < len(self._output_operands):
-            raise BadData(f"there is no output {index}; the model has {len(self._output_operands)}")
-        if not self._output_operands[index].type.is_tensor:
+        if not 0 <= index < len(self._arguments.output_operands):
+            raise BadData(f"there is no output {index}; the model has {len(self._arguments.output_operands)}")
+        if not self._arguments.output_operands[index].type.is_tensor:
             raise BadData(f"output {index} is a scalar; it has no dimensions")
         dimensions = result.output_shapes[index].dimensions
         if dimensions is None:
-            raise self._insufficient(result)
+            raise insufficient(result)
         return dimensions
 
     def output_shapes(self) -> list[tuple[int, ...]]:
@@ -362,7 +362,7 @@ class Execution:
         """
         return [
             self.output_dimensions(index) if operand.type.is_tensor else ()
-            for index, operand in enumerate(self._output_operands)
+            for index, operand in enumerate(self._arguments.output_operands)
         ]
 
     def output_rank(self, index: int) -> int:
@@ -370,7 +370,7 @@ class Execution:
         return len(self.output_dimensions(index))
 
     def duration(self, duration: Duration) -> int | None:
-        """Nanoseconds that the last computation took, None where the device cannot tell.
+        """Nanoseconds that the last computation took, None where the device cannot tell, or another one stood in for it.
 
         Raises:
             BadData: there is no such duration.
@@ -379,11 +379,26 @@ class Execution:
         if duration not in list(Duration):
             raise BadData(f"duration {duration!r}; one of {[d.name for d in Duration]} is expected")
         with self._lock:
-            result = self._completed()
-            if not self._measure or not result.is_sufficient:
-                raise BadState("no duration is known: it was not measured, or the execution failed")
+            result = self._measured()
+            fenced = duration in (Duration.FENCED_ON_HARDWARE, Duration.FENCED_IN_DRIVER)
+            timing = self._after_fences if fenced else result.timing
         on_hardware = duration in (Duration.ON_HARDWARE, Duration.FENCED_ON_HARDWARE)
-        return result.timing.on_device_ns if on_hardware else result.timing.in_driver_ns
+        return timing.on_device_ns if on_hardware else timing.in_driver_ns
+
+    def step_durations(self) -> tuple[StepDuration, ...]:
+        """Where the time of each step of the plan went in the last computation, all its runs together.
+
+        Raises:
+            BadState: timing was not measured, or the execution has not completed or failed.
+        """
+        with self._lock:
+            return self._measured().step_durations
+
+    def _measured(self) -> ExecutionResult:
+        result = self._completed()
+        if not self._measure or not result.is_sufficient:
+            raise BadState("no duration is known: it was not measured, or the execution failed")
+        return result
 
     def _completed(self) -> ExecutionResult:
         if self._state is not _State.COMPLETED:
@@ -395,29 +410,3 @@ class Execution:
     def _require_preparation(self) -> None:
         if self._state is not _State.PREPARATION:
             raise BadState("the execution has started")
-
-
-def _extended(
-    request: Request, old: Sequence["np.ndarray[Any, Any]"], new: Sequence["np.ndarray[Any, Any]"]
-) -> Request:
-    """A request with further inputs and outputs, in memories of their own."""
-    first = len(request.pools)
-    arguments = [
-        Argument(pool=first + n, length=value.nbytes, dimensions=value.shape if n < len(old) else None)
-        for n, value in enumerate((*old, *new))
-    ]
-    return Request(
-        inputs=(*request.inputs, *arguments[: len(old)]),
-        outputs=(*request.outputs, *arguments[len(old) :]),
-        pools=(*request.pools, *(HostMemory(value) for value in (*old, *new))),
-    )
-
-
-def _array_memory(array: "np.ndarray[Any, Any]", operand: Operand, what: str) -> HostMemory:
-    if not isinstance(array, np.ndarray):
-        raise BadData(f"{what}: {type(array).__name__} is no NumPy array")
-    if array.dtype != operand.type.dtype:
-        raise BadData(f"{what}: an array of {array.dtype}; {operand.type.name} has {operand.type.dtype}")
-    if not array.flags.c_contiguous:
-        raise BadData(f"{what}: the array is not C-contiguous")
-    return HostMemory(array)

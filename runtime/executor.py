@@ -1,52 +1,61 @@
-"""StepExecutor: runs one step on its device, and believes nothing that the device says before it is checked."""
+"""Executors of plans: a plan of one step hands its request on, one of several runs its program."""
 
-from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult
-from neurald.hal.errors import BadData, OpFailed
-from neurald.hal.types import Operand, Request, byte_size
-from neurald.hal.validate import merge_dimensions
-from neurald.runtime.plan import ExecutionStep
+from neurald.hal.types import Request
+from neurald.runtime.compound import CompoundExecutor
+from neurald.runtime.plan import ExecutionPlan, ExecutionStep, SimpleBody
+from neurald.runtime.step_clock import StepClock
+from neurald.runtime.step_executor import Runner, run_step
 
 
-class StepExecutor:
-    """Executes one step of a plan."""
+class PlanExecutor(Protocol):
+    """Runs a plan. Keeps no state between executions but memory for reuse: any number may run at the same time."""
+
+    def execute(
+        self, request: Request, options: ExecuteOptions, *, runner: Runner = run_step
+    ) -> ExecutionResult:
+        """Runs the plan once.
+
+        Args:
+            request: for the inputs and outputs of the whole model, variables included.
+            options: for every step; the deadline is the same moment for all of them.
+            runner: runs one step; an error that it raises ends the execution.
+
+        Returns:
+            Shapes of all outputs of the model, also where some are insufficient. `step_durations` are there if they were
+            to be measured.
+
+        Raises:
+            MissedDeadlineTransient: the deadline passed between two steps, or a loop of the plan took longer than its time.
+            Cancelled: `options.cancellation` was cancelled between two steps.
+            OpFailed: shapes or a condition are not what the model says.
+            Error: what the runner raised.
+        """
+        ...
+
+
+def plan_executor(plan: ExecutionPlan) -> PlanExecutor:
+    """The executor of a plan, to be kept with it."""
+    if isinstance(plan.body, SimpleBody):
+        return SimpleExecutor(plan.body.step)
+    return CompoundExecutor(plan.body, len(plan.model.main.outputs))
+
+
+class SimpleExecutor:
+    """Implements `PlanExecutor` for a plan of one step: the request is handed on as it is."""
 
     def __init__(self, step: ExecutionStep) -> None:
         self._step = step
-        graph = step.model.main
-        self._outputs = [graph.operands[index] for index in graph.outputs]
 
-    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """Runs the step.
-
-        Raises:
-            OpFailed: the device's answer contradicts the model or the request.
-            Error: the device failed.
-        """
-        result = self._step.prepared_model.execute(request, options)
-        try:
-            check_result(result, self._outputs, request)
-        except BadData as error:
-            raise OpFailed(f"device {self._step.device.name} answered nonsense: {error}") from None
-        return result
-
-
-def check_result(result: ExecutionResult, outputs: Sequence[Operand], request: Request) -> None:
-    """Raises BadData unless every reported shape is one that the model and the request allow."""
-    if len(result.output_shapes) != len(outputs):
-        raise BadData(f"{len(result.output_shapes)} output shapes; the model has {len(outputs)} outputs")
-    for position, (shape, operand, argument) in enumerate(
-        zip(result.output_shapes, outputs, request.outputs, strict=True)
-    ):
-        what = f"output {position}"
-        merge_dimensions(operand.dimensions, shape.dimensions, what)
-        if not shape.sufficient or not result.is_sufficient:
-            continue
-        if shape.dimensions is None:
-            raise BadData(f"{what}: its shape is not reported")
-        if any(d < 0 for d in shape.dimensions):
-            raise BadData(f"{what}: shape {list(shape.dimensions)}")
-        needed = byte_size(operand.type, shape.dimensions)
-        if needed > argument.length:
-            raise BadData(f"{what}: {needed} bytes reported as written into {argument.length}")
+    def execute(
+        self, request: Request, options: ExecuteOptions, *, runner: Runner = run_step
+    ) -> ExecutionResult:
+        """See `PlanExecutor.execute`."""
+        if not options.measure:
+            return runner(self._step, request, options)
+        clock = StepClock((self._step,))
+        result = clock.run(self._step, request, options, runner)
+        return replace(result, step_durations=clock.durations())

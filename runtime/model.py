@@ -6,6 +6,7 @@ cycle, an operand that nobody writes or that is written twice) makes the builder
 every further call is a BadState.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import IntEnum
@@ -13,10 +14,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.hal.memory import HostMemory, Memory, align, checked_range
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
+from neurald.hal.strings import as_strings, encode_strings
 from neurald.hal.types import (
     ChannelQuant,
     Lifetime,
@@ -131,6 +134,8 @@ class ModelBuilder:
         if memory is None:
             raise UnexpectedNull("memory is None")
         operand = self._constant_operand(index)
+        if isinstance(memory, DeviceBuffer):
+            raise BadData(f"operand {index}: a constant cannot lie in memory of a device")
         checked_range(offset, length, memory.size, f"operand {index}")
         expected = self._constant_size(index, operand)
         if length != expected:
@@ -355,6 +360,8 @@ class ModelBuilder:
     def _as_stored(self, index: int, operand: Operand, value: Any) -> np.ndarray[Any, Any]:
         expected = self._constant_size(index, operand)
         dtype = operand.type.dtype
+        if operand.type is OperandType.TENSOR_STRING:
+            return _stored_strings(value, operand, f"operand {index}")
         if isinstance(value, np.ndarray | np.generic):
             array = np.asarray(value)
             if array.dtype != dtype:
@@ -394,6 +401,16 @@ def _converted(value: Any, dtype: "np.dtype[Any]", what: str) -> np.ndarray[Any,
     if dtype.kind != "f" and not np.array_equal(given, array):
         raise BadData(f"{what}: {value!r} cannot be stored as {dtype} without a change")
     return array
+
+
+def _stored_strings(value: Any, operand: Operand, what: str) -> np.ndarray[Any, Any]:
+    """The buffer of strings that are given as an array, or as nested lists of bytes or text."""
+    array = as_strings(np.asarray(value, None if isinstance(value, np.ndarray) else object), what)
+    if array.size != math.prod(operand.dimensions or ()):
+        raise BadData(
+            f"{what}: {array.size} strings; TENSOR_STRING{list(operand.dimensions or ())} is expected"
+        )
+    return encode_strings(array)
 
 
 def _channel_quant(dimension: int, scales: Sequence[float]) -> ChannelQuant:

@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 from neurald.hal.types import FeatureLevel, Lifetime, Model, Operand, Subgraph
 from neurald.hal.validate import operation_levels
+
+_levels: WeakKeyDictionary[Model, Sequence[FeatureLevel]] = WeakKeyDictionary()
 
 
 def slice_for(model: Model, level: FeatureLevel) -> tuple[Model, tuple[int, ...]]:
@@ -15,7 +18,7 @@ def slice_for(model: Model, level: FeatureLevel) -> tuple[Model, tuple[int, ...]
     Returns:
         The slice, and where each of its operations was in the model. The model itself if nothing has to be left out.
     """
-    levels = operation_levels(model)
+    levels = _operation_levels(model)
     # What is in no released level is a matter between the model and the device.
     kept = tuple(
         n for n, needed in enumerate(levels) if needed <= level or needed is FeatureLevel.EXPERIMENTAL
@@ -23,6 +26,13 @@ def slice_for(model: Model, level: FeatureLevel) -> tuple[Model, tuple[int, ...]
     if len(kept) == len(levels):
         return model, kept
     return _only(model, kept), kept
+
+
+def _operation_levels(model: Model) -> Sequence[FeatureLevel]:
+    """Kept as long as the model is: every device asks for them."""
+    if model not in _levels:
+        _levels[model] = operation_levels(model)
+    return _levels[model]
 
 
 def _only(model: Model, kept: Sequence[int]) -> Model:

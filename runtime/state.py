@@ -10,28 +10,76 @@ from neurald.hal.errors import BadData
 from neurald.hal.types import StateVariable
 
 
+class _Slot:
+    """Where the value of a variable is kept."""
+
+    def __init__(self, variable: StateVariable) -> None:
+        self.variable = variable
+        self.value = self.initial()
+
+    def initial(self) -> np.ndarray[Any, Any]:
+        """A new array of the initial value."""
+        return np.array(self.variable.initial, order="C")
+
+
 class State:
     """The variables of a compilation. A new one holds their initial values.
 
-    Executions of a stateful compilation run one after another; one that fails leaves the state as it was.
+    Executions of a stateful compilation run one after another; one that fails leaves the state as it was. So do those of all compilations that
+    share variables.
+
+    Args:
+        variables: of the model.
+        shared: the state of another compilation: what both have, by their names, is kept once.
+
+    Raises:
+        BadData: see `check_shared`.
     """
 
-    def __init__(self, variables: Sequence[StateVariable]) -> None:
-        self._variables = tuple(variables)
-        self._values = self._initial()
-        #: Held by an execution from reading the values to replacing them.
-        self.lock = threading.Lock()
+    def __init__(self, variables: Sequence[StateVariable], shared: "State | None" = None) -> None:
+        if shared is None:
+            #: Held by an execution from reading the values to replacing them.
+            self.lock = threading.Lock()
+            #: Of all compilations that share variables.
+            self._kept = [_Slot(variable) for variable in variables]
+            self._slots = tuple(self._kept)
+            return
+        self.lock = shared.lock
+        with self.lock:
+            shared.check_shared(variables)
+            self._kept = shared._kept
+            known = {slot.variable.name: slot for slot in self._kept}
+            self._slots = tuple(known.get(v.name) or _Slot(v) for v in variables)
+            self._kept.extend(slot for slot in self._slots if slot.variable.name not in known)
 
-    def _initial(self) -> list[np.ndarray[Any, Any]]:
-        return [np.array(variable.initial, order="C") for variable in self._variables]
+    def check_shared(self, variables: Sequence[StateVariable]) -> None:
+        """That a model with these variables can share those that have the names of variables here.
+
+        Raises:
+            BadData: a name stands for two of them, or for variables that begin with different values.
+        """
+        kept = list(self._kept)
+        known = {slot.variable.name: slot.variable for slot in kept}
+        for count, names in (
+            (len(kept), set(known)),
+            (len(variables), {variable.name for variable in variables}),
+        ):
+            if len(names) < count:
+                raise BadData(
+                    f"{count} variables have {len(names)} names; what is shared needs a name for each"
+                )
+        for variable in variables:
+            other = known.get(variable.name)
+            if other is not None and not _begin_alike(variable, other):
+                raise BadData(f"{variable.name} does not have the same type and initial value in both models")
 
     def __len__(self) -> int:
-        return len(self._variables)
+        return len(self._slots)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The variables' names, which need not be unique."""
-        return tuple(variable.name for variable in self._variables)
+        return tuple(slot.variable.name for slot in self._slots)
 
     def value(self, name: str) -> np.ndarray[Any, Any]:
         """A copy of the first variable of that name.
@@ -42,17 +90,26 @@ class State:
         if name not in self.names:
             raise BadData(f"there is no variable {name!r}; there are: {', '.join(self.names) or 'none'}")
         with self.lock:
-            return self._values[self.names.index(name)].copy()
+            return self._slots[self.names.index(name)].value.copy()
 
     def reset(self) -> None:
-        """Gives every variable its initial value."""
+        """Gives every variable its initial value, also for those that share it."""
         with self.lock:
-            self._values = self._initial()
+            for slot in self._slots:
+                slot.value = slot.initial()
 
     def values(self) -> list[np.ndarray[Any, Any]]:
         """What the next execution reads; `lock` is held."""
-        return self._values
+        return [slot.value for slot in self._slots]
 
     def replace(self, values: Iterable[np.ndarray[Any, Any]]) -> None:
         """What an execution has left; `lock` is held."""
-        self._values = list(values)
+        for slot, value in zip(self._slots, values, strict=True):
+            slot.value = value
+
+
+def _begin_alike(first: StateVariable, second: StateVariable) -> bool:
+    """Whether two variables have the same type and initial value."""
+    one, other = first.initial, second.initial
+    is_number = one.dtype.kind in "fc"
+    return one.dtype == other.dtype and bool(np.array_equal(one, other, equal_nan=is_number))

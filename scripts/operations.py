@@ -10,8 +10,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tflite.BuiltinOperator import BuiltinOperator
-
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.device import Device
 from neurald.hal.operation_type import TFLITE_EXTENSION_BASE, OperationType
@@ -20,6 +18,7 @@ from neurald.hal.operations.definition import Definition
 from neurald.hal.types import FeatureLevel, OperandType
 from neurald.runtime.tflite.lowering import LOWERINGS
 from neurald.runtime.tflite.lowering.rule import Lowering
+from neurald.runtime.tflite.schema import OPERATOR_NAMES
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "operations.md"
 
@@ -79,9 +78,8 @@ def emitted(lowering: Lowering) -> list[str]:
 
 def operator_rows() -> Iterator[str]:
     """A line of the table for each builtin operator of TFLite that can be imported."""
-    names = {code: name for name, code in vars(BuiltinOperator).items() if not name.startswith("_")}
     for code in sorted(LOWERINGS):
-        yield f"| {names[code]} | {', '.join(emitted(LOWERINGS[code])) or 'what it stands for'} |"
+        yield f"| {OPERATOR_NAMES[code]} | {', '.join(emitted(LOWERINGS[code])) or 'what it stands for'} |"
 
 
 def document() -> str:

@@ -1,7 +1,7 @@
 """Inputs and outputs of a model as arrays: from and to `.npz` files, and random ones.
 
 An array in a file goes by the tensor's name, or by its position (`input_0`, `output_0`, …), which is the only name where
-a model's names are missing, not unique or no names for files.
+a model's names are missing, not unique or no names for files. Strings are arrays of NumPy's types for bytes and text.
 """
 
 import math
@@ -16,7 +16,8 @@ from typing import IO, Any
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.types import Model, Operand
+from neurald.hal.strings import as_strings
+from neurald.hal.types import MAXIMUM_OPERAND_BYTES, Model, Operand, OperandType
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -43,14 +44,16 @@ class Slot:
 
     def describe(self) -> str:
         """Name, type and shape, for people."""
-        return f"{self.key!r} ({describe_type(self.operand.type.dtype, self.operand.dimensions)})"
+        is_text = self.operand.type is OperandType.TENSOR_STRING
+        kind = "strings" if is_text else self.operand.type.dtype
+        return f"{self.key!r} ({describe_type(kind, self.operand.dimensions)})"
 
 
-def describe_type(dtype: "np.dtype[Any]", shape: tuple[int, ...] | None) -> str:
+def describe_type(kind: "np.dtype[Any] | str", shape: tuple[int, ...] | None) -> str:
     """For example `float32 [?, 8]`; an unspecified dimension is a question mark."""
     if shape is None:
-        return f"{dtype} of any shape"
-    return f"{dtype} [{', '.join(str(d) if d else '?' for d in shape)}]"
+        return f"{kind} of any shape"
+    return f"{kind} [{', '.join(str(d) if d else '?' for d in shape)}]"
 
 
 def input_slots(model: Model) -> tuple[Slot, ...]:
@@ -87,7 +90,7 @@ def _is_file_name(name: str) -> bool:
 def random_inputs(slots: Sequence[Slot]) -> list[Array]:
     """The same arrays for the same slots every time; unspecified dimensions are 1.
 
-    Floats are in [0, 1), 8- and 16-bit integers take their whole range, wider ones 0 to 99.
+    Floats are in [0, 1), 8- and 16-bit integers take their whole range, wider ones 0 to 99; strings are such numbers.
     """
     rng = np.random.default_rng(SEED)
     return [_random(rng, slot.operand) for slot in slots]
@@ -96,6 +99,8 @@ def random_inputs(slots: Sequence[Slot]) -> list[Array]:
 def _random(rng: np.random.Generator, operand: Operand) -> Array:
     dtype = operand.type.dtype
     shape = tuple(d or 1 for d in operand.dimensions or ())
+    if dtype.kind == "O":
+        return as_strings(rng.integers(0, _INDEX_LIMIT, shape, endpoint=True).astype(np.bytes_), "a number")
     if dtype.kind == "c":
         return (rng.random(shape) + 1j * rng.random(shape)).astype(dtype)
     if dtype.kind == "f":
@@ -156,10 +161,11 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, slot: Slo
         with archive.open(info) as member:
             shape, dtype = _read_header(member)
         # A header that promises more than there is would have it all allocated.
-        honest = math.prod(shape) * dtype.itemsize <= info.file_size
+        honest = math.prod(shape) * max(1, dtype.itemsize) <= info.file_size
     except Exception as error:  # Damaged bytes make zipfile, zlib and NumPy raise nearly anything.
         raise BadData(f"{path}: {info.filename} cannot be read: {error}") from None
-    dtype_fits = not dtype.hasobject and dtype.newbyteorder("<") == want.type.dtype
+    is_text = want.type is OperandType.TENSOR_STRING
+    dtype_fits = dtype.kind in "SU" if is_text else dtype.newbyteorder("<") == want.type.dtype
     if not dtype_fits or not _shape_fits(shape, want.dimensions):
         raise BadData(
             f"{path}: {info.filename} is {describe_type(dtype, shape)}; {slot.describe()} is expected"
@@ -173,6 +179,8 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, slot: Slo
             member.read(1)
     except Exception as error:
         raise BadData(f"{path}: {info.filename} cannot be read: {error}") from None
+    if is_text:
+        return as_strings(array, f"{path}: {info.filename}")
     return np.ascontiguousarray(array, want.type.dtype).reshape(shape)
 
 
@@ -199,10 +207,28 @@ def write_outputs(path: Path, slots: Sequence[Slot], arrays: Sequence[Array]) ->
     """Writes the outputs of a model to an `.npz` file.
 
     Raises:
+        BadData: strings cannot be written, since they end with a zero or need too much room.
         OSError: the file cannot be written.
     """
+    stored = [_to_write(np.asarray(array), slot) for slot, array in zip(slots, arrays, strict=True)]
     # Not numpy.savez, which takes the names `file` and `allow_pickle` for its own arguments.
     with zipfile.ZipFile(path, "w") as archive:
-        for slot, array in zip(slots, arrays, strict=True):
+        for slot, array in zip(slots, stored, strict=True):
             with archive.open(f"{slot.key}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _to_write(array: Array, slot: Slot) -> Array:
+    """Strings as bytes of one length, which shorter ones are filled up to with zeros; all else as it is."""
+    if slot.operand.type is not OperandType.TENSOR_STRING:
+        return array
+    strings: list[bytes] = array.reshape(-1).tolist()
+    if any(string.endswith(b"\0") for string in strings):
+        raise BadData(f"output {slot.key!r} has a string that ends with a zero, which .npz files cannot tell")
+    longest = max(map(len, strings), default=0)
+    if longest * len(strings) > MAXIMUM_OPERAND_BYTES:
+        raise BadData(
+            f"output {slot.key!r} has {len(strings)} strings, the longest of {longest} bytes, which are too many "
+            f"for an .npz file, where all take as much room"
+        )
+    return np.array(strings, f"S{max(1, longest)}").reshape(array.shape)

@@ -50,7 +50,11 @@ def class_output(outputs: Sequence[Array]) -> int | None:
 
     None if there is no such output, or several.
     """
-    fitting = [n for n, a in enumerate(outputs) if a.ndim and a.shape[-1] > 1 and a.size == a.shape[-1]]
+    fitting = [
+        n
+        for n, a in enumerate(outputs)
+        if a.ndim and a.shape[-1] > 1 and a.size == a.shape[-1] and a.dtype.kind != "O"
+    ]
     return fitting[0] if len(fitting) == 1 else None
 
 

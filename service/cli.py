@@ -15,9 +15,12 @@ import typer
 from typer.core import TyperGroup
 
 from neurald.service.commands.benchmark import benchmark
+from neurald.service.commands.cache import cache
+from neurald.service.commands.conformance import conformance
 from neurald.service.commands.demo import demo
 from neurald.service.commands.devices import devices
 from neurald.service.commands.driver import driver
+from neurald.service.commands.explain import explain
 from neurald.service.commands.run import run
 
 #: Set to anything, it lets unexpected errors end in a traceback.
@@ -107,7 +110,10 @@ app = typer.Typer(
 app.command(help="Run a model on a photo, arrays or random input.")(run)
 app.command(help="Measure how fast a model loads, prepares and runs.")(benchmark)
 app.command(help="List the devices and how fast they are.")(devices)
+app.command(help="Say which device runs which operation of a model, and why.")(explain)
+app.add_typer(cache, name="cache", help="Look after the compilation cache: ls, verify, prune, warm.")
 app.command(help="Serve a device to other processes until stopped.")(driver)
+app.command(help="Check that a device does what every device must do.")(conformance)
 app.command(help="Classify handwritten digits, here and in a daemon.")(demo)
 
 

@@ -27,9 +27,9 @@ from grpc_reflection.v1alpha import reflection
 
 from neurald.hal.address import Address
 from neurald.hal.errors import BadState
-from neurald.hal.registry import create_device, default_address, is_served
+from neurald.hal.limits import Limits
+from neurald.hal.registry import create_device, default_address, is_served, runtime_directory
 from neurald.hal.server import SERVICE, DeviceServer
-from neurald.hal.session import Limits
 
 logger = logging.getLogger(__name__)
 
@@ -211,6 +211,8 @@ def _prepare_directory(directory: Path) -> None:
         raise BadState(
             f"{directory} can be written by other users; a socket needs a directory that is yours (chmod 700)"
         )
+    if directory == runtime_directory() and status.st_uid == os.geteuid() and status.st_mode & 0o077:
+        directory.chmod(0o700)
 
 
 def _lock(path: Path) -> FileLock:

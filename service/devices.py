@@ -61,7 +61,14 @@ def performance(device: nd.Device) -> dict[str, dict[str, float] | None]:
 
 
 def describe_steps(compilation: nd.Compilation) -> list[dict[str, Any]]:
-    """Which device runs how many operations, step by step."""
+    """Which device runs how many operations, and how it came by them (see `PreparationReport`), step by step."""
     return [
-        {"device": step.device.name, "operations": len(step.operations)} for step in compilation.plan.steps
+        {
+            "device": step.device.name,
+            "operations": len(step.operations),
+            "prepare_ms": report.milliseconds,
+            "cache": report.cache.value,
+            "reason": report.reason,
+        }
+        for step, report in zip(compilation.plan.steps, compilation.report.steps, strict=True)
     ]

@@ -51,11 +51,17 @@ class BoundExecution:
         compilation: what to run.
         inputs: in the model's order.
         outputs: of an earlier run with these inputs; buffers of the same types and shapes are bound.
+        burst: of the compilation, if runs are to go through one.
     """
 
     def __init__(
-        self, compilation: nd.Compilation, inputs: Sequence[Array], outputs: Sequence[Array]
+        self,
+        compilation: nd.Compilation,
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+        burst: nd.Burst | None = None,
     ) -> None:
+        self._burst = burst
         self.outputs = [np.empty_like(output, order="C") for output in outputs]
         self._execution = nd.Execution(compilation, reusable=True)
         for position, array in enumerate(inputs):
@@ -66,7 +72,7 @@ class BoundExecution:
     def time_once(self) -> float:
         """Runs once; seconds."""
         start = time.perf_counter()
-        self._execution.compute()
+        self._execution.compute(burst=self._burst)
         return time.perf_counter() - start
 
 

@@ -14,6 +14,7 @@ FOLDERS = ("hal", "runtime", "drivers", "service")
 
 #: Public names that applications rely on.
 PROMISED = [
+    "Burst",
     "Compilation",
     "CompilationBuilder",
     "Device",
@@ -25,20 +26,27 @@ PROMISED = [
     "FeatureLevel",
     "FusedActivation",
     "Memory",
+    "MemoryDesc",
     "Model",
     "ModelBuilder",
     "OperandType",
     "OperationType",
     "OutputInsufficientSize",
     "PaddingScheme",
+    "Partitioning",
+    "PartitioningMode",
     "Preference",
     "Priority",
     "ResultCode",
     "Verdict",
     "connect",
     "devices",
+    "forbid",
     "load_tflite",
+    "pin",
+    "prefer",
     "supported_operations",
+    "warm",
 ]
 
 

@@ -7,8 +7,11 @@ import numpy as np
 
 from neurald.hal.device import (
     LOOP_TIMEOUT_MAXIMUM_S,
+    Artifact,
+    Burst,
     ExecuteOptions,
     ExecutionResult,
+    FencedExecution,
     OutputShape,
     Timing,
 )
@@ -19,10 +22,22 @@ from neurald.hal.errors import (
     OpFailed,
     OutOfMemory,
 )
+from neurald.hal.fence import Fence
+from neurald.hal.in_process import InProcessBurst, start_fenced
 from neurald.hal.inference import bind_operations, merge
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Array, Call, UnknownValue
-from neurald.hal.types import Argument, Model, Operand, Request, Subgraph, stored_array
+from neurald.hal.types import (
+    Argument,
+    Lifetime,
+    Model,
+    Operand,
+    OperandType,
+    Request,
+    Subgraph,
+    array_to_store,
+    stored_array,
+)
 
 
 class CpuPreparedModel:
@@ -31,6 +46,42 @@ class CpuPreparedModel:
     def __init__(self, model: Model) -> None:
         self._main = _PreparedGraph(model, model.main)
         self._referenced = [_PreparedGraph(model, graph) for graph in model.referenced]
+        self._is_tolerant = all(graph.is_tolerant for graph in (self._main, *self._referenced))
+
+    def operand(self, index: int, *, is_output: bool) -> Operand:
+        """What the model says of an input or output.
+
+        Raises:
+            BadData: there is none of that index.
+        """
+        graph = self._main.graph
+        indexes = graph.outputs if is_output else graph.inputs
+        if not 0 <= index < len(indexes):
+            raise BadData(f"{'output' if is_output else 'input'} {index}; the model has {len(indexes)}")
+        return graph.operands[indexes[index]]
+
+    @property
+    def tolerates_changing_inputs(self) -> bool:
+        """See `PreparedModel.tolerates_changing_inputs`: true where references only calculate with what may change."""
+        return self._is_tolerant
+
+    def execute_fenced(
+        self,
+        request: Request,
+        wait_for: Sequence[Fence],
+        options: ExecuteOptions,
+        after_fences_s: float | None = None,
+    ) -> FencedExecution:
+        """See `PreparedModel.execute_fenced`."""
+        return start_fenced(self, request, wait_for, options, after_fences_s)
+
+    def create_burst(self) -> Burst:
+        """See `PreparedModel.create_burst`."""
+        return InProcessBurst(self)
+
+    def artifact(self) -> Artifact | None:
+        """See `PreparedModel.artifact`; references need no compiling."""
+        return None
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`; deadlines are looked at before every operation."""
@@ -43,13 +94,19 @@ class CpuPreparedModel:
             for index, argument in zip(graph.inputs, request.inputs, strict=True)
         ]
         results = self._main.run(inputs, _Run(self._referenced, options))
+        kinds = [graph.operands[index].type for index in graph.outputs]
+        contents = [_to_store(result, kind) for result, kind in zip(results, kinds, strict=True)]
         shapes = tuple(
-            OutputShape(dimensions=result.shape, sufficient=result.nbytes <= argument.length)
-            for result, argument in zip(results, request.outputs, strict=True)
+            OutputShape(
+                dimensions=result.shape,
+                sufficient=content.nbytes <= argument.length,
+                length=content.nbytes if kind is OperandType.TENSOR_STRING else None,
+            )
+            for result, content, kind, argument in zip(results, contents, kinds, request.outputs, strict=True)
         )
         if all(shape.sufficient for shape in shapes):
-            for result, argument in zip(results, request.outputs, strict=True):
-                _write(result, argument, request)
+            for content, argument in zip(contents, request.outputs, strict=True):
+                _write(content, argument, request)
         elapsed = time.monotonic_ns() - started
         timing = Timing(on_device_ns=elapsed, in_driver_ns=elapsed) if options.measure else Timing()
         return ExecutionResult(output_shapes=shapes, timing=timing)
@@ -69,6 +126,9 @@ class _Run:
         return time.monotonic() + min(self._options.loop_timeout_s, LOOP_TIMEOUT_MAXIMUM_S)
 
     def require_time(self, where: str) -> None:
+        """Raises where the execution is not to go on."""
+        if self._options.cancellation is not None:
+            self._options.cancellation.require_not_cancelled(f"before {where}")
         deadline_s = self._options.deadline_s
         if deadline_s is not None and time.monotonic() >= deadline_s:
             raise MissedDeadlineTransient(f"the deadline passed before {where}")
@@ -87,6 +147,17 @@ class _PreparedGraph:
             if (value := model.constant(operand)) is not None
         }
         self._dead_after = self._last_uses()
+
+    @property
+    def is_tolerant(self) -> bool:
+        """Whether all that is no constant is only calculated with; strings say themselves where they are."""
+        return not any(operand.type is OperandType.TENSOR_STRING for operand in self.graph.operands) and all(
+            index in self._constants or name in DEFINITIONS[binding.type].arithmetic
+            for binding in self._bindings
+            for name, indexes in binding.inputs.items()
+            for index in indexes
+            if self.graph.operands[index].lifetime is not Lifetime.NO_VALUE
+        )
 
     def _last_uses(self) -> list[list[int]]:
         """For each operation the operands whose values nobody reads after it."""
@@ -170,6 +241,13 @@ def _input_array(argument: Argument, operand: Operand, request: Request) -> Arra
     assert argument.pool is not None  # noqa: S101 - validated
     view = request.pools[argument.pool].view(argument.offset, argument.length)
     return stored_array(view, operand.type, shape or ())
+
+
+def _to_store(result: Array, kind: OperandType) -> Array:
+    try:
+        return array_to_store(result, kind)
+    except BadData as error:
+        raise OpFailed(str(error)) from None
 
 
 def _write(result: Array, argument: Argument, request: Request) -> None:

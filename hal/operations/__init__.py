@@ -59,6 +59,7 @@ from neurald.hal.operations.tflite import embedding as tflite_embedding
 from neurald.hal.operations.tflite import fully_connected as tflite_fully_connected
 from neurald.hal.operations.tflite import gathering as tflite_gathering
 from neurald.hal.operations.tflite import generating as tflite_generating
+from neurald.hal.operations.tflite import hash_table as tflite_hash_table
 from neurald.hal.operations.tflite import matrix as tflite_matrix
 from neurald.hal.operations.tflite import matrix_product as tflite_matrix_product
 from neurald.hal.operations.tflite import normalization as tflite_normalization
@@ -82,6 +83,7 @@ from neurald.hal.operations.tflite import spectral as tflite_spectral
 from neurald.hal.operations.tflite import stored_arithmetic as tflite_stored_arithmetic
 from neurald.hal.operations.tflite import suppression as tflite_suppression
 from neurald.hal.operations.tflite import svdf as tflite_svdf
+from neurald.hal.operations.tflite import text as tflite_text
 from neurald.hal.operations.tflite import tiling as tflite_tiling
 from neurald.hal.operations.tflite import unary as tflite_unary
 from neurald.hal.operations.tflite import windows as tflite_windows
@@ -139,6 +141,7 @@ _FAMILIES = (
     tflite_fully_connected,
     tflite_gathering,
     tflite_generating,
+    tflite_hash_table,
     tflite_matrix,
     tflite_matrix_product,
     tflite_normalization,
@@ -162,6 +165,7 @@ _FAMILIES = (
     tflite_spectral,
     tflite_stored_arithmetic,
     tflite_suppression,
+    tflite_text,
     tflite_tiling,
     tflite_unary,
     tflite_windows,

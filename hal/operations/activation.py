@@ -70,6 +70,7 @@ def _clamping(operation_type: OperationType, activation: FusedActivation) -> Def
         checks=(same_scale("input"),),
         shape=shape_of_input,
         reference=_clamp(activation),
+        arithmetic=frozenset({"input"}),
     )
 
 
@@ -86,6 +87,7 @@ def _smooth(
         checks=(fixed_scale(scales),),
         shape=shape_of_input,
         reference=_curve(function),
+        arithmetic=frozenset({"input"}),
     )
 
 

@@ -67,5 +67,6 @@ DEFINITIONS = (
         rows=_ROWS,
         shape=_shape,
         reference=_reference,
+        arithmetic=frozenset({"input"}),
     ),
 )

@@ -36,7 +36,14 @@ def _compare(operation_type: OperationType, function: np.ufunc, rows: tuple[Row,
     def reference(call: Call) -> tuple[Array, ...]:
         return (np.asarray(function(_comparable(call, "input1"), _comparable(call, "input2"))),)
 
-    return Definition(type=operation_type, forms=(_OF_TWO,), rows=rows, shape=_shape, reference=reference)
+    return Definition(
+        type=operation_type,
+        forms=(_OF_TWO,),
+        rows=rows,
+        shape=_shape,
+        reference=reference,
+        arithmetic=frozenset({"input1", "input2"}),
+    )
 
 
 def _not(call: Call) -> tuple[Array, ...]:
@@ -58,5 +65,6 @@ DEFINITIONS = (
         rows=_TRUTHS,
         shape=shape_of_input,
         reference=_not,
+        arithmetic=frozenset({"input"}),
     ),
 )

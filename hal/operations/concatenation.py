@@ -69,6 +69,7 @@ DEFINITIONS = (
         rows=data_rows(quant8=FeatureLevel.LEVEL_1),
         shape=_shape,
         reference=_reference,
+        arithmetic=frozenset({"inputs"}),
         level=_level,
     ),
 )

@@ -143,6 +143,7 @@ DEFINITIONS = (
         checks=(known_activation, bias_scale, channel_scales(0)),
         shape=_shape,
         reference=_reference,
+        arithmetic=frozenset({"input"}),
         level=level,
     ),
 )

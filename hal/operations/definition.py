@@ -25,6 +25,8 @@ class Definition:
         level: a feature level that is needed beyond that of form and row, because of scales or ranks; the call
             knows operands only.
         widens: the Android operation that this one takes more types, ranks or scales than, with the same arguments.
+        arithmetic: inputs whose values the reference only calculates with. They may change while it runs: no shape,
+            address, index or count follows from them, and no value of theirs is checked and then relied on.
     """
 
     type: OperationType
@@ -35,6 +37,7 @@ class Definition:
     reference: Callable[[Call], tuple[Array, ...]]
     level: Callable[[Call], FeatureLevel] | None = None
     widens: OperationType | None = None
+    arithmetic: frozenset[str] = frozenset()
 
     def bind(
         self, operation: Operation, operands: Sequence[Operand], *, values_known: bool = True

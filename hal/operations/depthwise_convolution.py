@@ -141,6 +141,7 @@ DEFINITIONS = (
         checks=(known_activation, bias_scale, channel_scales(3)),
         shape=_shape,
         reference=_reference,
+        arithmetic=frozenset({"input"}),
         level=level,
     ),
 )

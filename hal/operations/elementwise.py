@@ -126,6 +126,7 @@ def _definition(
     reference: Callable[[Call], tuple[Array, ...]],
     quant8: FeatureLevel | None,
     checks: tuple[Check, ...] = (),
+    arithmetic: frozenset[str] = frozenset({"input1", "input2"}),
 ) -> Definition:
     return Definition(
         type=operation_type,
@@ -134,6 +135,7 @@ def _definition(
         checks=(_activation_of_int32, *checks),
         shape=_shape,
         reference=reference,
+        arithmetic=arithmetic,
     )
 
 
@@ -146,5 +148,6 @@ DEFINITIONS = (
         FeatureLevel.LEVEL_1,
         (_product_scale,),
     ),
-    _definition(OperationType.DIV, _arithmetic(_divide), None),
+    # A divisor that changes once it was found not to be 0 is none to divide an integer by.
+    _definition(OperationType.DIV, _arithmetic(_divide), None, arithmetic=frozenset()),
 )

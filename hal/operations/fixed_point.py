@@ -44,12 +44,13 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     return int(mantissas[0]), int(exponents[0])
 
 
-def multiply(values: Array, mantissa: Array | int, exponent: Array | int) -> Array:
+def multiply(values: Array, mantissa: Array | int, exponent: Array | int, *, ties_up: bool = False) -> Array:
     """`values` × mantissa × 2^(exponent - 31), rounded as described above.
 
     Args:
         values: int32 range, any integer type. Shifted left by a positive exponent they saturate at int32's ends.
         mantissa, exponent: from `quantize_multiplier`; arrays are one for each index of the last axis.
+        ties_up: round upwards, not away from zero, when it is shifted.
 
     Returns:
         int64 of the shape of `values`.
@@ -58,7 +59,7 @@ def multiply(values: Array, mantissa: Array | int, exponent: Array | int) -> Arr
     mantissa, exponent = np.asarray(mantissa, np.int64), np.asarray(exponent, np.int64)
     left, right = np.maximum(exponent, 0), np.maximum(-exponent, 0)
     nudge = np.where(right, (1 << 30) + (np.int64(1 << 30) << right), 1 << 30)
-    below_zero = np.where(right, -1 << 31, 0)
+    below_zero = np.where(right, 0 if ties_up else -1 << 31, 0)
     channels = values.shape[-1] if mantissa.ndim or exponent.ndim else 1
     products = values.astype(np.int64, order="C")
     rows = products.reshape(products.size // max(1, channels), channels)
@@ -92,6 +93,8 @@ class Rounding(Enum):
 
     #: To the nearest, and again when it is shifted: see the module's text.
     TWICE = 0
+    #: The same, but ties always upwards.
+    TWICE_UP = 3
     #: To the nearest, ties upwards.
     ONCE = 1
     #: The same, with a multiplier of which only the upper 16 bits are kept.
@@ -129,7 +132,8 @@ class Requantization:
         )
         if rounding is Rounding.SHORT:
             mantissas = np.minimum((mantissas + (1 << 15)) >> 16, (1 << 15) - 1) << 16
-        self._is_twice = rounding is Rounding.TWICE
+        self._rounding = rounding
+        is_twice = rounding in (Rounding.TWICE, Rounding.TWICE_UP)
         self._mantissas, self._exponents = mantissas, exponents
         self._bias = bias.astype(np.int64)
         self._zero_point, self._low, self._high = zero_point, low, high
@@ -138,8 +142,8 @@ class Requantization:
         self._inexact = np.flatnonzero(exponents < fraction + bits - _SIGNIFICAND)
         self._unsigned = np.dtype(f"u{dtype.itemsize}")
         # What is below zero would be rounded otherwise, unless all of that is cut off.
-        self._by_sign = self._is_twice and low < zero_point
-        halves = np.where(self._is_twice & (exponents < 0), np.ldexp(0.5, exponents), 0.0)
+        self._by_sign = rounding is Rounding.TWICE and low < zero_point
+        halves = np.where(is_twice & (exponents < 0), np.ldexp(0.5, exponents), 0.0)
         offsets = np.full(channels, 0.5 + zero_point - low) + (0.0 if self._by_sign else halves)
         scales = np.ldexp(mantissas.astype(np.float64), exponents - 31)
         # Rows of parameters: bias, scale, half of the second rounding, offset.
@@ -184,6 +188,10 @@ class Requantization:
         """Writes the channels whose products float64 does not hold."""
         where = self._inexact
         values = sums[:, where].astype(np.int64) + self._bias[where]
-        rescale = multiply if self._is_twice else _multiply_once
-        products = rescale(values, self._mantissas[where], self._exponents[where]) + self._zero_point
+        factors = self._mantissas[where], self._exponents[where]
+        if self._rounding in (Rounding.TWICE, Rounding.TWICE_UP):
+            products = multiply(values, *factors, ties_up=self._rounding is Rounding.TWICE_UP)
+        else:
+            products = _multiply_once(values, *factors)
+        products += self._zero_point
         out[:, where] = np.clip(products, self._low, self._high)

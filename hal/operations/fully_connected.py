@@ -66,6 +66,7 @@ DEFINITIONS = (
         checks=(known_activation, bias_scale),
         shape=_shape,
         reference=_reference,
+        arithmetic=frozenset({"input"}),
         level=level,
     ),
 )

@@ -131,5 +131,6 @@ DEFINITIONS = (
         checks=(bias_scale, channel_scales(0)),
         shape=_shape,
         reference=_reference,
+        arithmetic=frozenset({"input"}),
     ),
 )

@@ -81,5 +81,6 @@ DEFINITIONS = (
         rows=data_rows(FeatureLevel.LEVEL_4, quant8=FeatureLevel.LEVEL_4),
         shape=shape_of_input,
         reference=_reference,
+        arithmetic=frozenset({"input"}),
     ),
 )

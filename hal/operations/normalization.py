@@ -119,6 +119,7 @@ DEFINITIONS = (
         ),
         shape=_shape_along_axis,
         reference=_l2,
+        arithmetic=frozenset({"input"}),
         level=_level,
     ),
     Definition(
@@ -140,6 +141,7 @@ DEFINITIONS = (
         checks=(_radius,),
         shape=_shape_along_axis,
         reference=_local_response,
+        arithmetic=frozenset({"input"}),
         level=_level,
     ),
     Definition(
@@ -159,6 +161,7 @@ DEFINITIONS = (
         rows=data_rows(FeatureLevel.LEVEL_3),
         shape=shape_of_input,
         reference=_instance,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.LOG_SOFTMAX,
@@ -172,5 +175,6 @@ DEFINITIONS = (
         checks=(_positive_beta,),
         shape=_shape_along_axis,
         reference=_log_softmax,
+        arithmetic=frozenset({"input"}),
     ),
 )

@@ -67,7 +67,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 def pad(values: Array, pairs: tuple[Pair, ...], value: int | float) -> Array:
     """`values` with `value`, as it is stored, around them."""
-    return np.pad(values, pairs, constant_values=value)
+    return np.pad(values, pairs, constant_values=value) if pairs else values
 
 
 def _pad_reference(call: Call) -> tuple[Array, ...]:
@@ -112,7 +112,8 @@ def _mirror_shape(call: Call) -> tuple[Shape, ...]:
 
 def _mirror_reference(call: Call) -> tuple[Array, ...]:
     values = call.array("input")
-    return (np.pad(values, paddings(call, values.ndim), mode=_mode(call)),)
+    pairs = paddings(call, values.ndim)
+    return (np.pad(values, pairs, mode=_mode(call)) if pairs else values,)
 
 
 DEFINITIONS = (
@@ -123,6 +124,7 @@ DEFINITIONS = (
         checks=(same_scale("input"),),
         shape=_shape,
         reference=_pad_reference,
+        arithmetic=frozenset({"input"}),
         level=zero_point_level,
     ),
     Definition(
@@ -132,6 +134,7 @@ DEFINITIONS = (
         checks=(same_scale("input"), _value_fits),
         shape=_shape,
         reference=_pad_v2_reference,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.MIRROR_PAD,
@@ -140,5 +143,6 @@ DEFINITIONS = (
         checks=(same_scale("input"),),
         shape=_mirror_shape,
         reference=_mirror_reference,
+        arithmetic=frozenset({"input"}),
     ),
 )

@@ -130,6 +130,7 @@ def _definition(
         checks=(same_scale("input"), known_activation),
         shape=_shape,
         reference=_reference(pool),
+        arithmetic=frozenset({"input"}),
     )
 
 

@@ -69,6 +69,7 @@ DEFINITIONS = (
         rows=_QUANTIZE_ROWS,
         shape=shape_of_input,
         reference=_quantize,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.DEQUANTIZE,
@@ -76,5 +77,6 @@ DEFINITIONS = (
         rows=_DEQUANTIZE_ROWS,
         shape=shape_of_input,
         reference=_dequantize,
+        arithmetic=frozenset({"input"}),
     ),
 )

@@ -252,7 +252,7 @@ def _reference_16bit(call: Call) -> tuple[Array, ...]:
     return run_quantized_16bit_lstm(
         np.concatenate(rows).astype(np.int64) - zero_point,
         np.concatenate([call.array(f"{gate}_gate_bias") for gate in order]).astype(np.int64),
-        quantize_multiplier(float(np.float32(call.operand(_BIASES_16BIT[0]).scale)) / GATE_SCALE),
+        float(np.float32(call.operand(_BIASES_16BIT[0]).scale)) / GATE_SCALE,
         call.array("input"),
         call.array("output_state_in"),
         call.array("cell_state_in"),

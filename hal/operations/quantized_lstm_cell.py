@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.hal.operations.call import Array
-from neurald.hal.operations.fixed_point import multiply
+from neurald.hal.operations.fixed_point import Requantization, Rounding, multiply
 from neurald.hal.operations.fixed_point_functions import (
     inverse_square_root,
     product16,
@@ -25,7 +25,7 @@ GATE_SCALE = 2.0**-12
 #: The scale of what the curves give.
 UNIT_SCALE = 2.0**-15
 
-_INT32 = np.iinfo(np.int32)
+_INT16, _INT32 = np.iinfo(np.int16), np.iinfo(np.int32)
 #: Fraction bits that layer normalisation adds to normalised numbers.
 _NORM_BITS = 10
 #: A variance is computed with so many fraction bits.
@@ -221,10 +221,11 @@ def _truncated(dividends: Array, divisor: int) -> Array:
 def run_quantized_16bit_lstm(
     weights: Array,
     bias: Array,
-    multiplier: Multiplier,
+    multiplier: float,
     values: Array,
     output_state: Array,
     cell_state: Array,
+    rounding: Rounding = Rounding.TWICE,
 ) -> tuple[Array, Array]:
     """One step of a cell whose inputs and outputs have the scale 1/128 and the zero point 128.
 
@@ -235,12 +236,23 @@ def run_quantized_16bit_lstm(
         multiplier: from the scale of the products to 2^-12.
         values, output_state: uint8, shapes (batch, elements) and (batch, units).
         cell_state: int16 with 4 integer bits, shape (batch, units).
+        rounding: of the sums.
 
     Returns:
         The next cell state and the output.
     """
     centred = np.concatenate((values, output_state), axis=1).astype(np.float64) - 128
-    sums = saturate16(_rescaled(_sums(centred, weights) + bias, multiplier))
+    sums = np.empty((len(centred), len(weights)), np.int16)
+    rescale = Requantization(
+        multipliers=np.array([multiplier]),
+        bias=bias,
+        zero_point=0,
+        low=_INT16.min,
+        high=_INT16.max,
+        dtype=sums.dtype,
+        rounding=rounding,
+    )
+    rescale(_sums(centred, weights), sums)
     from_input, from_cell, from_forget, from_output = np.split(sums, 4, axis=1)
     admitted = product16(sigmoid16(from_input), tanh16(from_cell, 3))
     kept = product16(sigmoid16(from_forget), cell_state)

@@ -102,7 +102,13 @@ def _definition(
     checks: tuple[Check, ...] = (same_scale("input"),),
 ) -> Definition:
     return Definition(
-        type=operation_type, forms=(form,), rows=rows, checks=checks, shape=_shape, reference=reference
+        type=operation_type,
+        forms=(form,),
+        rows=rows,
+        checks=checks,
+        shape=_shape,
+        reference=reference,
+        arithmetic=frozenset({"input"}),
     )
 
 

@@ -71,6 +71,7 @@ DEFINITIONS = (
         checks=(same_scale("input"),),
         shape=_reshape,
         reference=_reshape_reference,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.SQUEEZE,
@@ -87,5 +88,6 @@ DEFINITIONS = (
         checks=(same_scale("input"),),
         shape=_squeeze,
         reference=_squeeze_reference,
+        arithmetic=frozenset({"input"}),
     ),
 )

@@ -156,6 +156,7 @@ DEFINITIONS = (
         checks=(same_scale("input"), flags_fit),
         shape=_shape,
         reference=_reference(_bilinear),
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.RESIZE_NEAREST_NEIGHBOR,
@@ -164,5 +165,6 @@ DEFINITIONS = (
         checks=(same_scale("input"), flags_fit),
         shape=_shape,
         reference=_reference(_nearest),
+        arithmetic=frozenset({"input"}),
     ),
 )

@@ -94,6 +94,7 @@ DEFINITIONS = (
         rows=data_rows(_LEVEL, quant8=_LEVEL),
         shape=_prelu_shape,
         reference=_prelu,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.SELECT,

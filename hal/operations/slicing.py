@@ -125,6 +125,7 @@ DEFINITIONS = (
         checks=(same_scale("input"),),
         shape=_slice_shape,
         reference=_slice_reference,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.STRIDED_SLICE,
@@ -146,6 +147,7 @@ DEFINITIONS = (
         checks=(same_scale("input"),),
         shape=_strided_slice_shape,
         reference=_strided_slice_reference,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.SPLIT,
@@ -159,5 +161,6 @@ DEFINITIONS = (
         checks=(one_scale("outputs", "input"),),
         shape=_split_shape,
         reference=_split_reference,
+        arithmetic=frozenset({"input"}),
     ),
 )

@@ -68,6 +68,7 @@ DEFINITIONS = (
         ),
         shape=_shape,
         reference=_reference,
+        arithmetic=frozenset({"input"}),
         level=_level,
     ),
 )

@@ -142,6 +142,7 @@ def _definition(
         checks=(same_scale("input"),),
         shape=shape,
         reference=reference,
+        arithmetic=frozenset({"input"}),
         level=level,
     )
 

@@ -113,6 +113,7 @@ DEFINITIONS = (
         checks=(same_scale("input"),),
         shape=_tile_shape,
         reference=_tile_reference,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.FILL,
@@ -142,6 +143,7 @@ DEFINITIONS = (
         checks=(one_scale("inputs", "output"),),
         shape=_pack_shape,
         reference=_pack_reference,
+        arithmetic=frozenset({"inputs"}),
     ),
     Definition(
         type=OperationType.EXPAND_DIMS,
@@ -150,6 +152,7 @@ DEFINITIONS = (
         checks=(same_scale("input"),),
         shape=_expand_dims_shape,
         reference=_expand_dims_reference,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.RANK,

@@ -98,6 +98,7 @@ DEFINITIONS = (
         checks=(same_scale("input"),),
         shape=_transpose_shape,
         reference=_transpose_reference,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.CHANNEL_SHUFFLE,
@@ -111,6 +112,7 @@ DEFINITIONS = (
         checks=(same_scale("input"),),
         shape=_shuffle_shape,
         reference=_shuffle_reference,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.REVERSE,
@@ -127,5 +129,6 @@ DEFINITIONS = (
         checks=(same_scale("input"),),
         shape=_reverse_shape,
         reference=_reverse_reference,
+        arithmetic=frozenset({"input"}),
     ),
 )

@@ -65,6 +65,7 @@ def _definition(
         rows=rows,
         shape=shape_of_input,
         reference=_apply(function),
+        arithmetic=frozenset({"input"}),
     )
 
 
@@ -78,6 +79,7 @@ DEFINITIONS = (
         rows=data_rows(FeatureLevel.LEVEL_4),
         shape=shape_of_input,
         reference=_elu_reference,
+        arithmetic=frozenset({"input"}),
     ),
     _definition(OperationType.EXP, np.exp, _FLOATS),
     _definition(OperationType.FLOOR, np.floor, data_rows(), _form(4)),

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tflite.TensorType import TensorType
+
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import (
@@ -25,6 +27,7 @@ from neurald.runtime.tflite.operands import (
     has_no_elements,
     input_dimensions,
     is_packed,
+    narrow_limits,
     to_operand,
 )
 from neurald.runtime.tflite.operation_list import OperationList
@@ -168,11 +171,29 @@ class Graph(OperationList):
             raise Unsupported(
                 f"it has {len(operator.intermediates)} intermediates; {position + 1} are needed"
             )
-        tensor = self._tensors[operator.intermediates[position]]
+        return self.quantization(operator.intermediates[position])
+
+    def quantization(self, index: int) -> tuple[float, int]:
+        """Scale and zero point that the file gives a tensor.
+
+        Raises:
+            Unsupported: it has not exactly one scale.
+            BadData: what the file says of it cannot be.
+        """
+        tensor = self._tensors[index]
         quantization = tensor.quantization()
         if quantization is None or len(quantization.scales) != 1:
-            raise Unsupported(f"intermediate {position}, {tensor}, has not exactly one scale")
+            raise Unsupported(f"{tensor} has not exactly one scale")
         return quantization.scales[0], quantization.zero_points[0]
+
+    def limits(self, operator: Operator, position: int = 0) -> tuple[int, int] | None:
+        """What the type of one of the operator's outputs can hold, if it has less than 8 bits."""
+        return narrow_limits(self._tensors[operator.outputs[position]])
+
+    def is_whole16(self, operator: Operator) -> bool:
+        """Whether the operator's output is of INT16 and has no scale, so that it has whole numbers."""
+        tensor = self._tensors[operator.outputs[0]]
+        return tensor.type == TensorType.INT16 and tensor.quantization() is None
 
     def shape_in_file(self, operator: Operator, position: int = 0) -> tuple[int, ...]:
         """The shape that the file gives one of the operator's outputs, for operators whose inputs do not tell it."""

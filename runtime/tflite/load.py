@@ -19,6 +19,9 @@ def load_tflite(path: str | os.PathLike[str], signature: str | None = None) -> M
     The file stays mapped as long as the model exists, and constants lie in it: it must not be written to or cut
     meanwhile (replacing it by another file is fine).
 
+    Each signature is a model of its own. Variables that one of them assigns are variables of all that read them; compilations keep
+    them together if `CompilationBuilder.share_state` says so.
+
     Args:
         path: the file.
         signature: the entry point to load; its inputs and outputs are then in the order of their names. None: the

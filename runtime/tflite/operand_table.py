@@ -62,6 +62,31 @@ class OperandTable:
         except OverflowError:
             raise Unsupported(f"{value:g} is too large for {scalar.name}") from None
 
+    def stored(self, value: int, *, like: int) -> int:
+        """A constant of rank 0 with that stored value, of the type and quantisation of operand `like`."""
+        operand = self._operands[like]
+        return self._add(
+            replace(
+                operand,
+                dimensions=(),
+                lifetime=Lifetime.CONSTANT_COPY,
+                location=None,
+                value=operand.type.dtype.type(value).tobytes(),
+                name="",
+            )
+        )
+
+    def as_signed(self, index: int) -> int:
+        """A constant of unsigned bytes, its bytes taken as signed ones without a zero point.
+
+        Raises:
+            Unsupported: it is no constant.
+        """
+        operand = self._operands[index]
+        if not operand.lifetime.is_constant:
+            raise Unsupported(f"weights of {operand.type.name} with float inputs must be constants")
+        return self._add(replace(operand, type=OperandType.TENSOR_QUANT8_ASYMM_SIGNED, zero_point=0))
+
     def vector(self, values: Sequence[int]) -> int:
         """A constant TENSOR_INT32 of rank 1."""
         return self._constant(OperandType.TENSOR_INT32, (len(values),), _int32_bytes(values))

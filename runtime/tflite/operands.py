@@ -14,7 +14,7 @@ from neurald.hal.types import (
     byte_size,
 )
 from neurald.hal.validate import validate_operand_type
-from neurald.runtime.tflite.schema import Quantization, Tensor
+from neurald.runtime.tflite.schema import INT2, UINT4, Quantization, Tensor
 
 
 class Unsupported(Exception):
@@ -31,19 +31,25 @@ _PLAIN = {
     TensorType.UINT64: OperandType.TENSOR_UINT64,
     TensorType.FLOAT64: OperandType.TENSOR_FLOAT64,
     TensorType.COMPLEX64: OperandType.TENSOR_COMPLEX64,
+    TensorType.STRING: OperandType.TENSOR_STRING,
 }
 
 _QUANTIZED = {
     TensorType.UINT8: OperandType.TENSOR_QUANT8_ASYMM,
     TensorType.INT8: OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
-    #: Numbers of 4 bits become numbers of 8 bits.
+    #: Numbers of less bits become numbers of 8 bits.
     TensorType.INT4: OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+    INT2: OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+    UINT4: OperandType.TENSOR_QUANT8_ASYMM,
     TensorType.INT16: OperandType.TENSOR_QUANT16_SYMM,
     TensorType.UINT16: OperandType.TENSOR_QUANT16_ASYMM,
 }
 
 #: Types that may have a scale for each channel.
-_BYTES = (TensorType.INT8, TensorType.INT4)
+_BYTES = (TensorType.INT8, TensorType.INT4, INT2)
+
+#: The bits of types of which several elements share a byte.
+PACKED_BITS = {TensorType.INT4: 4, UINT4: 4, INT2: 2}
 
 #: Whole numbers that stand for themselves.
 _UNSCALED = Quantization(scales=(1.0,), zero_points=(0,), dimension=0)
@@ -62,13 +68,21 @@ def has_no_elements(tensor: Tensor) -> bool:
 def is_packed(tensor: Tensor, operand_type: OperandType) -> bool:
     """Whether a constant's bytes are not those of its operand, of that type, which are to be had by unpacking."""
     return tensor.data is not None and (
-        tensor.type == TensorType.INT4 or tensor.sparsity is not None or is_dequantized(tensor, operand_type)
+        tensor.type in PACKED_BITS or tensor.sparsity is not None or is_dequantized(tensor, operand_type)
     )
 
 
 def is_dequantized(tensor: Tensor, operand_type: OperandType) -> bool:
     """Whether an operand of real numbers stands for a constant that is stored with a zero point for each channel."""
     return operand_type is OperandType.TENSOR_FLOAT32 and tensor.type in _BYTES
+
+
+def narrow_limits(tensor: Tensor) -> tuple[int, int] | None:
+    """The smallest and largest number of a type of less than 8 bits; None for any other."""
+    bits = PACKED_BITS.get(tensor.type)
+    if bits is None:
+        return None
+    return (0, (1 << bits) - 1) if tensor.type == UINT4 else (-1 << bits - 1, (1 << bits - 1) - 1)
 
 
 def input_dimensions(tensor: Tensor) -> Dimensions:
@@ -113,8 +127,9 @@ def to_operand(tensor: Tensor, dimensions: Dimensions, lifetime: Lifetime) -> Op
     # An input that is fed with every execution needs no memory from one to the next.
     if tensor.is_variable and lifetime is not Lifetime.SUBGRAPH_INPUT:
         raise Unsupported(f"{tensor} is a variable, which is not supported")
-    if tensor.sparsity is not None and tensor.data is None:
-        raise Unsupported(f"{tensor} is sparse and no constant, which is not supported")
+    if tensor.sparsity is not None and (tensor.data is None or tensor.type == TensorType.STRING):
+        what = "strings" if tensor.data is not None else "no constant"
+        raise Unsupported(f"{tensor} is sparse and {what}, which is not supported")
     if len(tensor.shape) > MAXIMUM_RANK:
         raise Unsupported(f"{tensor} has rank {len(tensor.shape)}; at most {MAXIMUM_RANK} is supported")
     operand_type, quantization = _type(tensor)
@@ -122,7 +137,8 @@ def to_operand(tensor: Tensor, dimensions: Dimensions, lifetime: Lifetime) -> Op
     if tensor.data is not None:
         offset, length = tensor.data
         expected = byte_size(operand_type, tensor.shape)
-        if length != expected and not is_packed(tensor, operand_type):
+        is_exact = operand_type is not OperandType.TENSOR_STRING
+        if is_exact and length != expected and not is_packed(tensor, operand_type):
             raise BadData(
                 f"{tensor} has {length} bytes of data; {tensor.type_name}{list(tensor.shape)} has {expected}"
             )
@@ -158,7 +174,7 @@ def _type(tensor: Tensor) -> tuple[OperandType, Quantization | None]:
     if len(quantization.scales) > 1:
         if tensor.type not in _BYTES or tensor.data is None:
             raise Unsupported(
-                f"{tensor} has a scale for each channel; only INT8 and INT4 constants may have them"
+                f"{tensor} has a scale for each channel; only INT8, INT4 and INT2 constants may have them"
             )
         if any(quantization.zero_points):
             return OperandType.TENSOR_FLOAT32, None

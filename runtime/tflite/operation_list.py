@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from neurald.hal.errors import BadData
 from neurald.hal.inference import declared_shape
 from neurald.hal.operation_type import OperationType
@@ -14,7 +12,7 @@ from neurald.hal.operations import DEFINITIONS, WIDER
 from neurald.hal.operations.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.definition import Definition
 from neurald.hal.operations.signature import MAXIMUM_RANK
-from neurald.hal.types import Dimensions, Lifetime, Operand, Operation, byte_size
+from neurald.hal.types import Dimensions, Lifetime, Operand, Operation, array_to_store
 from neurald.runtime.tflite.operand_table import OperandTable
 from neurald.runtime.tflite.operands import Unsupported
 
@@ -99,8 +97,12 @@ class OperationList(OperandTable):
             self._operands[index],
             dimensions=value.shape,
             lifetime=Lifetime.CONSTANT_COPY,
-            value=np.ascontiguousarray(value).tobytes(),
+            value=array_to_store(value, self._operands[index].type).tobytes(),
         )
+
+    def constant_like(self, operand: Operand, value: Array) -> int:
+        """A constant of that value, of the type and quantisation of `operand`, in a memory of its own."""
+        return self._add(self.importer.stored(operand, value))
 
     def _evaluate(self, operation: Operation) -> bool:
         """Makes the results of an operation constants, if it computes lengths or indexes from known ones.
@@ -183,4 +185,4 @@ def _is_short(operand: Operand) -> bool:
 
 def _size_bytes(operand: Operand) -> int:
     """Of a constant."""
-    return byte_size(operand.type, operand.dimensions or ()) if operand.lifetime.is_constant else 0
+    return len(operand.value) if operand.location is None else operand.location.length

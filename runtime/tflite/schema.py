@@ -35,8 +35,16 @@ def constant_names(enumeration: type) -> Mapping[int, str]:
     return {number: name for name, number in vars(enumeration).items() if isinstance(number, int)}
 
 
-_OPERATOR_NAMES = constant_names(BuiltinOperator)
-_TYPE_NAMES = constant_names(TensorType)
+#: Builtin operator, and kind of its options, that are newer than the schema package.
+STABLEHLO_CASE = 209
+STABLEHLO_CASE_OPTIONS = 23
+
+#: Types that are newer than it, too.
+INT2, UINT4 = 19, 20
+
+#: Number of a builtin operator → its name in the schema.
+OPERATOR_NAMES: Mapping[int, str] = {**constant_names(BuiltinOperator), STABLEHLO_CASE: "STABLEHLO_CASE"}
+_TYPE_NAMES = {**constant_names(TensorType), INT2: "INT2", UINT4: "UINT4"}
 
 
 def shown(name: str) -> str:
@@ -148,7 +156,7 @@ class Operator:
     @property
     def name(self) -> str:
         """How the schema calls the operator; for a custom one with its own name."""
-        name = _OPERATOR_NAMES.get(self.code, f"builtin code {self.code}")
+        name = OPERATOR_NAMES.get(self.code, f"builtin code {self.code}")
         return f"{name} {shown(self.custom_code)}" if self.code == BuiltinOperator.CUSTOM else name
 
     def __str__(self) -> str:

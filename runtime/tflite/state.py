@@ -13,10 +13,14 @@ from tflite.BuiltinOptions import BuiltinOptions
 from tflite.TensorType import TensorType
 
 from neurald.hal.types import Operand
+from neurald.runtime.tflite.flatbuffer import INT32
 from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, shown
 
 #: What a variable is known by: its kind and names, or numbers.
 Key = tuple[str, str, str]
+
+#: The kind of what hash tables are known by.
+TABLE = "hash table"
 
 #: Operators that leave new values in the variables that they read.
 STATEFUL = frozenset(
@@ -85,7 +89,7 @@ def tensor_key(subgraph: int, tensor: int) -> Key:
 
 
 def handle_key(operator: Operator) -> Key | None:
-    """The variable whose handle an operator makes; None for one that makes none."""
+    """The variable or hash table whose handle an operator makes; None for one that makes none."""
     options = operator.options
     if (
         operator.code == BuiltinOperator.VAR_HANDLE
@@ -93,6 +97,11 @@ def handle_key(operator: Operator) -> Key | None:
     ):
         container, name = (options.string(0), options.string(1)) if options is not None else ("", "")
         return ("variable", container or "", name or "")
+    if (
+        operator.code == BuiltinOperator.HASHTABLE
+        and operator.options_type == BuiltinOptions.HashtableOptions
+    ):
+        return (TABLE, str(options.integer(0, INT32) if options is not None else 0), "")
     return None
 
 

@@ -1,11 +1,11 @@
 """The subgraphs of a `.tflite` file on their way to the graphs of a model.
 
-The subgraph that is loaded becomes the main graph. Those that IF and WHILE name become referenced graphs, each once for every kind of
-arguments that it is called with, since TFLite gives a subgraph the shapes of its caller's arguments. A subgraph that CALL_ONCE
+The subgraph that is loaded becomes the main graph. Those that IF, WHILE and STABLEHLO_CASE name become referenced graphs, each once
+for every kind of arguments that it is called with, since TFLite gives a subgraph the shapes of its caller's arguments. A subgraph that CALL_ONCE
 names is run while the file is loaded: what it assigns are the initial values of the variables.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,17 +21,19 @@ from neurald.hal.types import (
     Location,
     Model,
     Operand,
+    OperandType,
     StateVariable,
     Subgraph,
+    array_to_store,
     byte_size,
 )
 from neurald.hal.validate import MAXIMUM_OPERATIONS
+from neurald.runtime.tflite.callees import CALLERS, called_subgraphs
 from neurald.runtime.tflite.composite import expand_composites
 from neurald.runtime.tflite.evaluation import evaluate
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering import LOWERINGS
 from neurald.runtime.tflite.operands import Unsupported, common_dimensions, is_dequantized, to_operand
-from neurald.runtime.tflite.options import OPTIONS
 from neurald.runtime.tflite.schema import Operator, Tensor, TfliteFile, TfliteSubgraph
 from neurald.runtime.tflite.state import (
     STATEFUL,
@@ -45,6 +47,7 @@ from neurald.runtime.tflite.state import (
     shown_key,
     tensor_key,
 )
+from neurald.runtime.tflite.table import TABLE_OPERATORS, empty_table, table_effects
 from neurald.runtime.tflite.unpacking import Unpacking
 
 #: How deep subgraphs may call each other.
@@ -106,11 +109,22 @@ class Importer:
         meaning = tensor.quantization() if is_dequantized(tensor, operand.type) else None
         key = tensor.data, tensor.type, tensor.shape, meaning
         if key not in self._unpacked:
-            pools = self._constants.pools
-            value = self._unpacking.unpack(tensor, operand.type)
-            self._constants = replace(self._constants, pools=(*pools, HostMemory(value)))
-            self._unpacked[key] = Location(pool=len(pools), offset=0, length=value.nbytes)
+            self._unpacked[key] = self._keep(self._unpacking.unpack(tensor, operand.type))
         return replace(operand, location=self._unpacked[key])
+
+    def stored(self, operand: Operand, value: Array) -> Operand:
+        """A constant of that value, like `operand` in all else."""
+        operand = replace(operand, dimensions=value.shape, value=b"", location=None)
+        if value.size == 0:
+            return replace(operand, lifetime=Lifetime.CONSTANT_COPY)
+        location = self._keep(array_to_store(value, operand.type))
+        return replace(operand, lifetime=Lifetime.CONSTANT_POOL, location=location)
+
+    def _keep(self, stored: Array) -> Location:
+        """Where stored bytes lie now, in a pool of their own."""
+        pools = self._constants.pools
+        self._constants = replace(self._constants, pools=(*pools, HostMemory(np.ascontiguousarray(stored))))
+        return Location(pool=len(pools), offset=0, length=stored.nbytes)
 
     def constant(self, operand: Operand) -> Array | None:
         """The value of a constant, None for any other operand."""
@@ -163,13 +177,16 @@ class Importer:
             made = handle_key(operator)
             if made is not None and operator.outputs:
                 handles[operator.outputs[0]] = made
+                self._learn_table(made, operator)
+            elif operator.code in TABLE_OPERATORS:
+                found.append(table_effects(operator, keys))
             elif operator.code in (BuiltinOperator.READ_VARIABLE, BuiltinOperator.ASSIGN_VARIABLE):
                 found.append(self._scan_variable(source, operator, keys))
-            elif operator.code in _CALLEES:
+            elif operator.code in CALLERS:
                 callees, skipped = called_subgraphs(operator)
                 inner = [self.effects(callee, keys[skipped:]) for callee in callees]
                 found.extend(inner)
-                outputs = inner[-1].outputs
+                outputs = inner[-1].outputs if inner else ()
                 handles.update(
                     (index, key)
                     for index, key in zip(operator.outputs, outputs, strict=False)
@@ -216,6 +233,8 @@ class Importer:
             raise BadData(
                 f"{tensor}: variables of {size} bytes; at most {_MAXIMUM_STATE_BYTES} are supported"
             )
+        if operand.type is OperandType.TENSOR_STRING:
+            return np.full(tensor.shape, b"", object)
         number = operand.zero_point if tensor.type == TensorType.INT8 else 0
         # One number, seen under the whole shape: only a compilation makes memory of it.
         return np.broadcast_to(operand.type.dtype.type(number), tensor.shape)
@@ -227,6 +246,12 @@ class Importer:
                 self._types[key] = to_operand(plain, tensor.shape, Lifetime.SUBGRAPH_INPUT)
             except Unsupported:
                 return  # The operator itself will be found not to be supported.
+
+    def _learn_table(self, handle: Key, operator: Operator) -> None:
+        """Of an operator that makes a handle of a hash table; the first that is seen says what the table holds."""
+        for key, (operand, value) in empty_table(handle, operator).items():
+            self._types.setdefault(key, operand)
+            self._initial.setdefault(key, value)
 
     def variable_type(self, key: Key) -> Operand:
         """How a variable is stored: an operand that stands for it.
@@ -247,14 +272,7 @@ class Importer:
         return self._constant_variables[key]
 
     def _constant_of(self, key: Key) -> Operand:
-        value = self._initial[key]
-        operand = replace(self.variable_type(key), dimensions=value.shape, name=shown_key(key))
-        if value.size == 0:
-            return replace(operand, lifetime=Lifetime.CONSTANT_COPY)
-        pools = self._constants.pools
-        self._constants = replace(self._constants, pools=(*pools, HostMemory(value)))
-        location = Location(pool=len(pools), offset=0, length=value.nbytes)
-        return replace(operand, lifetime=Lifetime.CONSTANT_POOL, location=location)
+        return self.stored(replace(self.variable_type(key), name=shown_key(key)), self._initial[key])
 
     def _initialise(self, index: int) -> None:
         """Runs a subgraph that CALL_ONCE names, once."""
@@ -272,6 +290,8 @@ class Importer:
                 model = Model(main=graph.finish(leaving), pools=self.pools)
                 values = (np.array(value, order="C") for value in evaluate(model))
                 self._initial.update(zip(leaving, values, strict=True))
+                for key in leaving:
+                    self._constant_variables.pop(key, None)
         except Unsupported as error:
             self.problems.append(f"subgraph {index}, which initialises variables: {error}")
 
@@ -286,8 +306,12 @@ class Importer:
             BadData: it is damaged, or lists all that is not supported.
         """
         effects = self.effects(source.index, (None,) * len(source.inputs))
-        self._changing = effects.assigned
-        keys = [key for key in effects.ordered(assigned=True) if key in self._initial and key in self._types]
+        self._changing = effects.assigned | self._assigned_elsewhere(source.index)
+        keys = [
+            key
+            for key in (*effects.ordered(assigned=True), *effects.ordered(assigned=False))
+            if key in self._changing and key in self._initial and key in self._types
+        ]
         shapes: list[Dimensions] = [self._initial[key].shape for key in keys]
         self._calling.append(source.index)
         while True:
@@ -317,6 +341,19 @@ class Importer:
                 state = [StateVariable(name=shown_key(key), initial=self._initial[key]) for key in keys]
                 return result, tuple(state)
             shapes = wider
+
+    def _assigned_elsewhere(self, index: int) -> frozenset[Key]:
+        """The variables that signatures of other subgraphs assign; one that cannot be read does not stop the others."""
+        found = frozenset[Key]()
+        known = len(self.problems)
+        for other in sorted({signature.subgraph for signature in self._file.signatures.values()} - {index}):
+            try:
+                found |= self.effects(other, (None,) * len(self.subgraph(other).inputs)).assigned
+            except BadData:
+                self._calling.clear()
+                self._expanding.clear()
+        del self.problems[known:]
+        return found
 
     def call(self, index: int, arguments: Arguments) -> int:
         """The referenced graph that stands for a subgraph called with such arguments.
@@ -382,17 +419,3 @@ class Importer:
         if len(self.problems) > before:
             raise Unsupported(f"subgraph {source.index} has unsupported parts")
         return graph
-
-
-_CALLEES: Mapping[int, tuple[str, tuple[str, ...], int]] = {
-    BuiltinOperator.IF: ("IfOptions", ("then_subgraph", "else_subgraph"), 1),
-    BuiltinOperator.WHILE: ("WhileOptions", ("cond_subgraph", "body_subgraph"), 0),
-}
-
-
-def called_subgraphs(operator: Operator) -> tuple[tuple[int, ...], int]:
-    """The subgraphs that an operator runs, and how many of its inputs they do not get."""
-    kind, fields, skipped = _CALLEES.get(operator.code, ("CallOnceOptions", ("init_subgraph",), 0))
-    right = operator.options_type in (0, OPTIONS[kind].number)
-    options = OPTIONS[kind].read(operator.options if operator.options_type and right else None)
-    return tuple(options[field] for field in fields), skipped

@@ -1,6 +1,6 @@
 """Constants that a file stores in another form than operands have.
 
-Numbers of 4 bits come two to a byte, sparse tensors without their zeros, laid out as DENSIFY describes; and what has a zero
+Numbers of 4 or 2 bits come several to a byte, sparse tensors without their zeros, laid out as DENSIFY describes; and what has a zero
 point for each channel, which no operand has, becomes real numbers. They are unpacked when they are first read, into
 memories of their own. A few bytes of a file could stand for any number of zeros, so what all of them may take is
 limited by the file's size.
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from tflite.DimensionType import DimensionType
 from tflite.SparseIndexVector import SparseIndexVector
-from tflite.TensorType import TensorType
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -20,8 +19,8 @@ from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Array, Call
 from neurald.hal.types import Lifetime, Operand, OperandType, Operation
 from neurald.runtime.tflite.flatbuffer import INT8, INT32, UINT8, UINT16, Number, Table
-from neurald.runtime.tflite.operands import Unsupported, is_dequantized, is_packed
-from neurald.runtime.tflite.schema import Tensor
+from neurald.runtime.tflite.operands import PACKED_BITS, Unsupported, is_dequantized, is_packed
+from neurald.runtime.tflite.schema import UINT4, Tensor
 
 #: Bytes that unpacked constants may take: so many for each byte of the file, and some more.
 _BYTES_PER_BYTE = 4
@@ -87,18 +86,20 @@ class Unpacking:
 
 def _value(tensor: Tensor, stored: Array, dtype: "np.dtype[np.generic]") -> Array:
     """The stored value, with all elements, each of them whole."""
-    if tensor.sparsity is not None and tensor.type == TensorType.INT4:
-        raise Unsupported(f"{tensor} is sparse and of type INT4, which is not supported")
+    bits = PACKED_BITS.get(tensor.type, 8)
+    if tensor.sparsity is not None and bits < 8:
+        raise Unsupported(f"{tensor} is sparse and of type {tensor.type_name}, which is not supported")
     if tensor.sparsity is not None:
         return _dense(tensor, tensor.sparsity, stored, dtype)
     count = math.prod(tensor.shape)
-    is_half = tensor.type == TensorType.INT4
-    expected = (count + 1) // 2 if is_half else count
+    expected = -(-count * bits // 8)
     if stored.size != expected:
         raise BadData(
             f"{tensor} has {stored.size} bytes of data; {tensor.type_name}{list(tensor.shape)} has {expected}"
         )
-    return (_halves(stored, count) if is_half else stored.view(np.int8)).reshape(tensor.shape)
+    if bits == 8:
+        return stored.view(np.int8).reshape(tensor.shape)
+    return _parts(stored, count, bits, signed=tensor.type != UINT4).reshape(tensor.shape)
 
 
 def _dequantized(tensor: Tensor, stored: Array) -> Array:
@@ -114,13 +115,14 @@ def _dequantized(tensor: Tensor, stored: Array) -> Array:
         return (stored - zero_points).astype(np.float32) * scales
 
 
-def _halves(stored: Array, count: int) -> Array:
-    """Numbers of 4 bits as int8; the first of each two is in the lower half of the byte."""
-    numbers = np.empty((stored.size, 2), np.int8)
-    numbers[:, 0] = stored & 0xF
-    numbers[:, 1] = stored >> 4
-    flat = numbers.reshape(-1)[:count]
-    return (flat ^ 8) - 8
+def _parts(stored: Array, count: int, bits: int, *, signed: bool) -> Array:
+    """Numbers of so many bits as ones of 8 bits; the first in each byte has its lowest bits."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    flat = ((stored[:, np.newaxis] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:count]
+    if not signed:
+        return flat
+    sign = 1 << bits - 1
+    return (flat.view(np.int8) ^ sign) - sign
 
 
 def _dense(tensor: Tensor, sparsity: Table, stored: Array, dtype: "np.dtype[np.generic]") -> Array:

@@ -26,6 +26,9 @@ def benchmark(
     threads: Annotated[
         int | None, typer.Option(min=1, help="CPU threads to use. [default: the driver's choice]")
     ] = None,
+    burst: Annotated[
+        bool, typer.Option("--burst", help="Run through a burst: shared memory in place of calls.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Measures loading, preparing, the first run, and many runs of a model on random inputs.
@@ -33,6 +36,7 @@ def benchmark(
     The first run pays for what is done late, and is reported apart; warm-up runs are not part of the figures.
     """
     import time
+    from contextlib import nullcontext
 
     import neurald as nd
     from neurald.service.arrays import SEED, input_slots, random_inputs
@@ -53,20 +57,22 @@ def benchmark(
         start = time.perf_counter()
         outputs = compilation.run(*inputs)
         first_s = time.perf_counter() - start
-    execution = BoundExecution(compilation, inputs, outputs)
     warmup: list[float] = []
-    if warmup_runs or warmup_min_secs:
-        control = RunControl(runs=warmup_runs, min_s=warmup_min_secs, max_s=max_secs)
-        with progress("warming up", quiet=json) as bar:
-            warmup = repeat(execution.time_once, control, bar.advance_to)
-    with progress("measuring", quiet=json) as bar:
-        steady = repeat(
-            execution.time_once, RunControl(runs=runs, min_s=min_secs, max_s=max_secs), bar.advance_to
-        )
+    with compilation.create_burst() if burst else nullcontext() as used:
+        execution = BoundExecution(compilation, inputs, outputs, used)
+        if warmup_runs or warmup_min_secs:
+            control = RunControl(runs=warmup_runs, min_s=warmup_min_secs, max_s=max_secs)
+            with progress("warming up", quiet=json) as bar:
+                warmup = repeat(execution.time_once, control, bar.advance_to)
+        with progress("measuring", quiet=json) as bar:
+            steady = repeat(
+                execution.time_once, RunControl(runs=runs, min_s=min_secs, max_s=max_secs), bar.advance_to
+            )
 
     document = {
         "model": str(model),
         "inputs": f"random (seed {SEED})",
+        "burst": burst,
         "steps": describe_steps(compilation),
         "load_ms": load_s * 1e3,
         "prepare_ms": prepare_s * 1e3,
@@ -80,15 +86,26 @@ def benchmark(
         _show(document)
 
 
+def _cached(step: dict[str, Any]) -> str:
+    """What the cache did for a step, where it has a part in it."""
+    if step["cache"] == "off":
+        return ""
+    return f" (cache {step['cache']}{': ' if step['reason'] else ''}{step['reason']})"
+
+
 def _show(document: dict[str, Any]) -> None:
     from neurald.service.output import printable, write_line, write_table
 
     warmup, steady = document["warmup"], document["steady"]
     places = ", then ".join(
-        f"{step['operations']} operation{'s' if step['operations'] != 1 else ''} on {step['device']}"
+        f"{step['operations']} operation{'s' if step['operations'] != 1 else ''} on {step['device']}{_cached(step)}"
         for step in document["steps"]
     )
-    write_line(printable(f"{document['model']}: {places}; {document['inputs']} inputs"))
+    write_line(
+        printable(
+            f"{document['model']}: {places}; {document['inputs']} inputs{', in a burst' if document['burst'] else ''}"
+        )
+    )
     rows = [
         ("load", "1", f"{document['load_ms']:.3f}"),
         ("prepare", "1", f"{document['prepare_ms']:.3f}"),

@@ -24,6 +24,14 @@ def driver(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Let other hosts connect without encryption; anybody can then.")
     ] = False,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=NUMBER",
+            help="What clients may have, such as sessions=8 or memory_bytes=512MiB; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens to stderr.")] = False,
 ) -> None:
     """Serves a device until SIGTERM or Ctrl-C, then lets calls under way finish; a second one does not wait."""
@@ -31,6 +39,7 @@ def driver(
     import os
     import sys
 
+    from neurald.hal.limits import parse_limits
     from neurald.service.daemon import serve
     from neurald.service.output import printable
 
@@ -46,4 +55,4 @@ def driver(
         sys.stderr.write(printable(f"serving {name} on {address}") + "\n")
         sys.stderr.flush()
 
-    raise typer.Exit(serve(name, listen, insecure=insecure, ready=ready))
+    raise typer.Exit(serve(name, listen, insecure=insecure, limits=parse_limits(limit or ()), ready=ready))

@@ -148,6 +148,8 @@ def _summary(slot: Any, array: Any) -> dict[str, Any]:
     summary: dict[str, Any] = {"name": slot.key, "type": array.dtype.name, "shape": list(array.shape)}
     if is_quantized(slot.operand):
         summary |= {"scale": slot.operand.scale, "zero_point": slot.operand.zero_point}
+    if array.dtype.kind == "O":
+        return summary | {"type": "strings", "min": None, "max": None, "mean": None}
     # In 64 bits, so that the mean of large numbers does not overflow.
     values = real_values(array, slot.operand)
     values = np.asarray(np.abs(values) if values.dtype.kind == "c" else values, np.float64)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from neurald.hal.types import PaddingScheme as PaddingScheme
     from neurald.hal.types import Preference as Preference
     from neurald.hal.types import Priority as Priority
+    from neurald.runtime.burst import Burst as Burst
     from neurald.runtime.compilation import Compilation as Compilation
     from neurald.runtime.compilation import CompilationBuilder as CompilationBuilder
     from neurald.runtime.devices import connect as connect
@@ -32,10 +33,18 @@ if TYPE_CHECKING:
     from neurald.runtime.devices import supported_operations as supported_operations
     from neurald.runtime.event import Event as Event
     from neurald.runtime.execution import Execution as Execution
+    from neurald.runtime.memory import MemoryDesc as MemoryDesc
     from neurald.runtime.model import ModelBuilder as ModelBuilder
+    from neurald.runtime.overrides import forbid as forbid
+    from neurald.runtime.overrides import pin as pin
+    from neurald.runtime.overrides import prefer as prefer
+    from neurald.runtime.partitioning_options import Partitioning as Partitioning
+    from neurald.runtime.partitioning_options import PartitioningMode as PartitioningMode
     from neurald.runtime.tflite import load_tflite as load_tflite
+    from neurald.runtime.warming import warm as warm
 
 _HOMES = {
+    "Burst": "runtime.burst",
     "Compilation": "runtime.compilation",
     "CompilationBuilder": "runtime.compilation",
     "Device": "hal.device",
@@ -47,20 +56,27 @@ _HOMES = {
     "FeatureLevel": "hal.types",
     "FusedActivation": "hal.types",
     "Memory": "hal.memory",
+    "MemoryDesc": "runtime.memory",
     "Model": "hal.types",
     "ModelBuilder": "runtime.model",
     "OperandType": "hal.types",
     "OperationType": "hal.operation_type",
     "OutputInsufficientSize": "hal.errors",
     "PaddingScheme": "hal.types",
+    "Partitioning": "runtime.partitioning_options",
+    "PartitioningMode": "runtime.partitioning_options",
     "Preference": "hal.types",
     "Priority": "hal.types",
     "ResultCode": "hal.errors",
     "Verdict": "hal.device",
     "connect": "runtime.devices",
     "devices": "runtime.devices",
+    "forbid": "runtime.overrides",
     "load_tflite": "runtime.tflite",
+    "pin": "runtime.overrides",
+    "prefer": "runtime.overrides",
     "supported_operations": "runtime.devices",
+    "warm": "runtime.warming",
 }
 
 __all__ = ["__version__", *_HOMES]

@@ -4,39 +4,38 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from support.data import NO_VECTORS, VECTORS, load_module
-from support.records import failures, is_implemented
+from support.data import NO_VECTORS, VECTORS
 from support.variants import VARIANTS
 
 import neurald as nd
+from neurald.hal.operations import DEFINITIONS
+from neurald.service.conformance.records import compile_for, failures, load_records, record_files, spec_name
 
 if VECTORS is None:
     pytest.skip(NO_VECTORS, allow_module_level=True)
 
-LOADER = load_module(VECTORS / "load.py")
-SPECS = [f"{path.parent.name}/{path.name.removesuffix('.json.gz')}" for path in LOADER.spec_files()]
+SPECS = {spec_name(path): path for path in record_files(VECTORS)}
+IMPLEMENTED = {operation.name for operation in DEFINITIONS}
 
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_records(spec: str, device: nd.Device, record_property: Callable[[str, object], None]) -> None:
-    assert VECTORS is not None
-    records = LOADER.load_file(VECTORS / f"{spec}.json.gz")
-    missing = {name for record in records if not is_implemented(record) for name in record.op_types}
+    records = load_records(SPECS[spec])
+    missing = set().union(*(record.op_types for record in records)) - IMPLEMENTED
     assert not missing, "every operation is implemented"
-    assert not failures(LOADER, records, device)
+    assert not failures(records, compile_for(device))
     record_property("records", len(records))
 
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_variants(spec: str, device: nd.Device, record_property: Callable[[str, object], None]) -> None:
-    assert VECTORS is not None
-    records = LOADER.load_file(VECTORS / f"{spec}.json.gz")
+    records = load_records(SPECS[spec])
     counts: Counter[str] = Counter()
     lines = []
     for name, derive in VARIANTS.items():
         variants = [variant for record in records if (variant := derive(record)) is not None]
         counts[name] = len(variants)
-        lines += [f"{name}: {line}" for line in failures(LOADER, variants, device)]
+        lines += [f"{name}: {line}" for line in failures(variants, compile_for(device))]
     assert not lines
     for name, count in counts.items():
         record_property(name, count)

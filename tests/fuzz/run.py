@@ -31,6 +31,7 @@ from fuzz.mutators import mutate  # noqa: E402
 from support.data import MODELS  # noqa: E402
 
 import neurald as nd  # noqa: E402
+from neurald.hal.types import OperandType  # noqa: E402
 
 #: A case that takes longer hangs.
 LIMIT_S = 10.0
@@ -100,7 +101,8 @@ def _random(rng: np.random.Generator, operand: Any) -> np.ndarray[Any, Any]:
     shape = tuple(d or 1 for d in operand.dimensions or ())
     if np.prod(shape, dtype=np.float64) > LARGEST_ARRAY:
         raise MemoryError
-    return rng.integers(0, 100, shape).astype(operand.type.dtype)
+    numbers = rng.integers(0, 100, shape)
+    return numbers.astype(np.bytes_ if operand.type is OperandType.TENSOR_STRING else operand.type.dtype)
 
 
 def _bound(compilation: nd.Compilation, arrays: Sequence[np.ndarray[Any, Any]]) -> nd.Execution:

@@ -24,10 +24,15 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
     UnavailableDevice,
 )
+from neurald.hal.limits import Limits
 from neurald.hal.memory import SharedMemory
-from neurald.hal.session import Limits, Session, Sessions
+from neurald.hal.session import Session, Sessions
 
 LIMITS = Limits(sessions=8, memories=4, memory_bytes=1 << 20)
+
+
+def no_bursts(session: Session, handle: int, connection: int, ring: int) -> None:
+    raise AssertionError("nobody asks for a burst")
 
 
 @pytest.fixture
@@ -37,7 +42,7 @@ def sessions() -> Sessions:
 
 @pytest.fixture
 def path(tmp_path: Path, sessions: Sessions) -> Iterator[Path]:
-    server = ChannelServer(tmp_path / "x.memory", sessions)
+    server = ChannelServer(tmp_path / "x.memory", sessions, no_bursts)
     server.start()
     yield tmp_path / "x.memory"
     server.close()
@@ -110,7 +115,7 @@ def test_the_end_of_a_client_is_the_end_of_its_session(path: Path, sessions: Ses
 
 
 def test_the_end_of_the_daemon_is_seen(tmp_path: Path, sessions: Sessions) -> None:
-    server = ChannelServer(tmp_path / "s", sessions)
+    server = ChannelServer(tmp_path / "s", sessions, no_bursts)
     server.start()
     client = connect(tmp_path / "s")
     server.close()
@@ -302,7 +307,7 @@ def test_other_users_are_turned_away(sessions: Sessions) -> None:
     # Not in pytest's own folder, which other users cannot enter anyway.
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s"
-        server = ChannelServer(path, sessions)
+        server = ChannelServer(path, sessions, no_bursts)
         server.start()
         path.parent.chmod(0o755)
         path.chmod(0o666)

@@ -118,13 +118,14 @@ def test_sealed_memory_stays_where_it_is() -> None:
 
 
 def test_copies_go_with_their_pools() -> None:
+    gc.collect()
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(50):
         pool = HostMemory(bytes(100_000))
         seal_constants(model((pool,), place(0, 0, 100_000)))
     del pool
     gc.collect()
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_the_cpu_is_built_in() -> None:
 
 
 def test_installed_drivers(installed: None) -> None:
-    assert registry.driver_names() == ("cpu", "absent", "adder")
+    assert registry.driver_names() == (*registry.BUILT_IN, "absent", "adder")
     assert registry.create_device("adder").name == "adder"
     assert registry.create_device("cpu").type is DeviceType.CPU
     with pytest.raises(UnavailableDevice, match="driver absent: ModuleNotFoundError"):

@@ -17,10 +17,10 @@ from support.peer import CONSTANT, MODEL, OPTIONS, RESULTS, Peer, execution, poo
 from neurald._proto import device_pb2, types_pb2
 from neurald.hal.address import Address
 from neurald.hal.errors import BadData, Error, OutputInsufficientSize, ResultCode, error_for
+from neurald.hal.limits import Limits
 from neurald.hal.memory import HostMemory, SharedMemory
 from neurald.hal.rpc import MAXIMUM_MESSAGE_BYTES, SESSION_KEY, error_from
 from neurald.hal.server import DeviceServer
-from neurald.hal.session import Limits
 from neurald.hal.types import OperandType
 from neurald.hal.wire import model_to_wire
 
@@ -250,27 +250,9 @@ def test_other_exceptions_stay_in_the_log(
 
 
 METHODS = [method.name for method in device_pb2.DESCRIPTOR.services_by_name["Device"].methods]
-UNSERVED = [
-    "PrepareModelFromCache",
-    "ExecuteFenced",
-    "GetFencedExecutionInfo",
-    "ConfigureBurst",
-    "ReleaseBurst",
-    "Allocate",
-    "CopyToBuffer",
-    "CopyFromBuffer",
-    "ReleaseBuffer",
-]
 
 
-@pytest.mark.parametrize("method", UNSERVED)
-def test_calls_that_are_not_served_say_so(peer: Peer, method: str) -> None:
-    assert peer.raw(method, b"") is grpc.StatusCode.UNIMPLEMENTED
-    with pytest.raises(Error, match=f"{method} is not served"):
-        peer.call(method, getattr(device_pb2, f"{method}Request")())
-
-
-@pytest.mark.parametrize("method", sorted(set(METHODS) - set(UNSERVED)))
+@pytest.mark.parametrize("method", METHODS)
 def test_bytes_that_are_no_message_are_refused(peer: Peer, method: str) -> None:
     assert peer.raw(method, b"\xff") is grpc.StatusCode.INVALID_ARGUMENT
     assert peer.raw(method, b"\xfa\x3f\x01x") is grpc.StatusCode.INVALID_ARGUMENT

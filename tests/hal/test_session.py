@@ -9,8 +9,9 @@ from support.addition import AddingDevice, addition
 
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import BadData, DeadObject, ResourceExhaustedPersistent, ResourceExhaustedTransient
+from neurald.hal.limits import Limits
 from neurald.hal.memory import HostMemory, SharedMemory
-from neurald.hal.session import Limits, Session, Sessions
+from neurald.hal.session import Session, Sessions
 
 LIMITS = Limits(sessions=2, prepared_models=2, memories=3, memory_bytes=1000)
 MODEL = addition(np.ones(2))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.memory import HostMemory, Memory
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import (
@@ -23,7 +23,7 @@ from neurald.hal.types import (
     Request,
     Subgraph,
 )
-from neurald.hal.validate import merge_dimensions, validate_model, validate_request
+from neurald.hal.validate import MAXIMUM_DEPTH, merge_dimensions, validate_model, validate_request
 
 T = OperandType
 FLOAT = T.TENSOR_FLOAT32
@@ -168,10 +168,14 @@ def test_reference_cycles(referenced: list[tuple[int, ...]]) -> None:
         validate_model(broken)
 
 
-def test_deep_references_without_a_cycle() -> None:
+def test_deep_references() -> None:
     depth = 3000
     graphs = (*tuple(referring(n + 1) for n in range(depth)), referring())
-    valid = replace(model(), main=referring(0), referenced=graphs)
+    deep = replace(model(), main=referring(0), referenced=graphs)
+    with pytest.raises(ResourceExhaustedPersistent, match="3001 deep; at most 16"):
+        validate_model(deep)
+    few = (*tuple(referring(n + 1) for n in range(MAXIMUM_DEPTH - 1)), referring())
+    valid = replace(deep, referenced=few)
     assert validate_model(valid) is FeatureLevel.LEVEL_4
     broken = replace(model(), main=referring(depth + 1), referenced=graphs)
     with pytest.raises(BadData, match="referenced graph"):

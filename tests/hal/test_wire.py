@@ -24,7 +24,7 @@ from neurald.hal.device import (
     Timing,
     Verdict,
 )
-from neurald.hal.errors import BadData, Error, ResultCode
+from neurald.hal.errors import BadData, Error, ResourceExhaustedPersistent, ResultCode
 from neurald.hal.memory import HostMemory
 from neurald.hal.operation_type import TFLITE_EXTENSION_BASE, OperationType
 from neurald.hal.rpc import parse
@@ -196,7 +196,7 @@ def test_counts_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         (types_pb2.Model(referenced=[graph()]), "2 referenced graphs; at most 1"),
     ):
         more.MergeFrom(message)
-        with pytest.raises(BadData, match=what):
+        with pytest.raises(ResourceExhaustedPersistent, match=what):
             wire.model_from_wire(more, ())
 
 
@@ -253,7 +253,7 @@ def test_a_result_survives_the_way(timing: Timing) -> None:
     shapes = (
         OutputShape(dimensions=None, sufficient=False),
         OutputShape(dimensions=()),
-        OutputShape(dimensions=(3, 0)),
+        OutputShape(dimensions=(3, 0), length=8),
     )
     result = ExecutionResult(output_shapes=shapes, timing=timing)
     message = wire.result_to_wire(result, [b"a"])

@@ -12,7 +12,7 @@ from support.models import FLOAT, add_model, bound_execution, compiled_add
 
 import neurald as nd
 from neurald.hal.device import ExecutionResult, OutputShape
-from neurald.hal.errors import DeadObject, MissedDeadlinePersistent, UnavailableDevice
+from neurald.hal.errors import BadData, DeadObject, MissedDeadlinePersistent, UnavailableDevice
 from neurald.hal.types import Request
 
 BAD_DATA, BAD_STATE = nd.ResultCode.BAD_DATA, nd.ResultCode.BAD_STATE
@@ -318,3 +318,45 @@ def test_e06_errors_of_an_explicit_device_reach_the_caller(error: type[nd.Error]
 
 def test_null_compilation() -> None:
     assert error_code(nd.Execution, None) is nd.ResultCode.UNEXPECTED_NULL
+
+
+def test_e19_step_durations(compilation: nd.Compilation) -> None:
+    execution, _ = bound_execution(compilation)
+    execution.set_measure_timing()
+    execution.compute()
+    (step,) = execution.step_durations()
+    assert (step.step, step.device, step.runs) == (0, "cpu", 1)
+    assert 0 < (step.compute_ns or 0) <= step.total_ns
+    unmeasured, _ = bound_execution(compilation)
+    assert error_code(unmeasured.step_durations) is BAD_STATE
+    unmeasured.compute()
+    assert error_code(unmeasured.step_durations) is BAD_STATE
+
+
+@pytest.mark.parametrize(("first", "second", "output"), [(0, 64, 0), (0, 64, 8), (0, 64, 60), (0, 0, 20)])
+def test_an_output_where_an_input_lies_is_refused(
+    compilation: nd.Compilation, first: int, second: int, output: int
+) -> None:
+    memory = nd.Memory.allocate(256)
+    execution = nd.Execution(compilation)
+    execution.set_input_from_memory(0, memory, first, 24)
+    execution.set_input_from_memory(1, memory, second, 24)
+    execution.set_output_from_memory(0, memory, output, 24)
+    with pytest.raises(BadData, match=r"output 0 lies where input|input . lies where output 0"):
+        execution.compute()
+
+
+def test_inputs_may_lie_in_one_place(compilation: nd.Compilation) -> None:
+    values = np.ones((2, 3), np.float32)
+    execution = nd.Execution(compilation)
+    execution.set_input(0, values)
+    execution.set_input(1, values)
+    output = np.zeros((2, 3), np.float32)
+    execution.set_output(0, output)
+    execution.compute()
+    np.testing.assert_array_equal(output, values + values)
+
+
+def test_a_burst_that_is_none(compilation: nd.Compilation) -> None:
+    execution, _ = bound_execution(compilation)
+    assert error_code(lambda: execution.compute(burst=compilation)) is BAD_DATA  # type: ignore[arg-type]

@@ -37,6 +37,32 @@ def ones() -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
     return np.ones((2, 3), np.float32)
 
 
+def compiled(model: nd.Model, *others: nd.Compilation) -> nd.Compilation:
+    builder = nd.CompilationBuilder(model)
+    for other in others:
+        builder.share_state(other)
+    return builder.finish()
+
+
+def test_compilations_may_share_a_state() -> None:
+    first = compiled(accumulator())
+    second = compiled(accumulator(), first)
+    assert [one.run(ones())[0][0, 0] for one in (first, second, first, second)] == [11, 12, 13, 14]
+    assert second.state.lock is first.state.lock
+    first.state.reset()
+    assert second.state.value("total")[0, 0] == 10
+    assert compiled(accumulator()).run(ones())[0][0, 0] == 11
+
+
+def test_states_that_cannot_be_shared() -> None:
+    first, model = compiled(accumulator()), accumulator()
+    other = replace(model, state=(StateVariable(name="total", initial=INITIAL + 1),))
+    builder = nd.CompilationBuilder(other)
+    with pytest.raises(nd.Error, match="total does not have the same type and initial value"):
+        builder.share_state(first)
+    assert builder.finish().run(ones())[0][0, 0] == 12
+
+
 def test_the_state_lives_from_run_to_run() -> None:
     compilation = nd.CompilationBuilder(accumulator()).finish()
     for expected in (11, 12, 13):

@@ -130,8 +130,10 @@ def test_inputs_are_read_by_name_or_position(
 ) -> None:
     (array,) = random_inputs([slot(kind=kind, dimensions=tuple(d or 1 for d in shape))])
     array = array[:0] if 0 in shape else array
+    # Objects would have to be pickled.
+    saved = array.astype(np.bytes_) if kind is OperandType.TENSOR_STRING else array
     for name in ("some/tensor:0", "input_0"):
-        save(tmp_path / "in.npz", **{name: array})
+        save(tmp_path / "in.npz", **{name: saved})
         (read,) = read_inputs(tmp_path / "in.npz", [slot("some/tensor:0", kind, shape)])
         assert read.dtype == kind.dtype
         assert read.shape == array.shape
@@ -195,6 +197,56 @@ def test_pickles_are_never_loaded(tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", x=np.array([[print] * 3] * 2, object))
     with pytest.raises(BadData, match="object"):
         read_inputs(tmp_path / "in.npz", [slot()])
+
+
+STRINGS = slot(kind=OperandType.TENSOR_STRING, dimensions=(2, 2))
+
+
+def test_strings_are_read_as_bytes_or_text(tmp_path: Path) -> None:
+    expected = [[b"a\0b", b""], [b"\xc3\xa9", b"xyz"]]
+    for array in (np.array(expected), np.array([["a\0b", ""], ["\u00e9", "xyz"]])):
+        np.savez(tmp_path / "in.npz", x=array)
+        (read,) = read_inputs(tmp_path / "in.npz", [STRINGS])
+        assert read.dtype == object
+        assert read.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.zeros((2, 2)), "float64 [2, 2]; 'x' (strings [2, 2]) is expected"),
+        (np.array([b"a"]), "|S1 [1]; 'x' (strings [2, 2]) is expected"),
+        (np.array([["\ud800", ""]] * 2), "is no text"),
+    ],
+)
+def test_what_are_no_such_strings_is_refused(tmp_path: Path, array: Array, words: str) -> None:
+    np.savez(tmp_path / "in.npz", x=array)
+    with pytest.raises(BadData) as caught:
+        read_inputs(tmp_path / "in.npz", [STRINGS])
+    assert words in str(caught.value)
+
+
+def test_pickled_strings_are_never_loaded(tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", x=np.array([[b"a", b"b"]] * 2, object))
+    with pytest.raises(BadData, match=r"object \[2, 2\]; 'x' \(strings"):
+        read_inputs(tmp_path / "in.npz", [STRINGS])
+
+
+def test_strings_are_written_as_bytes(tmp_path: Path) -> None:
+    written = np.array([[b"a\0b", b""], [b"\xff", b"x"]], object)
+    write_outputs(tmp_path / "out.npz", [STRINGS], [written])
+    with np.load(tmp_path / "out.npz") as archive:
+        assert archive["x"].dtype == np.dtype("S3")
+        assert archive["x"].tolist() == written.tolist()
+    write_outputs(tmp_path / "out.npz", [STRINGS], [np.empty((2, 0), object)])
+    with np.load(tmp_path / "out.npz") as archive:
+        assert archive["x"].shape == (2, 0)
+
+
+def test_strings_that_would_be_changed_are_not_written(tmp_path: Path) -> None:
+    with pytest.raises(BadData, match="ends with a zero"):
+        write_outputs(tmp_path / "out.npz", [STRINGS], [np.array([[b"a\0", b""]] * 2, object)])
+    assert not (tmp_path / "out.npz").exists()
 
 
 def npy(array: Array) -> bytes:

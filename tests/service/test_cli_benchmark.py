@@ -1,5 +1,6 @@
 import pytest
 from support.command_line import invoke, invoke_json
+from support.daemon import running_daemon
 
 from neurald.service.demo.digits import MODEL
 
@@ -9,7 +10,11 @@ QUICK = ["--runs", "7", "--min-secs", "0", "--warmup-runs", "3", "--warmup-min-s
 def test_json_has_every_phase() -> None:
     document = invoke_json("benchmark", MODEL, *QUICK)
     assert document["inputs"] == "random (seed 0)"
-    assert document["steps"] == [{"device": "cpu", "operations": document["steps"][0]["operations"]}]
+    (step,) = document["steps"]
+    assert step["device"] == "cpu"
+    assert step["operations"] > 1
+    assert step["prepare_ms"] > 0
+    assert [step["cache"], step["reason"]] == ["off", "the device has nothing to cache"]
     for phase in ("load_ms", "prepare_ms", "first_ms"):
         assert document[phase] > 0
     assert document["warmup"]["runs"] == 3
@@ -65,7 +70,16 @@ def test_no_warm_up() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [["--device", "cpu"], ["--threads", "2"], ["--signature", "serving_default"]], ids=" ".join
+    "options",
+    [["--device", "cpu"], ["--threads", "2"], ["--signature", "serving_default"], ["--burst"]],
+    ids=" ".join,
 )
 def test_options(options: list[str]) -> None:
     assert invoke_json("benchmark", MODEL, *QUICK, *options)["steady"]["runs"] == 7
+
+
+def test_a_burst_in_a_daemon() -> None:
+    with running_daemon() as address:
+        document = invoke_json("benchmark", MODEL, *QUICK, "--burst", "--device", address)
+        assert document["burst"] is True
+        assert "in a burst" in invoke("benchmark", MODEL, *QUICK, "--burst", "--device", address).stdout

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from support.fakes import FakePreparedModel, WithoutCacheAndBuffers
 
 from neurald.hal.device import (
     CacheFilesNeeded,
@@ -68,7 +69,7 @@ def request(values: "np.ndarray[Any, Any]", result: "np.ndarray[Any, Any]") -> R
     )
 
 
-class AddingPreparedModel:
+class AddingPreparedModel(FakePreparedModel):
     """Runs `addition`, after a hook of the device."""
 
     def __init__(self, device: "AddingDevice", model: Model) -> None:
@@ -93,7 +94,7 @@ class AddingPreparedModel:
         return ExecutionResult(output_shapes=(shape,), timing=timing)
 
 
-class AddingDevice:
+class AddingDevice(WithoutCacheAndBuffers):
     """Runs `addition`. `on_prepare` and `on_execute` are called first, and may wait or raise."""
 
     name = "adder"

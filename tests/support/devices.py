@@ -1,9 +1,12 @@
 """Devices that misbehave, or wait, on command."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from neurald.drivers.cpu.device import CpuDevice
+from support.fakes import FakePreparedModel
+
+from neurald.drivers.sample import device as drivers_sample
+from neurald.drivers.sample.flavour import Flavour
 from neurald.hal.device import (
     Capabilities,
     ExecuteOptions,
@@ -11,16 +14,14 @@ from neurald.hal.device import (
     Performance,
     PreparedModel,
     PrepareOptions,
-    Verdict,
 )
+from neurald.hal.errors import DeadObject, Error
 from neurald.hal.operation_type import OperationType
-from neurald.hal.types import DeviceType, Model, OperandType, Request
+from neurald.hal.types import Model, OperandType, Operation, Request, Subgraph
 
 
-class SampleDevice(CpuDevice):
-    """The CPU device with another name, capabilities and choice of operations."""
-
-    type = DeviceType.ACCELERATOR
+class SampleDevice(drivers_sample.SampleDevice):
+    """The driver to copy with another name, capabilities and choice of operations; it remembers what it prepared."""
 
     def __init__(
         self,
@@ -30,28 +31,22 @@ class SampleDevice(CpuDevice):
         power: float = 1.0,
         supports: Callable[[OperationType], bool] = lambda _: True,
     ) -> None:
-        self.name = name
         if isinstance(performance, float):
             performance = dict.fromkeys(OperandType, Performance(exec_time=performance, power_usage=power))
-        self._performance = performance
-        self._supports = supports
-        self.prepared: list[Model] = []
-
-    def capabilities(self) -> Capabilities:
         default = Performance(exec_time=1.0, power_usage=1.0)
-        return Capabilities(
-            operand_performance=self._performance,
+        capabilities = Capabilities(
+            operand_performance=performance,
             relaxed_float32_scalar=default,
             relaxed_float32_tensor=Performance(exec_time=0.25, power_usage=0.25),
             if_performance=default,
             while_performance=default,
         )
 
-    def supported_operations(self, model: Model) -> Sequence[Verdict]:
-        return tuple(
-            Verdict(ok=True) if self._supports(o.type) else Verdict(ok=False, reason="not on this device")
-            for o in model.main.operations
-        )
+        def objection(operation: Operation, graph: Subgraph) -> str:
+            return "" if supports(operation.type) else "not on this device"
+
+        super().__init__(Flavour(name=name, capabilities=capabilities, objection=objection))
+        self.prepared: list[Model] = []
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
         self.prepared.append(model)
@@ -71,7 +66,7 @@ class AnsweringDevice(SampleDevice):
     def wrap(self, prepared: PreparedModel) -> PreparedModel:
         answer = self._answer
 
-        class Prepared:
+        class Prepared(FakePreparedModel):
             def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
                 return answer(request)
 
@@ -89,10 +84,36 @@ class PausedDevice(SampleDevice):
     def wrap(self, prepared: PreparedModel) -> PreparedModel:
         device = self
 
-        class Prepared:
+        class Prepared(FakePreparedModel):
             def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
                 device.started.set()
                 assert device.proceed.wait(30)
+                return prepared.execute(request, options)
+
+        return Prepared()
+
+
+class FailingDevice(SampleDevice):
+    """Fast, and its executions raise `error` unless that is None; where it is DeadObject so does preparing again."""
+
+    def __init__(self, name: str = "failing", error: Error | None = None) -> None:
+        super().__init__(name, performance=0.5)
+        self.error = error
+        self.executions = 0
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        if isinstance(self.error, DeadObject):
+            raise DeadObject(f"{self.name} is gone")
+        return super().prepare_model(model, options)
+
+    def wrap(self, prepared: PreparedModel) -> PreparedModel:
+        device = self
+
+        class Prepared(FakePreparedModel):
+            def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+                device.executions += 1
+                if device.error is not None:
+                    raise device.error
                 return prepared.execute(request, options)
 
         return Prepared()

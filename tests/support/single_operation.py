@@ -10,7 +10,15 @@ from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Array, Call
 from neurald.hal.operations.signature import Binding
-from neurald.hal.types import ChannelQuant, FeatureLevel, Lifetime, Operand, OperandType, Operation
+from neurald.hal.types import (
+    ChannelQuant,
+    FeatureLevel,
+    Lifetime,
+    Operand,
+    OperandType,
+    Operation,
+    array_to_store,
+)
 
 FLOAT_TYPES = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 QUANT8_TYPES = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
@@ -43,7 +51,7 @@ def given(
         zero_point=zero_point,
         channel_quant=channel_quant,
         lifetime=Lifetime.CONSTANT_COPY,
-        value=array.tobytes(),
+        value=array_to_store(array, operand_type).tobytes(),
     )
     return Given(operand=operand, value=array)
 

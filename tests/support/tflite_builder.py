@@ -21,6 +21,8 @@ import flatbuffers
 import numpy as np
 import tflite
 
+from neurald.hal.strings import encode_strings
+
 _DTYPES = {
     "FLOAT32": "<f4",
     "FLOAT16": "<f2",
@@ -58,6 +60,8 @@ class _Tensor:
         """The constant's bytes; data that is no bytes is converted to the tensor's type."""
         if self.data is None or isinstance(self.data, bytes):
             return self.data
+        if self.type == "STRING":
+            return encode_strings(np.asarray(self.data, object)).tobytes()
         return np.ascontiguousarray(self.data, _DTYPES[str(self.type)]).tobytes()
 
 
@@ -71,6 +75,7 @@ class _Operator:
     values: Mapping[str, Any]
     custom_options: bytes | None
     intermediates: Sequence[int]
+    new_options: tuple[int, Sequence[int]] | None
 
 
 @dataclass
@@ -152,6 +157,7 @@ class TfliteGraph:
         custom_code: str | None = None,
         custom_options: bytes | None = None,
         intermediates: Sequence[int] = (),
+        new_options: tuple[int, Sequence[int]] | None = None,
         **values: Any,
     ) -> None:
         """Adds an operator.
@@ -163,6 +169,7 @@ class TfliteGraph:
             custom_code: the name of a custom operator.
             custom_options: the bytes that a custom operator is given.
             intermediates: tensor indexes.
+            new_options: options that the schema package does not know: their kind, and the list that is their only field.
             values: the fields of the options, as the schema package spells them (`StrideW`).
         """
         number = getattr(tflite.BuiltinOperator, code) if isinstance(code, str) else code
@@ -176,6 +183,7 @@ class TfliteGraph:
                 values=values,
                 custom_options=custom_options,
                 intermediates=intermediates,
+                new_options=new_options,
             )
         )
 
@@ -368,6 +376,9 @@ class _Writer:
         is_new = operator.options is not None and hasattr(tflite.BuiltinOptions2, operator.options)
         union = tflite.BuiltinOptions2 if is_new else tflite.BuiltinOptions
         kind = getattr(union, operator.options) if operator.options else 0
+        if operator.new_options is not None:
+            is_new, (kind, numbers) = True, operator.new_options
+            options = self._one_list(numbers)
         custom_options = None
         if operator.custom_options is not None:
             custom_options = self._vector(list(operator.custom_options), "u1")
@@ -383,6 +394,13 @@ class _Writer:
             CustomOptions=custom_options,
             Intermediates=list(operator.intermediates) if operator.intermediates else None,
         )
+
+    def _one_list(self, numbers: Sequence[int]) -> int:
+        """A table whose only field is a list."""
+        vector = self._vector(numbers)
+        self._builder.StartObject(1)
+        self._builder.PrependUOffsetTRelativeSlot(0, vector, 0)
+        return int(self._builder.EndObject())
 
     def _code(self, code: int, custom_code: str | None) -> int:
         return self._table(

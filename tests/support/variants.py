@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from neurald.service.conformance.records import Record, RecordOperand, RecordOperation
+
 #: Operations whose outputs depend on the shape that the model declares, or that have no shape of their own.
 _NO_DYNAMIC_OUTPUT = frozenset(("RANK", "IF", "WHILE"))
 
@@ -13,7 +15,7 @@ _NO_DYNAMIC_OUTPUT = frozenset(("RANK", "IF", "WHILE"))
 _NO_SIGNED = frozenset(("HASHTABLE_LOOKUP", "LSH_PROJECTION", "PAD_V2", "CAST", "QUANTIZED_16BIT_LSTM"))
 
 
-def dynamic_output_shape(record: Any) -> Any | None:
+def dynamic_output_shape(record: Record) -> Record | None:
     """The outputs' dimensions are left open in the model."""
     if record.expect_failure or record.op_types & _NO_DYNAMIC_OUTPUT:
         return None
@@ -24,7 +26,7 @@ def dynamic_output_shape(record: Any) -> Any | None:
     return variant
 
 
-def constants_as_inputs(record: Any) -> Any | None:
+def constants_as_inputs(record: Record) -> Record | None:
     """The constant tensors of the one operation are given at execution."""
     if record.expect_failure or len(record.main.operations) != 1 or record.referenced:
         return None
@@ -39,7 +41,7 @@ def constants_as_inputs(record: Any) -> Any | None:
     return variant if changed else None
 
 
-def signed_quant8(record: Any) -> Any | None:
+def signed_quant8(record: Record) -> Record | None:
     """TENSOR_QUANT8_ASYMM becomes TENSOR_QUANT8_ASYMM_SIGNED, 128 lower."""
     unsigned = "TENSOR_QUANT8_ASYMM"
     if (
@@ -70,8 +72,49 @@ def signed_quant8(record: Any) -> Any | None:
     return variant
 
 
-VARIANTS: Mapping[str, Callable[[Any], Any | None]] = {
+VARIANTS: Mapping[str, Callable[[Record], Record | None]] = {
     "dynamic output shape": dynamic_output_shape,
     "constants as inputs": constants_as_inputs,
     "signed quant8": signed_quant8,
 }
+
+
+#: Tensors to which a zero can be added, and the value of that zero.
+_ADDABLE = frozenset(
+    ("TENSOR_FLOAT32", "TENSOR_FLOAT16", "TENSOR_INT32", "TENSOR_QUANT8_ASYMM", "TENSOR_QUANT8_ASYMM_SIGNED")
+)
+
+
+def inputs_as_internal(record: Record) -> Record | None:
+    """A zero is added to each input first, so that the operations under test read what another one has written."""
+    if record.expect_failure or record.referenced:
+        return None
+    variant = copy.deepcopy(record)
+    graph = variant.main
+    before = []
+    for position, index in enumerate(graph.inputs):
+        operand = graph.operands[index]
+        value = variant.inputs[position]
+        is_shape_known = 0 not in operand.dims and 1 <= len(operand.dims) <= 4
+        if value is None or operand.type not in _ADDABLE or not is_shape_known or not value.size:
+            continue
+        new = copy.deepcopy(operand)
+        operand.lifetime = "TEMPORARY_VARIABLE"
+        zero = copy.deepcopy(new)
+        zero.lifetime, zero.dims = "CONSTANT_COPY", (1,)
+        zero.data = np.full(1, zero.zero_point, value.dtype)
+        activation = RecordOperand(
+            type="INT32",
+            dims=(),
+            scale=0.0,
+            zero_point=0,
+            channel_quant=None,
+            lifetime="CONSTANT_COPY",
+            data=np.zeros((), np.int32),
+        )
+        first = len(graph.operands)
+        graph.operands += [new, zero, activation]
+        graph.inputs[position] = first
+        before.append(RecordOperation(type="ADD", inputs=[first, first + 1, first + 2], outputs=[index]))
+    graph.operations[:0] = before
+    return variant if before else None

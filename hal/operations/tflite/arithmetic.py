@@ -1,6 +1,7 @@
 """Arithmetic on two tensors that broadcast, and ADD_N."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,8 +11,9 @@ from neurald.hal.operations.call import Array, Call, Shape
 from neurald.hal.operations.definition import Check, Definition
 from neurald.hal.operations.elementwise import quantized_product, quantized_sum
 from neurald.hal.operations.fixed_point import multiply, quantize_multiplier
+from neurald.hal.operations.fixed_point_functions import product16, shift_right
 from neurald.hal.operations.quantized import activate, is_quantized, saturate
-from neurald.hal.operations.signature import ANY_RANK, Form, Row, scalar, tensor
+from neurald.hal.operations.signature import ANY_RANK, Form, Row, row, scalar, tensor
 from neurald.hal.operations.tflite.tables import (
     FLOATS,
     QUANT8,
@@ -20,7 +22,7 @@ from neurald.hal.operations.tflite.tables import (
     binary_shape,
     typed_rows,
 )
-from neurald.hal.types import FusedActivation, OperandType
+from neurald.hal.types import FeatureLevel, FusedActivation, OperandType
 
 _INT16 = OperandType.TENSOR_QUANT16_SYMM
 _PLAIN = (*FLOATS, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
@@ -64,6 +66,26 @@ def _arithmetic(
         return (_activate(np.asarray(result), call).astype(output.type.dtype, copy=False),)
 
     return reference
+
+
+def _product(call: Call) -> tuple[Array, ...]:
+    """Of int16 as 8 bits it is one of fractions of 2^15, whatever the scales."""
+    output = call.operand("output")
+    if call.operand("input1").type is not _INT16 or output.type is _INT16:
+        return _PRODUCT(call)
+    products = shift_right(product16(call.array("input1"), call.array("input2")), 8)
+    return (saturate(products + output.zero_point, output, call.activation),)
+
+
+def _same_shapes(call: Call) -> None:
+    """Products of int16 as 8 bits do not broadcast."""
+    if call.operand("input1").type is not _INT16 or call.operand("output").type is _INT16:
+        return
+    first, second = call.shape("input1"), call.shape("input2")
+    if first != second:
+        raise BadData(
+            f"{call.name('input2')} has shape {list(second)}; {list(first)} is expected where int16 gives 8 bits"
+        )
 
 
 def _none_for_complex(call: Call) -> None:
@@ -276,6 +298,7 @@ def _definition(
 
 
 _SUMMED = typed_rows(*_PLAIN, *QUANT8, _INT16)
+_PRODUCT = _arithmetic(np.multiply, quantized_product)
 
 DEFINITIONS = (
     _definition(
@@ -296,10 +319,16 @@ DEFINITIONS = (
     ),
     _definition(
         OperationType.TFLITE_MUL,
-        _arithmetic(np.multiply, quantized_product),
-        typed_rows(*_PLAIN, OperandType.TENSOR_UINT32, _COMPLEX, *QUANT8, _INT16),
-        form=_ACTIVATED,
-        checks=(_none_for_complex,),
+        _product,
+        (
+            *(
+                row(FeatureLevel.LEVEL_1, T=kind, U=kind)
+                for kind in (*_PLAIN, OperandType.TENSOR_UINT32, _COMPLEX, *QUANT8, _INT16)
+            ),
+            *(row(FeatureLevel.LEVEL_1, T=_INT16, U=narrow) for narrow in QUANT8),
+        ),
+        form=replace(_ACTIVATED, outputs=(tensor("output", "U", rank=ANY_RANK),)),
+        checks=(_none_for_complex, _same_shapes),
         widens=OperationType.MUL,
     ),
     _definition(

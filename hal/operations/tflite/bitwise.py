@@ -1,11 +1,11 @@
-"""Bits of whole numbers of 8 to 32 bits: BITWISE_XOR, RIGHT_SHIFT."""
+"""Bits of whole numbers: BITWISE_XOR, RIGHT_SHIFT, and StableHLO's AND and SHIFT_LEFT."""
 
 import numpy as np
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array, Call
 from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.tflite.tables import STORED, binary_form, binary_shape, typed_rows
+from neurald.hal.operations.tflite.tables import INTEGERS, STORED, binary_form, binary_shape, typed_rows
 from neurald.hal.types import OperandType
 
 _ROWS = typed_rows(*STORED, OperandType.TENSOR_INT32, OperandType.TENSOR_UINT32)
@@ -22,6 +22,18 @@ def _shift_right(call: Call) -> tuple[Array, ...]:
     return (np.asarray(np.right_shift(values, limited)),)
 
 
+def _and(call: Call) -> tuple[Array, ...]:
+    return (np.asarray(np.bitwise_and(call.array("input1"), call.array("input2"))),)
+
+
+def _shift_left(call: Call) -> tuple[Array, ...]:
+    """Nothing is left where all bits are shifted out, or their number is negative."""
+    values, bits = call.array("input1"), call.array("input2")
+    width = 8 * values.dtype.itemsize
+    shifted = np.left_shift(values, np.clip(bits, 0, width - 1))
+    return (np.where((bits >= 0) & (bits < width), shifted, 0).astype(values.dtype),)
+
+
 DEFINITIONS = (
     Definition(
         type=OperationType.TFLITE_BITWISE_XOR,
@@ -36,5 +48,23 @@ DEFINITIONS = (
         rows=_ROWS,
         shape=binary_shape,
         reference=_shift_right,
+    ),
+    Definition(
+        type=OperationType.TFLITE_STABLEHLO_AND,
+        forms=(binary_form(),),
+        rows=typed_rows(*STORED, *INTEGERS, OperandType.TENSOR_BOOL8),
+        shape=binary_shape,
+        reference=_and,
+    ),
+    Definition(
+        type=OperationType.TFLITE_STABLEHLO_SHIFT_LEFT,
+        forms=(binary_form(),),
+        rows=typed_rows(
+            OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+            OperandType.TENSOR_QUANT16_SYMM,
+            OperandType.TENSOR_INT32,
+        ),
+        shape=binary_shape,
+        reference=_shift_left,
     ),
 )

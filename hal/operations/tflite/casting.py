@@ -64,6 +64,10 @@ def _bitcast(call: Call) -> tuple[Array, ...]:
     return (np.frombuffer(content, call.operand("output").type.dtype).reshape(shape).copy(),)
 
 
+#: A truth value is one of two bytes, so that bytes do not become truth values.
+_BITS = (*REALS, _COMPLEX)
+
+
 def _part(operation_type: OperationType, function: Callable[[Array], Array]) -> Definition:
     def reference(call: Call) -> tuple[Array, ...]:
         with np.errstate(over="ignore"):
@@ -90,7 +94,7 @@ DEFINITIONS = (
     Definition(
         type=OperationType.TFLITE_BITCAST,
         forms=(_FORM,),
-        rows=tuple(row(_LEVEL, T=source, U=target) for source in REALS for target in REALS),
+        rows=tuple(row(_LEVEL, T=source, U=target) for source in _BITS for target in _BITS),
         shape=_bitcast_shape,
         reference=_bitcast,
     ),

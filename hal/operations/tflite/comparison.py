@@ -4,7 +4,7 @@ TFLite compares stored values in 32 bits, at 256 times their real values; small 
 It chooses between stored values without a look at their scales.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -39,6 +39,8 @@ _CHOSEN = Form(
     outputs=(tensor("output", rank=ANY_RANK),),
 )
 _ANY = (*REALS, OperandType.TENSOR_BOOL8)
+#: What can be told apart without an order.
+_EQUATED = (*_ANY, OperandType.TENSOR_STRING)
 
 
 def _comparable(call: Call, name: str) -> Array:
@@ -48,9 +50,14 @@ def _comparable(call: Call, name: str) -> Array:
 
 
 def _compare(
-    operation_type: OperationType, widened: OperationType, function: np.ufunc, *, scales_int16: bool = False
+    operation_type: OperationType,
+    widened: OperationType,
+    function: np.ufunc,
+    *,
+    types: Sequence[OperandType] = _ANY,
+    scales_int16: bool = False,
 ) -> Definition:
-    """A comparison; `scales_int16`: it heeds the scales of int16."""
+    """A comparison of values of one of the types; `scales_int16`: it heeds the scales of int16."""
 
     def reference(call: Call) -> tuple[Array, ...]:
         operand = call.operand("input1")
@@ -63,7 +70,7 @@ def _compare(
     return Definition(
         type=operation_type,
         forms=(_COMPARED,),
-        rows=typed_rows(*_ANY),
+        rows=typed_rows(*types),
         shape=binary_shape,
         reference=reference,
         widens=widened,
@@ -120,8 +127,14 @@ def _select_broadcast(call: Call) -> tuple[Array, ...]:
 
 
 DEFINITIONS = (
-    _compare(OperationType.TFLITE_EQUAL, OperationType.EQUAL, np.equal, scales_int16=True),
-    _compare(OperationType.TFLITE_NOT_EQUAL, OperationType.NOT_EQUAL, np.not_equal, scales_int16=True),
+    _compare(OperationType.TFLITE_EQUAL, OperationType.EQUAL, np.equal, types=_EQUATED, scales_int16=True),
+    _compare(
+        OperationType.TFLITE_NOT_EQUAL,
+        OperationType.NOT_EQUAL,
+        np.not_equal,
+        types=_EQUATED,
+        scales_int16=True,
+    ),
     _compare(OperationType.TFLITE_LESS, OperationType.LESS, np.less),
     _compare(OperationType.TFLITE_LESS_EQUAL, OperationType.LESS_EQUAL, np.less_equal),
     _compare(OperationType.TFLITE_GREATER, OperationType.GREATER, np.greater),

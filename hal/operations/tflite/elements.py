@@ -28,6 +28,8 @@ ELEMENTS = (
     OperandType.TENSOR_FLOAT64,
     OperandType.TENSOR_COMPLEX64,
 )
+#: Those, and strings, which most operations do not move.
+ELEMENTS_AND_STRINGS = (*ELEMENTS, OperandType.TENSOR_STRING)
 #: Types of indexes and lengths.
 INDEXES = frozenset((OperandType.TENSOR_INT32, OperandType.TENSOR_INT64))
 #: Those that a few operators take besides.
@@ -63,6 +65,7 @@ def moved(
     definition: Definition,
     operation_type: OperationType,
     *,
+    types: Sequence[OperandType] = ELEMENTS,
     checks: Sequence[Check] = (),
     shape: Callable[[Call], tuple[Shape, ...]] | None = None,
     reference: Callable[[Call], tuple[Array, ...]] | None = None,
@@ -74,6 +77,7 @@ def moved(
     Args:
         definition: of the Android operation.
         operation_type: of the extension.
+        types: of the elements.
         checks: its rules instead.
         shape, reference: where Android's do not do.
     """
@@ -81,7 +85,7 @@ def moved(
         definition,
         type=operation_type,
         forms=tuple(_of_any_index(form) for form in definition.forms),
-        rows=element_rows(),
+        rows=element_rows(types),
         checks=tuple(checks),
         shape=shape or definition.shape,
         reference=reference or definition.reference,

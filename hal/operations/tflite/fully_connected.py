@@ -1,10 +1,11 @@
 """FULLY_CONNECTED with TFLite's types and ranks.
 
-Beside Android's types it takes weights per channel, activations of 16 bits, and float activations with weights of 8 bits. TFLite
-rounds the products of this operation once.
+Beside Android's types it takes weights per channel, activations of 16 bits, also as the output of ones of 8 bits, and float
+activations with weights of 8 bits.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from neurald.hal.operations.call import Array, Call, Shape
 from neurald.hal.operations.definition import Definition
 from neurald.hal.operations.fixed_point import Rounding
 from neurald.hal.operations.rules import known_activation
-from neurald.hal.operations.signature import ANY_RANK, Form, scalar, tensor
+from neurald.hal.operations.signature import ANY_RANK, Form, row, scalar, tensor
 from neurald.hal.operations.tflite import hybrid
 from neurald.hal.operations.tflite.convolution import SHORT_LARGEST, SHORT_ROWS, is_short
 from neurald.hal.operations.weighted_sum import (
@@ -27,7 +28,9 @@ from neurald.hal.operations.weighted_sum import (
     signed,
     weights,
 )
-from neurald.hal.types import OperandType
+from neurald.hal.types import FeatureLevel, OperandType
+
+_INT16, _UINT8 = OperandType.TENSOR_QUANT16_SYMM, OperandType.TENSOR_QUANT8_ASYMM
 
 _FORM = Form(
     inputs=(
@@ -37,8 +40,21 @@ _FORM = Form(
         scalar("activation"),
         scalar("keep_dimensions", OperandType.BOOL, default=False),
         scalar("asymmetric", OperandType.BOOL, default=False),
+        scalar("rounds_twice", OperandType.BOOL, default=False),
     ),
-    outputs=(tensor("output", rank=ANY_RANK),),
+    outputs=(tensor("output", "O", rank=ANY_RANK),),
+)
+#: Weights of 16 bits, and an output of more bits than the input. Output (O) and input (T) else have one type.
+_WIDE_ROWS = (
+    *(
+        row(FeatureLevel.LEVEL_1, T=_INT16, O=_INT16, F=_INT16, B=bias)
+        for bias in (OperandType.TENSOR_INT64, OperandType.TENSOR_INT32)
+    ),
+    row(FeatureLevel.LEVEL_1, T=_UINT8, O=_INT16, F=_UINT8, B=OperandType.TENSOR_INT32),
+)
+_ROWS = (
+    *(replace(r, types={**r.types, "O": r.types["T"]}) for r in (*ROWS, *hybrid.ROWS, *SHORT_ROWS)),
+    *_WIDE_ROWS,
 )
 
 
@@ -72,6 +88,19 @@ def _hybrid(call: Call, output: Array) -> None:
     hybrid.float_writer(call, scales[:, np.newaxis])(sums, output)
 
 
+def _rounding(call: Call) -> Rounding:
+    """That of the kernels that LiteRT's interpreter takes by default, which differ for outputs of 16 bits."""
+    filter_ = call.operand("filter")
+    if filter_.type is _INT16:
+        return Rounding.SHORT
+    if call.scalar("rounds_twice"):
+        return Rounding.TWICE
+    has_long_bias = call.has("bias") and call.operand("bias").type is OperandType.TENSOR_INT64
+    is_by_reference = is_short(call) and (has_long_bias or filter_.zero_point != 0)
+    is_wide = call.operand("output").type is _INT16 and not is_by_reference
+    return Rounding.TWICE_UP if is_wide else Rounding.ONCE
+
+
 def _reference(call: Call) -> tuple[Array, ...]:
     (shape,) = _shape(call)
     output = np.empty(shape, call.operand("output").type.dtype)
@@ -84,7 +113,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
     zero_offset = -zero_point * matrix.sum(axis=1, dtype=np.float64) if zero_point else None
     with np.errstate(over="ignore", invalid="ignore"):
         sums = values.reshape(len(flat), matrix.shape[1]).astype(matrix.dtype) @ matrix.T
-    output_writer(call, zero_offset, Rounding.ONCE)(sums, flat)
+    output_writer(call, zero_offset, _rounding(call))(sums, flat)
     return (output,)
 
 
@@ -92,7 +121,7 @@ DEFINITIONS = (
     Definition(
         type=OperationType.TFLITE_FULLY_CONNECTED,
         forms=(_FORM,),
-        rows=(*ROWS, *hybrid.ROWS, *SHORT_ROWS),
+        rows=_ROWS,
         checks=(known_activation, bias_scale, channel_scales(0)),
         shape=_shape,
         reference=_reference,

@@ -12,6 +12,7 @@ from neurald.hal.operations.definition import Definition
 from neurald.hal.operations.rules import resolve_axis
 from neurald.hal.operations.signature import ANY_RANK, MAXIMUM_RANK, Form, scalar, tensor
 from neurald.hal.operations.tflite.elements import (
+    ELEMENTS_AND_STRINGS,
     SHORT_INDEXES,
     element_rows,
     indexes,
@@ -53,7 +54,8 @@ def _gather(call: Call) -> tuple[Array, ...]:
     values = call.array("values")
     picked = places(call, "indices", values.shape[axis])
     if not batches:
-        return (np.asarray(np.take(values, picked, axis=axis)),)
+        # One string that is picked is no array.
+        return (np.asarray(np.take(values, picked, axis=axis), values.dtype),)
     # One row of indexes for each batch, next to the axis that they pick from.
     (shape,) = _gather_shape(call)
     batched = np.moveaxis(values, axis, batches)
@@ -83,7 +85,7 @@ def _gather_nd(call: Call) -> tuple[Array, ...]:
     places_of = positions(call, "indices", values.shape)
     depth = call.shape("indices")[-1]
     flat = values.reshape(int(np.prod(values.shape[:depth])), *values.shape[depth:])
-    return (flat[places_of].reshape(shape),)
+    return (np.asarray(flat[places_of], values.dtype).reshape(shape),)
 
 
 def positions(call: Call, name: str, shape: Shape) -> Array:
@@ -108,7 +110,13 @@ _FORM = moved(_GATHER, OperationType.TFLITE_GATHER).forms[0]
 
 DEFINITIONS = (
     replace(
-        moved(_GATHER, OperationType.TFLITE_GATHER, shape=_gather_shape, reference=_gather),
+        moved(
+            _GATHER,
+            OperationType.TFLITE_GATHER,
+            types=ELEMENTS_AND_STRINGS,
+            shape=_gather_shape,
+            reference=_gather,
+        ),
         forms=(replace(_FORM, inputs=(*_FORM.inputs, scalar("batch_dims", default=0))),),
     ),
     Definition(
@@ -122,7 +130,7 @@ DEFINITIONS = (
                 outputs=(tensor("output", rank=ANY_RANK),),
             ),
         ),
-        rows=element_rows(),
+        rows=element_rows(ELEMENTS_AND_STRINGS),
         shape=_gather_nd_shape,
         reference=_gather_nd,
     ),

@@ -9,7 +9,7 @@ from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array, Call, Shape
 from neurald.hal.operations.definition import Definition
 from neurald.hal.operations.signature import ANY_RANK, Form, tensor
-from neurald.hal.operations.tflite.elements import element_rows, indexes, lengths
+from neurald.hal.operations.tflite.elements import ELEMENTS_AND_STRINGS, element_rows, indexes, lengths
 from neurald.hal.types import MAXIMUM_OPERAND_BYTES, OperandType
 
 _COUNTED = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64, OperandType.TENSOR_FLOAT32)
@@ -77,7 +77,7 @@ DEFINITIONS = (
                 outputs=(tensor("output", rank=ANY_RANK),),
             ),
         ),
-        rows=element_rows(),
+        rows=element_rows(ELEMENTS_AND_STRINGS),
         shape=_fill_shape,
         reference=_fill,
     ),

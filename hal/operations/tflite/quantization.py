@@ -1,4 +1,7 @@
-"""QUANTIZE and DEQUANTIZE of all stored types, from one stored form to another, and FAKE_QUANT."""
+"""QUANTIZE and DEQUANTIZE of all stored types, from one stored form to another, and FAKE_QUANT.
+
+Where QUANTIZE reads or writes numbers of 32 bits, which operands have no scale for, scale and zero point are arguments.
+"""
 
 import math
 from dataclasses import replace
@@ -13,7 +16,7 @@ from neurald.hal.operations.fixed_point import multiply, quantize_multiplier
 from neurald.hal.operations.quantization import DEFINITIONS as QUANTIZATIONS
 from neurald.hal.operations.quantized import is_quantized, round_away, saturate
 from neurald.hal.operations.rules import shape_of_input
-from neurald.hal.operations.signature import row, scalar
+from neurald.hal.operations.signature import Form, row, scalar
 from neurald.hal.operations.tflite.tables import FLOATS, STORED, typed_rows, unary_form
 from neurald.hal.operations.tflite.widening import widen
 from neurald.hal.types import FeatureLevel, OperandType
@@ -27,14 +30,51 @@ _QUANTIZE = _NARROW[OperationType.QUANTIZE]
 #: Types whose numbers may have a scale and more bits than those of QUANTIZE.
 _REAL_OR_STORED = (*FLOATS, *STORED)
 
+_INT16, _INT32 = OperandType.TENSOR_QUANT16_SYMM, OperandType.TENSOR_INT32
+_INT8 = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
+#: What TFLite requantises from and to 32 bits.
+_WIDE_PAIRS = ((_INT16, _INT32), (_INT32, _INT8), (_INT32, _INT16))
+
+
+def _with_wide_quantization(form: Form) -> Form:
+    wide = scalar("wide_scale", OperandType.FLOAT32), scalar("wide_zero_point")
+    return replace(form, inputs=(*form.inputs, *wide))
+
+
+def _wide_quantization(call: Call) -> None:
+    """Scale and zero point are given where there are 32 bits, and only there."""
+    if "wide_scale" not in call.binding.inputs:
+        for name in ("input", "output"):
+            if call.operand(name).type is _INT32:
+                raise BadData(f"{call.name(name)} is TENSOR_INT32; its scale and zero point are expected")
+        return
+    if _INT32 not in (call.operand("input").type, call.operand("output").type):
+        raise BadData(f"{call.name('wide_scale')} is given; nothing is TENSOR_INT32")
+    scale = call.scalar("wide_scale")
+    if not 0 < scale < math.inf:
+        raise BadData(f"{call.name('wide_scale')} is {scale:g}; it must be positive and finite")
+
+
+def _quantization(call: Call, name: str) -> tuple[float, int]:
+    """Scale and zero point of the input or the output."""
+    operand = call.operand(name)
+    if operand.type is _INT32:
+        return call.scalar("wide_scale"), call.scalar("wide_zero_point")
+    return operand.scale, operand.zero_point
+
 
 def _requantize(call: Call) -> tuple[Array, ...]:
     operand, output = call.operand("input"), call.operand("output")
-    if not is_quantized(operand):
+    if not is_quantized(operand) and operand.type is not _INT32:
         return _QUANTIZE.reference(call)
-    difference = call.array("input").astype(np.int64) - operand.zero_point
-    rescaled = multiply(difference, *quantize_multiplier(operand.scale / output.scale))
-    return (saturate(rescaled + output.zero_point, output),)
+    scale, zero_point = _quantization(call, "input")
+    output_scale, output_zero_point = _quantization(call, "output")
+    difference = call.array("input").astype(np.int64) - zero_point
+    rescaled = multiply(difference, *quantize_multiplier(scale / output_scale)) + output_zero_point
+    if output.type is _INT32:
+        limits = np.iinfo(np.int32)
+        return (np.clip(rescaled, limits.min, limits.max).astype(np.int32),)
+    return (saturate(rescaled, output),)
 
 
 def _range(call: Call) -> tuple[float, float]:
@@ -69,13 +109,23 @@ def _fake_quantize(call: Call) -> tuple[Array, ...]:
     return (result.astype(np.float32),)
 
 
+_WIDENED = widen(
+    _QUANTIZE,
+    OperationType.TFLITE_QUANTIZE,
+    rows=tuple(
+        row(_LEVEL, T=source, U=target)
+        for source, target in (
+            *((source, target) for source in _REAL_OR_STORED for target in STORED),
+            *_WIDE_PAIRS,
+        )
+    ),
+)
+
 DEFINITIONS = (
     replace(
-        widen(
-            _QUANTIZE,
-            OperationType.TFLITE_QUANTIZE,
-            rows=tuple(row(_LEVEL, T=source, U=target) for source in _REAL_OR_STORED for target in STORED),
-        ),
+        _WIDENED,
+        forms=(*_WIDENED.forms, *(_with_wide_quantization(form) for form in _WIDENED.forms)),
+        checks=(*_WIDENED.checks, _wide_quantization),
         reference=_requantize,
     ),
     widen(

@@ -1,6 +1,7 @@
 """Recurrent cells of floats whose weights have 8 bits: what they multiply is quantised when it comes, row by row.
 
-The LSTM cell over a sequence is one of integers, too: see `neurald.hal.operations.tflite.integer_lstm`.
+The LSTM cell is one of integers, too, over a sequence: see `neurald.hal.operations.tflite.integer_lstm`, and for one step: see
+`neurald.hal.operations.tflite.basic_lstm`.
 
 They take the arguments of Android's operations on floats and, last, whether rows get a zero point. States, biases and the weights of layer
 normalisation are floats.
@@ -12,6 +13,7 @@ from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import lstm, rnn, sequence_lstm
 from neurald.hal.operations.definition import Definition
 from neurald.hal.operations.signature import Form, Parameter, row, scalar
+from neurald.hal.operations.tflite.basic_lstm import with_basic_cell
 from neurald.hal.operations.tflite.integer_lstm import with_integers
 from neurald.hal.types import FeatureLevel, OperandType
 
@@ -32,8 +34,9 @@ def _hybrid(definition: Definition) -> Definition:
         forms=tuple(_with_weights(form) for form in definition.forms),
         rows=_ROWS,
     )
-    is_sequence = definition.type is OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM
-    return with_integers(hybrid) if is_sequence else hybrid
+    if definition.type is OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM:
+        return with_integers(hybrid)
+    return with_basic_cell(hybrid) if definition.type is OperationType.LSTM else hybrid
 
 
 def _with_weights(form: Form) -> Form:

@@ -53,11 +53,14 @@ def _dense_shape(call: Call) -> tuple[Shape, ...]:
 
 def _dense(call: Call) -> tuple[Array, ...]:
     (shape,) = _dense_shape(call)
-    tuples = call.array("indices").reshape(-1, len(shape)).astype(np.int64)
+    indices = call.array("indices")
+    count = len(indices) if indices.ndim else 1
+    tuples = indices.reshape(count, len(shape)).astype(np.int64)
     if ((tuples < 0) | (tuples >= np.array(shape, np.int64))).any():
         raise BadData(f"{call.name('indices')} has an index outside of the output, {list(shape)}")
     result = np.full(shape, call.array("default"))
-    result[tuple(tuples.T)] = call.array("values")
+    weights = np.cumprod((1, *shape[:0:-1]), dtype=np.int64)[::-1][: len(shape)]
+    result.reshape(-1)[(tuples * weights).sum(axis=1)] = call.array("values")
     return (result,)
 
 

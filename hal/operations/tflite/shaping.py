@@ -1,6 +1,7 @@
 """Shapes changed, joined, taken apart and asked for.
 
-RESHAPE, SQUEEZE, EXPAND_DIMS, CONCATENATION, PACK and TRANSPOSE for every type; UNPACK, SHAPE and RANK.
+RESHAPE, SQUEEZE and EXPAND_DIMS for every type, strings too; CONCATENATION, PACK and TRANSPOSE for all others; UNPACK,
+SHAPE and RANK.
 """
 
 import numpy as np
@@ -12,7 +13,7 @@ from neurald.hal.operations.call import Array, Call, Shape
 from neurald.hal.operations.definition import Definition
 from neurald.hal.operations.rules import resolve_axes, resolve_axis
 from neurald.hal.operations.signature import ANY_RANK, Form, Parameter, scalar, tensor
-from neurald.hal.operations.tflite.elements import INDEXES, element_rows, moved
+from neurald.hal.operations.tflite.elements import ELEMENTS_AND_STRINGS, INDEXES, element_rows, moved
 from neurald.hal.types import OperandType
 
 _ANDROID = {
@@ -79,10 +80,15 @@ def _rank(call: Call) -> tuple[Array, ...]:
 
 DEFINITIONS = (
     *(
-        moved(_ANDROID[android], extension)
+        moved(_ANDROID[android], extension, types=ELEMENTS_AND_STRINGS)
         for android, extension in (
             (OperationType.RESHAPE, OperationType.TFLITE_RESHAPE),
             (OperationType.EXPAND_DIMS, OperationType.TFLITE_EXPAND_DIMS),
+        )
+    ),
+    *(
+        moved(_ANDROID[android], extension)
+        for android, extension in (
             (OperationType.CONCATENATION, OperationType.TFLITE_CONCATENATION),
             (OperationType.PACK, OperationType.TFLITE_PACK),
             (OperationType.TRANSPOSE, OperationType.TFLITE_TRANSPOSE),
@@ -91,6 +97,7 @@ DEFINITIONS = (
     moved(
         _ANDROID[OperationType.SQUEEZE],
         OperationType.TFLITE_SQUEEZE,
+        types=ELEMENTS_AND_STRINGS,
         shape=_squeeze_shape,
         reference=_squeeze_reference,
     ),
@@ -114,7 +121,7 @@ DEFINITIONS = (
                 outputs=(Parameter(name="output", types=INDEXES),),
             ),
         ),
-        rows=element_rows(),
+        rows=element_rows(ELEMENTS_AND_STRINGS),
         shape=_count_shape,
         reference=_lengths,
     ),
@@ -126,7 +133,7 @@ DEFINITIONS = (
                 outputs=(tensor("output", OperandType.TENSOR_INT32, rank=0),),
             ),
         ),
-        rows=element_rows(),
+        rows=element_rows(ELEMENTS_AND_STRINGS),
         shape=_scalar_shape,
         reference=_rank,
     ),

@@ -10,7 +10,7 @@ from neurald.hal.operations.call import Array, Call, Shape
 from neurald.hal.operations.definition import Definition
 from neurald.hal.operations.rules import resolve_axis
 from neurald.hal.operations.signature import ANY_RANK, MAXIMUM_RANK, Form, scalar, tensor
-from neurald.hal.operations.tflite.elements import element_rows, indexes, moved, number
+from neurald.hal.operations.tflite.elements import ELEMENTS_AND_STRINGS, element_rows, indexes, moved, number
 from neurald.hal.types import OperandType
 
 _ANDROID = {definition.type: definition for definition in slicing.DEFINITIONS}
@@ -173,7 +173,7 @@ def _update(call: Call) -> tuple[Array, ...]:
 
 
 DEFINITIONS = (
-    moved(_ANDROID[OperationType.SLICE], OperationType.TFLITE_SLICE),
+    moved(_ANDROID[OperationType.SLICE], OperationType.TFLITE_SLICE, types=ELEMENTS_AND_STRINGS),
     moved(_ANDROID[OperationType.SPLIT], OperationType.TFLITE_SPLIT),
     Definition(
         type=OperationType.TFLITE_SPLIT_V,
@@ -206,7 +206,7 @@ DEFINITIONS = (
                 outputs=(tensor("output", rank=ANY_RANK),),
             ),
         ),
-        rows=element_rows(),
+        rows=element_rows(ELEMENTS_AND_STRINGS),
         shape=_strided_shape,
         reference=_strided,
     ),

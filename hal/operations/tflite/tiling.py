@@ -8,7 +8,7 @@ from neurald.hal.operations import tiling
 from neurald.hal.operations.call import Array, Call, Shape
 from neurald.hal.operations.definition import Definition
 from neurald.hal.operations.signature import ANY_RANK, Form, row, tensor
-from neurald.hal.operations.tflite.elements import element_rows, indexes, lengths, moved
+from neurald.hal.operations.tflite.elements import ELEMENTS_AND_STRINGS, element_rows, indexes, lengths, moved
 from neurald.hal.types import FeatureLevel, OperandType
 
 _TILE = next(d for d in tiling.DEFINITIONS if d.type is OperationType.TILE)
@@ -51,7 +51,7 @@ def _broadcast_lengths(call: Call) -> tuple[Array, ...]:
 
 
 DEFINITIONS = (
-    moved(_TILE, OperationType.TFLITE_TILE),
+    moved(_TILE, OperationType.TFLITE_TILE, types=ELEMENTS_AND_STRINGS),
     Definition(
         type=OperationType.TFLITE_BROADCAST_TO,
         forms=(

@@ -3,6 +3,7 @@
 from neurald.runtime.tflite.lowering import (
     activation,
     arithmetic,
+    case,
     comparison,
     control_flow,
     convolution,
@@ -13,6 +14,7 @@ from neurald.runtime.tflite.lowering import (
     embedding,
     gathering,
     generating,
+    hash_table,
     matrix_product,
     padding,
     pooling,
@@ -29,6 +31,7 @@ from neurald.runtime.tflite.lowering import (
     spectral,
     stablehlo,
     state,
+    text,
     unary,
 )
 from neurald.runtime.tflite.lowering.rule import Lowering
@@ -36,6 +39,7 @@ from neurald.runtime.tflite.lowering.rule import Lowering
 _FAMILIES = (
     activation,
     arithmetic,
+    case,
     comparison,
     control_flow,
     convolution,
@@ -46,6 +50,7 @@ _FAMILIES = (
     embedding,
     gathering,
     generating,
+    hash_table,
     matrix_product,
     padding,
     pooling,
@@ -62,6 +67,7 @@ _FAMILIES = (
     spectral,
     stablehlo,
     state,
+    text,
     unary,
 )
 

@@ -18,7 +18,7 @@ from neurald.runtime.tflite.schema import Operator
 from neurald.runtime.tflite.state import Arguments, Effects, Key, merge_effects
 
 
-class _Caller:
+class Caller:
     """An operator that runs subgraphs, with what it gives them and gets from them.
 
     Args:
@@ -63,12 +63,12 @@ class _Caller:
             subgraph,
             Arguments(
                 values=tuple(
-                    None if index is None else _argument(operands(index), next(given))
+                    None if index is None else as_argument(operands(index), next(given))
                     for index in self._values
                 ),
                 handles=self.handles,
                 variables=tuple(
-                    (key, _argument(operands(index), next(given)))
+                    (key, as_argument(operands(index), next(given)))
                     for key, index in zip(self._keys, self._variables, strict=True)
                 ),
                 leaving=tuple(leaving),
@@ -109,7 +109,7 @@ def handles_of(graph: Graph, operator: Operator, skipped: int) -> tuple[Key | No
     return tuple(graph.handles.get(index) for index in operator.inputs[skipped:])
 
 
-def _argument(operand: Operand, dimensions: Dimensions) -> Operand:
+def as_argument(operand: Operand, dimensions: Dimensions) -> Operand:
     """What a subgraph needs to know of an operand that it is given."""
     return replace(
         operand,
@@ -121,7 +121,7 @@ def _argument(operand: Operand, dimensions: Dimensions) -> Operand:
     )
 
 
-def _results(graph: Graph, referenced: int) -> list[Dimensions]:
+def results_of(graph: Graph, referenced: int) -> list[Dimensions]:
     """The dimensions of a referenced graph's outputs."""
     source = graph.importer.referenced[referenced]
     return [source.operands[index].dimensions for index in source.outputs]
@@ -134,9 +134,9 @@ def if_(graph: Graph, operator: Operator, options: Options) -> None:
     effects = [importer.effects(branch, handles) for branch in branches]
     if effects[0].outputs != effects[1].outputs:
         raise Unsupported("its subgraphs give handles of different resources")
-    caller = _Caller(graph, operator, merge_effects(effects), 1)
+    caller = Caller(graph, operator, merge_effects(effects), 1)
     then, otherwise = (caller.call(branch, caller.assigned) for branch in branches)
-    pairs = zip(_results(graph, then), _results(graph, otherwise), strict=False)
+    pairs = zip(results_of(graph, then), results_of(graph, otherwise), strict=False)
     dimensions = [common_dimensions(first, second) for first, second in pairs]
     inputs = graph.input(operator), graph.model(then), graph.model(otherwise), *caller.inputs()
     outputs = caller.outputs(effects[0].outputs, dimensions)
@@ -156,12 +156,12 @@ def while_(graph: Graph, operator: Operator, options: Options) -> None:
         raise Unsupported(f"subgraph {condition}, its condition, assigns variables")
     if effects[1].outputs != handles:
         raise Unsupported(f"subgraph {body}, its body, gives other handles than it is given")
-    caller = _Caller(graph, operator, merge_effects(effects), 0)
+    caller = Caller(graph, operator, merge_effects(effects), 0)
     given = caller.dimensions()
     carried = sum(key is None for key in handles) + len(caller.assigned)
     while True:
         again = caller.call(body, caller.assigned, given)
-        results = _results(graph, again)
+        results = results_of(graph, again)
         if len(results) != carried:
             raise Unsupported(
                 f"subgraph {body}, its body, has {len(results)} results; {carried} are expected"

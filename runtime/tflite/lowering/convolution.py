@@ -3,6 +3,8 @@
 Weights of float16 become float32 when they come, where activations are float32.
 """
 
+from dataclasses import replace
+
 from tflite.BuiltinOperator import BuiltinOperator
 from tflite.FullyConnectedOptionsWeightsFormat import FullyConnectedOptionsWeightsFormat
 
@@ -19,6 +21,11 @@ from neurald.runtime.tflite.operands import Unsupported
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
 
+_DEFAULT = FullyConnectedOptionsWeightsFormat.DEFAULT
+_SHUFFLED = FullyConnectedOptionsWeightsFormat.SHUFFLED4x16INT8
+#: Rows and columns of a block of shuffled weights.
+_BLOCK = (4, 16)
+_SHUFFLED_ZERO_POINT = 128
 #: Of the input of Android's FULLY_CONNECTED.
 _HIGHEST_RANK = 4
 #: Types of biases for quantised inputs; TENSOR_INT32 for all others.
@@ -26,8 +33,10 @@ _BIASES = {OperandType.TENSOR_QUANT16_SYMM: OperandType.TENSOR_INT64}
 
 
 def _weights(graph: Graph, source: int, weights: int) -> int:
-    """Weights or bias of the type of the activations, or quantised."""
+    """Weights or bias of the type of the activations, or quantised; TFLite takes unsigned bytes as signed ones."""
     operand = graph.operand(weights)
+    if operand.type is OperandType.TENSOR_QUANT8_ASYMM and not is_quantized(graph.operand(source)):
+        return graph.as_signed(weights)
     if (graph.operand(source).type, operand.type) != (
         OperandType.TENSOR_FLOAT32,
         OperandType.TENSOR_FLOAT16,
@@ -143,10 +152,17 @@ def transpose_conv(graph: Graph, operator: Operator, options: Options) -> None:
 
 def fully_connected(graph: Graph, operator: Operator, options: Options) -> None:
     """Android NN takes two dimensions at least, gives exactly two, and rounds stored sums in another way."""
-    if options["weights_format"] != FullyConnectedOptionsWeightsFormat.DEFAULT:
-        raise Unsupported(f"weights format {options['weights_format']} is not supported")
+    weights_format = options["weights_format"]
+    if weights_format not in (_DEFAULT, _SHUFFLED):
+        raise Unsupported(f"weights format {weights_format} is not supported")
+    if len(operator.outputs) != (2 if weights_format == _SHUFFLED else 1):
+        raise Unsupported(f"it has {len(operator.outputs)} outputs, with weights format {weights_format}")
     source, weights = graph.input(operator, 0), graph.input(operator, 1)
-    weights = _weights(graph, source, weights)
+    weights = (
+        _unshuffled(graph, source, weights)
+        if weights_format == _SHUFFLED
+        else _weights(graph, source, weights)
+    )
     kernel, dimensions = graph.operand(weights).dimensions, graph.operand(source).dimensions
     is_open = kernel is None or not all(kernel) or dimensions is None
     is_stored = is_quantized(graph.operand(weights))
@@ -156,11 +172,41 @@ def fully_connected(graph: Graph, operator: Operator, options: Options) -> None:
         bias = _bias(graph, operator, source, weights, 0)
     inputs, result = (source, weights, bias), graph.output(operator)
     if is_stored or is_open or len(kernel or ()) != 2:
-        flags = options["keep_num_dims"], options["asymmetric_quantize_inputs"]
+        flags = [options["keep_num_dims"], options["asymmetric_quantize_inputs"]]
+        if weights_format == _SHUFFLED:
+            flags.append(True)
         tail = [graph.boolean(value=bool(flag)) for flag in flags]
         emit_activated(graph, OperationType.TFLITE_FULLY_CONNECTED, inputs, options, result, tail)
         return
     _fully_connected_floats(graph, inputs, options, result)
+
+
+def _unshuffled(graph: Graph, source: int, weights: int) -> int:
+    """Weights in blocks of 4 rows and 16 columns, as ordinary ones.
+
+    Their sign bit is flipped; for both inputs TFLite takes a zero point of 128, whatever the file says.
+    """
+    operand, value = graph.operand(weights), graph.value(weights)
+    if (
+        value is None
+        or value.ndim != 2
+        or value.shape[0] % _BLOCK[0]
+        or value.shape[1] % _BLOCK[1]
+        or operand.type is not OperandType.TENSOR_QUANT8_ASYMM
+    ):
+        raise Unsupported(
+            f"shuffled weights of type {operand.type.name} and shape {list(operand.dimensions or ())}; constants of "
+            f"TENSOR_QUANT8_ASYMM whose lengths are multiples of {_BLOCK[0]} and {_BLOCK[1]} are expected"
+        )
+    if graph.operand(source).zero_point != _SHUFFLED_ZERO_POINT:
+        raise Unsupported(
+            f"shuffled weights with an input of zero point {graph.operand(source).zero_point}; "
+            f"{_SHUFFLED_ZERO_POINT} is expected"
+        )
+    units, depth = value.shape
+    blocks = value.reshape(units // _BLOCK[0], depth // _BLOCK[1], *_BLOCK)
+    plain = blocks.swapaxes(1, 2).reshape(units, depth) ^ 0x80
+    return graph.constant_like(replace(operand, zero_point=_SHUFFLED_ZERO_POINT), plain)
 
 
 def _fully_connected_floats(
@@ -199,6 +245,6 @@ LOWERINGS: dict[int, Lowering] = {
         rule=depthwise_conv_2d, options="DepthwiseConv2DOptions", inputs=(2, 3)
     ),
     BuiltinOperator.FULLY_CONNECTED: Lowering(
-        rule=fully_connected, options="FullyConnectedOptions", inputs=(2, 3)
+        rule=fully_connected, options="FullyConnectedOptions", inputs=(2, 3), outputs=(1, 2)
     ),
 }

@@ -3,10 +3,21 @@
 from tflite.BuiltinOperator import BuiltinOperator
 
 from neurald.hal.operation_type import OperationType
+from neurald.hal.types import OperandType
 from neurald.runtime.tflite.graph import Graph
-from neurald.runtime.tflite.lowering.rule import Lowering, operation
+from neurald.runtime.tflite.lowering.rule import Lowering
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
+
+
+def lookup(graph: Graph, operator: Operator, _: Options) -> None:
+    """TFLite takes rows of unsigned bytes as signed ones where the result has floats."""
+    rows, values = graph.input(operator, 0), graph.input(operator, 1)
+    result = graph.output(operator)
+    is_unsigned = graph.operand(values).type is OperandType.TENSOR_QUANT8_ASYMM
+    if is_unsigned and graph.operand(result).type is OperandType.TENSOR_FLOAT32:
+        values = graph.as_signed(values)
+    graph.emit(OperationType.EMBEDDING_LOOKUP, (rows, values), (result,))
 
 
 def lookup_sparse(graph: Graph, operator: Operator, options: Options) -> None:
@@ -16,9 +27,17 @@ def lookup_sparse(graph: Graph, operator: Operator, options: Options) -> None:
     graph.emit(OperationType.TFLITE_EMBEDDING_LOOKUP_SPARSE, (*inputs, combiner), (graph.output(operator),))
 
 
+def hashtable_lookup(graph: Graph, operator: Operator, _: Options) -> None:
+    """Rows of values, and which of the keys there are."""
+    inputs = [graph.input(operator, position) for position in range(3)]
+    results = graph.output(operator, 0, typed_as=2), graph.output(operator, 1)
+    graph.emit(OperationType.HASHTABLE_LOOKUP, inputs, results)
+
+
 LOWERINGS: dict[int, Lowering] = {
-    BuiltinOperator.EMBEDDING_LOOKUP: Lowering(rule=operation(OperationType.EMBEDDING_LOOKUP), inputs=(2, 2)),
+    BuiltinOperator.EMBEDDING_LOOKUP: Lowering(rule=lookup, inputs=(2, 2)),
     BuiltinOperator.EMBEDDING_LOOKUP_SPARSE: Lowering(
         rule=lookup_sparse, options="EmbeddingLookupSparseOptions", inputs=(5, 5)
     ),
+    BuiltinOperator.HASHTABLE_LOOKUP: Lowering(rule=hashtable_lookup, inputs=(3, 3), outputs=(2, 2)),
 }

@@ -5,7 +5,7 @@ from tflite.BuiltinOperator import BuiltinOperator
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
 from neurald.runtime.tflite.graph import Graph
-from neurald.runtime.tflite.lowering.rule import Lowering, unary
+from neurald.runtime.tflite.lowering.rule import Lowering, emit_limited, unary
 from neurald.runtime.tflite.operands import Unsupported
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
@@ -19,12 +19,25 @@ def dequantize(graph: Graph, operator: Operator, options: Options) -> None:
     unary(OperationType.CAST if is_float else OperationType.DEQUANTIZE)(graph, operator, options)
 
 
+def quantize(graph: Graph, operator: Operator, _: Options) -> None:
+    """Numbers of 32 bits have their scale in the file, and operands have none: it becomes an argument."""
+    source, result = graph.input(operator), graph.output(operator)
+    wide: tuple[int, ...] = ()
+    for index, tensor in ((source, operator.inputs[0]), (result, operator.outputs[0])):
+        if graph.operand(index).type is OperandType.TENSOR_INT32:
+            scale, zero_point = graph.quantization(tensor)
+            wide = graph.real(scale, like=index), graph.int32(zero_point)
+    emit_limited(graph, operator, OperationType.QUANTIZE, (source, *wide), result)
+
+
 def cast(graph: Graph, operator: Operator, _: Options) -> None:
     """Whole numbers that do not fit lose their high bits in TFLite, where Android NN cuts them off."""
     source, result = graph.input(operator), graph.output(operator)
     kinds = (graph.operand(source).type, graph.operand(result).type)
     is_plain = any(kind in _REALS for kind in kinds) or kinds[0] is kinds[1]
-    graph.emit(OperationType.CAST if is_plain else OperationType.TFLITE_CAST, (source,), (result,))
+    emit_limited(
+        graph, operator, OperationType.CAST if is_plain else OperationType.TFLITE_CAST, (source,), result
+    )
 
 
 def fake_quantize(graph: Graph, operator: Operator, options: Options) -> None:
@@ -44,6 +57,6 @@ LOWERINGS: dict[int, Lowering] = {
     BuiltinOperator.DEQUANTIZE: Lowering(rule=dequantize),
     BuiltinOperator.FAKE_QUANT: Lowering(rule=fake_quantize, options="FakeQuantOptions"),
     BuiltinOperator.IMAG: Lowering(rule=unary(OperationType.TFLITE_IMAG)),
-    BuiltinOperator.QUANTIZE: Lowering(rule=unary(OperationType.QUANTIZE)),
+    BuiltinOperator.QUANTIZE: Lowering(rule=quantize),
     BuiltinOperator.REAL: Lowering(rule=unary(OperationType.TFLITE_REAL)),
 }

@@ -43,6 +43,11 @@ def _emit(
     """Adds Android's operation, or that for `weights` of 8 bits, which takes one argument more."""
     if is_quantized(graph.operand(weights)):
         operation_type = OperationType[f"TFLITE_{operation_type.name}"]
+        # TFLite takes weights of unsigned bytes as signed ones.
+        inputs = [
+            graph.as_signed(index) if graph.operand(index).type is OperandType.TENSOR_QUANT8_ASYMM else index
+            for index in inputs
+        ]
         inputs = (*inputs, graph.boolean(value=bool(options["asymmetric_quantize_inputs"])))
     graph.emit(operation_type, inputs, outputs)
 
@@ -144,7 +149,8 @@ def basic_lstm(graph: Graph, operator: Operator, options: Options) -> None:
         )
     values, last, weights, bias, cell = (graph.input(operator, position) for position in range(5))
     if graph.operand(values).type is not OperandType.TENSOR_FLOAT32:
-        raise Unsupported(f"the basic cell of {graph.operand(values).type.name} is not supported")
+        _basic_integer_lstm(graph, operator)
+        return
     output, state, joined, gates = (graph.output(operator, position) for position in range(4))
     none = graph.int32(FusedActivation.NONE)
     graph.emit(OperationType.CONCATENATION, (values, last, graph.int32(1)), (joined,))
@@ -163,6 +169,16 @@ def basic_lstm(graph: Graph, operator: Operator, options: Options) -> None:
     graph.emit(OperationType.ADD, (fresh, kept, none), (state,))
     graph.emit(OperationType.TANH, (state,), (shown,))
     graph.emit(OperationType.MUL, (emitted, shown, none), (output,))
+    for position, result in ((1, output), (4, state)):
+        graph.keep_state(operator, position, result)
+
+
+def _basic_integer_lstm(graph: Graph, operator: Operator) -> None:
+    values, last, weights, bias, cell = (graph.input(operator, position) for position in range(5))
+    bias_scale, _ = graph.quantization(operator.inputs[3])
+    output, state = (graph.output(operator, position) for position in range(2))
+    inputs = values, last, weights, graph.bias(bias, bias_scale), cell
+    graph.emit(OperationType.TFLITE_LSTM, inputs, (output, state))
     for position, result in ((1, output), (4, state)):
         graph.keep_state(operator, position, result)
 

@@ -84,6 +84,25 @@ def emit_flattened(
         graph.reshape(target, (), result)
 
 
+def emit_limited(
+    graph: Graph,
+    operator: Operator,
+    operation_type: OperationType,
+    inputs: Sequence[int],
+    result: int,
+) -> None:
+    """An operation whose result is cut to what the output's type can hold, which may have less bits than its operand's."""
+    limits = graph.limits(operator)
+    if limits is None:
+        graph.emit(operation_type, inputs, (result,))
+        return
+    target = graph.temporary(result)
+    graph.emit(operation_type, inputs, (target,))
+    above = graph.temporary(result)
+    graph.emit(OperationType.MAXIMUM, (target, graph.stored(limits[0], like=result)), (above,))
+    graph.emit(OperationType.MINIMUM, (above, graph.stored(limits[1], like=result)), (result,))
+
+
 def short_vector(graph: Graph, index: int, what: str) -> int:
     """A list of axes or lengths, which may be a scalar in TFLite; a long one cannot be right.
 

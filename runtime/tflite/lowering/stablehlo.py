@@ -11,7 +11,7 @@ from neurald.hal.operations.tflite.windows import Reduction
 from neurald.hal.types import FusedActivation, OperandType
 from neurald.runtime.tflite.flatbuffer import INT8, INT32, INT64, Table
 from neurald.runtime.tflite.graph import Graph
-from neurald.runtime.tflite.lowering.rule import Lowering, Rule
+from neurald.runtime.tflite.lowering.rule import Lowering, Rule, operation
 from neurald.runtime.tflite.operands import Unsupported
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
@@ -155,6 +155,12 @@ LOWERINGS: dict[int, Lowering] = {
     BuiltinOperator.STABLEHLO_ADD: Lowering(
         rule=elementwise(OperationType.ADD, OperationType.TFLITE_STABLEHLO_ADD, FusedActivation.NONE),
         inputs=(2, 2),
+    ),
+    BuiltinOperator.STABLEHLO_AND: Lowering(
+        rule=operation(OperationType.TFLITE_STABLEHLO_AND, typed_as=0), inputs=(2, 2)
+    ),
+    BuiltinOperator.STABLEHLO_SHIFT_LEFT: Lowering(
+        rule=operation(OperationType.TFLITE_STABLEHLO_SHIFT_LEFT, typed_as=0), inputs=(2, 2)
     ),
     BuiltinOperator.STABLEHLO_GATHER: Lowering(rule=gather, inputs=(2, 2)),
     BuiltinOperator.STABLEHLO_MAXIMUM: Lowering(

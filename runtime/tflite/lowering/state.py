@@ -10,7 +10,7 @@ from neurald.runtime.tflite.lowering.rule import Lowering
 from neurald.runtime.tflite.operands import Unsupported
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.state import handle_key
+from neurald.runtime.tflite.state import TABLE, Key, handle_key
 
 
 def handle(graph: Graph, operator: Operator, _: Options) -> None:
@@ -21,14 +21,21 @@ def handle(graph: Graph, operator: Operator, _: Options) -> None:
     graph.handles[operator.outputs[0]] = key
 
 
+def _variable(graph: Graph, operator: Operator) -> Key:
+    key = graph.handle(operator)
+    if key[0] == TABLE:
+        raise Unsupported("input 0 is a handle of a hash table")
+    return key
+
+
 def read(graph: Graph, operator: Operator, _: Options) -> None:
     """The value as it is now; later assignments do not change it."""
-    graph.read_variable(operator, graph.handle(operator))
+    graph.read_variable(operator, _variable(graph, operator))
 
 
 def assign(graph: Graph, operator: Operator, _: Options) -> None:
     """From here on, the variable has that value."""
-    graph.set_variable(graph.handle(operator), graph.input(operator, 1))
+    graph.set_variable(_variable(graph, operator), graph.input(operator, 1))
 
 
 def call_once(graph: Graph, operator: Operator, _: Options) -> None:

@@ -128,48 +128,64 @@ class GetSupportedOperationsReply(_message.Message):
     def __init__(self, verdicts: _Optional[_Iterable[_Union[_types_pb2.Verdict, _Mapping]]] = ...) -> None: ...
 
 class PrepareOptions(_message.Message):
-    __slots__ = ("preference", "priority", "deadline_s", "threads")
+    __slots__ = ("preference", "priority", "deadline_s", "threads", "cache_key")
     PREFERENCE_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
     THREADS_FIELD_NUMBER: _ClassVar[int]
+    CACHE_KEY_FIELD_NUMBER: _ClassVar[int]
     preference: _types_pb2.Preference
     priority: _types_pb2.Priority
     deadline_s: float
     threads: int
-    def __init__(self, preference: _Optional[_Union[_types_pb2.Preference, str]] = ..., priority: _Optional[_Union[_types_pb2.Priority, str]] = ..., deadline_s: _Optional[float] = ..., threads: _Optional[int] = ...) -> None: ...
+    cache_key: bytes
+    def __init__(self, preference: _Optional[_Union[_types_pb2.Preference, str]] = ..., priority: _Optional[_Union[_types_pb2.Priority, str]] = ..., deadline_s: _Optional[float] = ..., threads: _Optional[int] = ..., cache_key: _Optional[bytes] = ...) -> None: ...
 
 class PrepareModelRequest(_message.Message):
-    __slots__ = ("model", "options", "model_cache", "data_cache", "cache_token")
+    __slots__ = ("model", "options")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
-    MODEL_CACHE_FIELD_NUMBER: _ClassVar[int]
-    DATA_CACHE_FIELD_NUMBER: _ClassVar[int]
-    CACHE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     model: _types_pb2.Model
     options: PrepareOptions
-    model_cache: _containers.RepeatedScalarFieldContainer[bytes]
-    data_cache: _containers.RepeatedScalarFieldContainer[bytes]
-    cache_token: bytes
-    def __init__(self, model: _Optional[_Union[_types_pb2.Model, _Mapping]] = ..., options: _Optional[_Union[PrepareOptions, _Mapping]] = ..., model_cache: _Optional[_Iterable[bytes]] = ..., data_cache: _Optional[_Iterable[bytes]] = ..., cache_token: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, model: _Optional[_Union[_types_pb2.Model, _Mapping]] = ..., options: _Optional[_Union[PrepareOptions, _Mapping]] = ...) -> None: ...
 
 class PrepareModelReply(_message.Message):
+    __slots__ = ("prepared_model", "has_artifact")
+    PREPARED_MODEL_FIELD_NUMBER: _ClassVar[int]
+    HAS_ARTIFACT_FIELD_NUMBER: _ClassVar[int]
+    prepared_model: int
+    has_artifact: bool
+    def __init__(self, prepared_model: _Optional[int] = ..., has_artifact: bool = ...) -> None: ...
+
+class PrepareModelFromCacheRequest(_message.Message):
+    __slots__ = ("options", "artifact")
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACT_FIELD_NUMBER: _ClassVar[int]
+    options: PrepareOptions
+    artifact: Artifact
+    def __init__(self, options: _Optional[_Union[PrepareOptions, _Mapping]] = ..., artifact: _Optional[_Union[Artifact, _Mapping]] = ...) -> None: ...
+
+class GetArtifactRequest(_message.Message):
     __slots__ = ("prepared_model",)
     PREPARED_MODEL_FIELD_NUMBER: _ClassVar[int]
     prepared_model: int
     def __init__(self, prepared_model: _Optional[int] = ...) -> None: ...
 
-class PrepareModelFromCacheRequest(_message.Message):
-    __slots__ = ("options", "model_cache", "data_cache", "cache_token")
-    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+class GetArtifactReply(_message.Message):
+    __slots__ = ("artifact",)
+    ARTIFACT_FIELD_NUMBER: _ClassVar[int]
+    artifact: Artifact
+    def __init__(self, artifact: _Optional[_Union[Artifact, _Mapping]] = ...) -> None: ...
+
+class Artifact(_message.Message):
+    __slots__ = ("model_cache", "data_cache", "seal")
     MODEL_CACHE_FIELD_NUMBER: _ClassVar[int]
     DATA_CACHE_FIELD_NUMBER: _ClassVar[int]
-    CACHE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    options: PrepareOptions
+    SEAL_FIELD_NUMBER: _ClassVar[int]
     model_cache: _containers.RepeatedScalarFieldContainer[bytes]
     data_cache: _containers.RepeatedScalarFieldContainer[bytes]
-    cache_token: bytes
-    def __init__(self, options: _Optional[_Union[PrepareOptions, _Mapping]] = ..., model_cache: _Optional[_Iterable[bytes]] = ..., data_cache: _Optional[_Iterable[bytes]] = ..., cache_token: _Optional[bytes] = ...) -> None: ...
+    seal: bytes
+    def __init__(self, model_cache: _Optional[_Iterable[bytes]] = ..., data_cache: _Optional[_Iterable[bytes]] = ..., seal: _Optional[bytes] = ...) -> None: ...
 
 class ReleasePreparedModelRequest(_message.Message):
     __slots__ = ("prepared_model",)
@@ -212,26 +228,26 @@ class ExecuteReply(_message.Message):
     def __init__(self, output_shapes: _Optional[_Iterable[_Union[_types_pb2.OutputShape, _Mapping]]] = ..., timing: _Optional[_Union[_types_pb2.Timing, _Mapping]] = ..., results: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ExecuteFencedRequest(_message.Message):
-    __slots__ = ("prepared_model", "request", "options", "wait_for", "after_fences_s")
+    __slots__ = ("prepared_model", "request", "options", "wait_for", "fence", "after_fences_s")
     PREPARED_MODEL_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     WAIT_FOR_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
     AFTER_FENCES_S_FIELD_NUMBER: _ClassVar[int]
     prepared_model: int
     request: _types_pb2.Request
     options: ExecuteOptions
     wait_for: _containers.RepeatedScalarFieldContainer[bytes]
+    fence: bytes
     after_fences_s: float
-    def __init__(self, prepared_model: _Optional[int] = ..., request: _Optional[_Union[_types_pb2.Request, _Mapping]] = ..., options: _Optional[_Union[ExecuteOptions, _Mapping]] = ..., wait_for: _Optional[_Iterable[bytes]] = ..., after_fences_s: _Optional[float] = ...) -> None: ...
+    def __init__(self, prepared_model: _Optional[int] = ..., request: _Optional[_Union[_types_pb2.Request, _Mapping]] = ..., options: _Optional[_Union[ExecuteOptions, _Mapping]] = ..., wait_for: _Optional[_Iterable[bytes]] = ..., fence: _Optional[bytes] = ..., after_fences_s: _Optional[float] = ...) -> None: ...
 
 class ExecuteFencedReply(_message.Message):
-    __slots__ = ("execution", "fence")
+    __slots__ = ("execution",)
     EXECUTION_FIELD_NUMBER: _ClassVar[int]
-    FENCE_FIELD_NUMBER: _ClassVar[int]
     execution: int
-    fence: bytes
-    def __init__(self, execution: _Optional[int] = ..., fence: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, execution: _Optional[int] = ...) -> None: ...
 
 class GetFencedExecutionInfoRequest(_message.Message):
     __slots__ = ("execution",)
@@ -240,44 +256,16 @@ class GetFencedExecutionInfoRequest(_message.Message):
     def __init__(self, execution: _Optional[int] = ...) -> None: ...
 
 class GetFencedExecutionInfoReply(_message.Message):
-    __slots__ = ("code", "launched", "fenced")
+    __slots__ = ("code", "message", "result", "after_fences")
     CODE_FIELD_NUMBER: _ClassVar[int]
-    LAUNCHED_FIELD_NUMBER: _ClassVar[int]
-    FENCED_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FENCES_FIELD_NUMBER: _ClassVar[int]
     code: _types_pb2.ResultCode
-    launched: _types_pb2.Timing
-    fenced: _types_pb2.Timing
-    def __init__(self, code: _Optional[_Union[_types_pb2.ResultCode, str]] = ..., launched: _Optional[_Union[_types_pb2.Timing, _Mapping]] = ..., fenced: _Optional[_Union[_types_pb2.Timing, _Mapping]] = ...) -> None: ...
-
-class ConfigureBurstRequest(_message.Message):
-    __slots__ = ("prepared_model", "ring", "submitted", "completed")
-    PREPARED_MODEL_FIELD_NUMBER: _ClassVar[int]
-    RING_FIELD_NUMBER: _ClassVar[int]
-    SUBMITTED_FIELD_NUMBER: _ClassVar[int]
-    COMPLETED_FIELD_NUMBER: _ClassVar[int]
-    prepared_model: int
-    ring: bytes
-    submitted: bytes
-    completed: bytes
-    def __init__(self, prepared_model: _Optional[int] = ..., ring: _Optional[bytes] = ..., submitted: _Optional[bytes] = ..., completed: _Optional[bytes] = ...) -> None: ...
-
-class ConfigureBurstReply(_message.Message):
-    __slots__ = ("burst", "memory_slots")
-    BURST_FIELD_NUMBER: _ClassVar[int]
-    MEMORY_SLOTS_FIELD_NUMBER: _ClassVar[int]
-    burst: int
-    memory_slots: int
-    def __init__(self, burst: _Optional[int] = ..., memory_slots: _Optional[int] = ...) -> None: ...
-
-class ReleaseBurstRequest(_message.Message):
-    __slots__ = ("burst",)
-    BURST_FIELD_NUMBER: _ClassVar[int]
-    burst: int
-    def __init__(self, burst: _Optional[int] = ...) -> None: ...
-
-class ReleaseBurstReply(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    message: str
+    result: ExecuteReply
+    after_fences: _types_pb2.Timing
+    def __init__(self, code: _Optional[_Union[_types_pb2.ResultCode, str]] = ..., message: _Optional[str] = ..., result: _Optional[_Union[ExecuteReply, _Mapping]] = ..., after_fences: _Optional[_Union[_types_pb2.Timing, _Mapping]] = ...) -> None: ...
 
 class BufferRole(_message.Message):
     __slots__ = ("prepared_model", "index", "probability")
@@ -328,8 +316,10 @@ class CopyFromBufferRequest(_message.Message):
     def __init__(self, buffer: _Optional[int] = ..., memory: _Optional[bytes] = ...) -> None: ...
 
 class CopyFromBufferReply(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: bytes
+    def __init__(self, result: _Optional[bytes] = ...) -> None: ...
 
 class ReleaseBufferRequest(_message.Message):
     __slots__ = ("buffer",)

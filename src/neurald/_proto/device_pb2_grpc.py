@@ -79,6 +79,11 @@ class DeviceStub(object):
                 request_serializer=neurald_dot___proto_dot_device__pb2.PrepareModelRequest.SerializeToString,
                 response_deserializer=neurald_dot___proto_dot_device__pb2.PrepareModelReply.FromString,
                 _registered_method=True)
+        self.GetArtifact = channel.unary_unary(
+                '/neurald.v1.Device/GetArtifact',
+                request_serializer=neurald_dot___proto_dot_device__pb2.GetArtifactRequest.SerializeToString,
+                response_deserializer=neurald_dot___proto_dot_device__pb2.GetArtifactReply.FromString,
+                _registered_method=True)
         self.PrepareModelFromCache = channel.unary_unary(
                 '/neurald.v1.Device/PrepareModelFromCache',
                 request_serializer=neurald_dot___proto_dot_device__pb2.PrepareModelFromCacheRequest.SerializeToString,
@@ -103,16 +108,6 @@ class DeviceStub(object):
                 '/neurald.v1.Device/GetFencedExecutionInfo',
                 request_serializer=neurald_dot___proto_dot_device__pb2.GetFencedExecutionInfoRequest.SerializeToString,
                 response_deserializer=neurald_dot___proto_dot_device__pb2.GetFencedExecutionInfoReply.FromString,
-                _registered_method=True)
-        self.ConfigureBurst = channel.unary_unary(
-                '/neurald.v1.Device/ConfigureBurst',
-                request_serializer=neurald_dot___proto_dot_device__pb2.ConfigureBurstRequest.SerializeToString,
-                response_deserializer=neurald_dot___proto_dot_device__pb2.ConfigureBurstReply.FromString,
-                _registered_method=True)
-        self.ReleaseBurst = channel.unary_unary(
-                '/neurald.v1.Device/ReleaseBurst',
-                request_serializer=neurald_dot___proto_dot_device__pb2.ReleaseBurstRequest.SerializeToString,
-                response_deserializer=neurald_dot___proto_dot_device__pb2.ReleaseBurstReply.FromString,
                 _registered_method=True)
         self.Allocate = channel.unary_unary(
                 '/neurald.v1.Device/Allocate',
@@ -196,9 +191,14 @@ class DeviceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetArtifact(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PrepareModelFromCache(self, request, context):
-        """Not served yet.
-        """
+        """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -216,25 +216,12 @@ class DeviceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ExecuteFenced(self, request, context):
-        """Not served yet, like all that follow.
-        """
+        """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetFencedExecutionInfo(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ConfigureBurst(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ReleaseBurst(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -312,6 +299,11 @@ def add_DeviceServicer_to_server(servicer, server):
                     request_deserializer=neurald_dot___proto_dot_device__pb2.PrepareModelRequest.FromString,
                     response_serializer=neurald_dot___proto_dot_device__pb2.PrepareModelReply.SerializeToString,
             ),
+            'GetArtifact': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetArtifact,
+                    request_deserializer=neurald_dot___proto_dot_device__pb2.GetArtifactRequest.FromString,
+                    response_serializer=neurald_dot___proto_dot_device__pb2.GetArtifactReply.SerializeToString,
+            ),
             'PrepareModelFromCache': grpc.unary_unary_rpc_method_handler(
                     servicer.PrepareModelFromCache,
                     request_deserializer=neurald_dot___proto_dot_device__pb2.PrepareModelFromCacheRequest.FromString,
@@ -336,16 +328,6 @@ def add_DeviceServicer_to_server(servicer, server):
                     servicer.GetFencedExecutionInfo,
                     request_deserializer=neurald_dot___proto_dot_device__pb2.GetFencedExecutionInfoRequest.FromString,
                     response_serializer=neurald_dot___proto_dot_device__pb2.GetFencedExecutionInfoReply.SerializeToString,
-            ),
-            'ConfigureBurst': grpc.unary_unary_rpc_method_handler(
-                    servicer.ConfigureBurst,
-                    request_deserializer=neurald_dot___proto_dot_device__pb2.ConfigureBurstRequest.FromString,
-                    response_serializer=neurald_dot___proto_dot_device__pb2.ConfigureBurstReply.SerializeToString,
-            ),
-            'ReleaseBurst': grpc.unary_unary_rpc_method_handler(
-                    servicer.ReleaseBurst,
-                    request_deserializer=neurald_dot___proto_dot_device__pb2.ReleaseBurstRequest.FromString,
-                    response_serializer=neurald_dot___proto_dot_device__pb2.ReleaseBurstReply.SerializeToString,
             ),
             'Allocate': grpc.unary_unary_rpc_method_handler(
                     servicer.Allocate,
@@ -622,6 +604,33 @@ class Device(object):
             _registered_method=True)
 
     @staticmethod
+    def GetArtifact(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/neurald.v1.Device/GetArtifact',
+            neurald_dot___proto_dot_device__pb2.GetArtifactRequest.SerializeToString,
+            neurald_dot___proto_dot_device__pb2.GetArtifactReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def PrepareModelFromCache(request,
             target,
             options=(),
@@ -746,60 +755,6 @@ class Device(object):
             '/neurald.v1.Device/GetFencedExecutionInfo',
             neurald_dot___proto_dot_device__pb2.GetFencedExecutionInfoRequest.SerializeToString,
             neurald_dot___proto_dot_device__pb2.GetFencedExecutionInfoReply.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ConfigureBurst(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/neurald.v1.Device/ConfigureBurst',
-            neurald_dot___proto_dot_device__pb2.ConfigureBurstRequest.SerializeToString,
-            neurald_dot___proto_dot_device__pb2.ConfigureBurstReply.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ReleaseBurst(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/neurald.v1.Device/ReleaseBurst',
-            neurald_dot___proto_dot_device__pb2.ReleaseBurstRequest.SerializeToString,
-            neurald_dot___proto_dot_device__pb2.ReleaseBurstReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -48,6 +48,7 @@ class OperandType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OPERAND_TYPE_TENSOR_UINT64: _ClassVar[OperandType]
     OPERAND_TYPE_TENSOR_FLOAT64: _ClassVar[OperandType]
     OPERAND_TYPE_TENSOR_COMPLEX64: _ClassVar[OperandType]
+    OPERAND_TYPE_TENSOR_STRING: _ClassVar[OperandType]
 
 class OperationType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -238,6 +239,7 @@ OPERAND_TYPE_TENSOR_UINT32: OperandType
 OPERAND_TYPE_TENSOR_UINT64: OperandType
 OPERAND_TYPE_TENSOR_FLOAT64: OperandType
 OPERAND_TYPE_TENSOR_COMPLEX64: OperandType
+OPERAND_TYPE_TENSOR_STRING: OperandType
 OPERATION_TYPE_ADD: OperationType
 OPERATION_TYPE_AVERAGE_POOL_2D: OperationType
 OPERATION_TYPE_CONCATENATION: OperationType
@@ -478,16 +480,18 @@ class Model(_message.Message):
     def __init__(self, main: _Optional[_Union[Subgraph, _Mapping]] = ..., referenced: _Optional[_Iterable[_Union[Subgraph, _Mapping]]] = ..., pools: _Optional[_Iterable[bytes]] = ..., relaxed: bool = ..., input_names: _Optional[_Iterable[str]] = ..., output_names: _Optional[_Iterable[str]] = ..., signatures: _Optional[_Mapping[str, Model.Signature]] = ...) -> None: ...
 
 class Argument(_message.Message):
-    __slots__ = ("pool", "offset", "length", "dimensions")
+    __slots__ = ("pool", "offset", "length", "dimensions", "padding")
     POOL_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     LENGTH_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
     pool: int
     offset: int
     length: int
     dimensions: Dimensions
-    def __init__(self, pool: _Optional[int] = ..., offset: _Optional[int] = ..., length: _Optional[int] = ..., dimensions: _Optional[_Union[Dimensions, _Mapping]] = ...) -> None: ...
+    padding: int
+    def __init__(self, pool: _Optional[int] = ..., offset: _Optional[int] = ..., length: _Optional[int] = ..., dimensions: _Optional[_Union[Dimensions, _Mapping]] = ..., padding: _Optional[int] = ...) -> None: ...
 
 class RequestPool(_message.Message):
     __slots__ = ("memory", "results_bytes", "buffer")
@@ -510,12 +514,14 @@ class Request(_message.Message):
     def __init__(self, inputs: _Optional[_Iterable[_Union[Argument, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[Argument, _Mapping]]] = ..., pools: _Optional[_Iterable[_Union[RequestPool, _Mapping]]] = ...) -> None: ...
 
 class OutputShape(_message.Message):
-    __slots__ = ("dimensions", "sufficient")
+    __slots__ = ("dimensions", "sufficient", "length")
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     SUFFICIENT_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
     dimensions: Dimensions
     sufficient: bool
-    def __init__(self, dimensions: _Optional[_Union[Dimensions, _Mapping]] = ..., sufficient: bool = ...) -> None: ...
+    length: int
+    def __init__(self, dimensions: _Optional[_Union[Dimensions, _Mapping]] = ..., sufficient: bool = ..., length: _Optional[int] = ...) -> None: ...
 
 class Timing(_message.Message):
     __slots__ = ("on_device_ns", "in_driver_ns")

@@ -9,8 +9,8 @@ from support.models import FLOAT, add_model
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, create
-from neurald.hal.device import ExecuteOptions, PrepareOptions
-from neurald.hal.errors import MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.device import BufferDescription, BufferRole, ExecuteOptions, PrepareOptions
+from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
 from neurald.hal.memory import HostMemory
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.types import Argument, OperandType, Request
@@ -110,3 +110,16 @@ def test_shapes_that_turn_out_wrong_at_execution() -> None:
         with pytest.raises(nd.Error, match="operation 0 ADD") as caught:
             prepared.execute(request(*arrays, floats(0, rows=4)), ExecuteOptions())
         assert caught.value.code is nd.ResultCode.OP_FAILED
+
+
+def test_memory_for_roles() -> None:
+    device = create()
+    prepared = device.prepare_model(add_model((2, 3)), PrepareOptions())
+    role = BufferRole(prepared_model=prepared, index=1)
+    assert device.allocate(BufferDescription(dimensions=None, input_roles=(role,))).size == 24
+    with pytest.raises(BadData, match="at least one role"):
+        device.allocate(BufferDescription(dimensions=(2, 3)))
+    for index in (-1, 2):
+        wrong = BufferRole(prepared_model=prepared, index=index)
+        with pytest.raises(BadData, match=f"input {index}"):
+            device.allocate(BufferDescription(dimensions=None, input_roles=(wrong,)))

@@ -273,7 +273,7 @@ def test_all_that_is_unsupported_is_listed(path: Path) -> None:
     file = TfliteModel()
     graph = file.subgraph()
     x, y, z, u = (graph.tensor((2,), name=name) for name in "xyzu")
-    long = graph.tensor((2,), "STRING", name="long\n" + "g" * 200)
+    long = graph.tensor((2,), "VARIANT", name="long\n" + "g" * 200)
     graph.operator("CUSTOM", (x,), (y,), custom_code="Foo")
     graph.operator("TANH", (y,), (z,))
     graph.operator("ADD", (z, long), (u,), "AddOptions")
@@ -286,9 +286,9 @@ def test_all_that_is_unsupported_is_listed(path: Path) -> None:
     assert lines[0] == f"{path}: the model has unsupported parts (5):"
     named = repr("long\n" + "g" * 72 + "...")
     assert lines[1:] == [
-        f"  input 1: tensor 4 {named} has type STRING, which is not supported",
+        f"  input 1: tensor 4 {named} has type VARIANT, which is not supported",
         "  operator 0 CUSTOM 'Foo': it is not supported",
-        f"  operator 2 ADD: tensor 4 {named} has type STRING, which is not supported",
+        f"  operator 2 ADD: tensor 4 {named} has type VARIANT, which is not supported",
         "  operator 3 builtin code 12345: it is not supported",
         "  operator 4 ADD: the fused activation SIGN_BIT is not supported",
     ]

@@ -8,7 +8,6 @@ from support.tflite_operator import RELU, SAME, VALID, Load, fixed, inputs_of, n
 from support.whole_model import run_references
 from support.windows import convolution_sums, transposed_sums
 
-from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array
 from neurald.hal.types import OperandType
@@ -320,14 +319,3 @@ def test_pools_of_16_bits(load: Load, code: str, type_: str) -> None:
     assert types(model) == [OperationType[prefix + code]]
     (result,) = run_references(model, np.array([1, 2, 4, 5]).reshape(1, 2, 2, 1))
     assert result.item() == (5 if code == "MAX_POOL_2D" else 3)
-
-
-def test_shuffled_weights_are_refused(load: Load) -> None:
-    with pytest.raises(BadData, match="weights format 1"):
-        load(
-            "FULLY_CONNECTED",
-            (shaped(1, 4), fixed(np.zeros((4, 4)), "INT8", scale=1.0)),
-            shaped(1, 4),
-            "FullyConnectedOptions",
-            WeightsFormat=1,
-        )

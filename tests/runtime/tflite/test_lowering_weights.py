@@ -236,7 +236,7 @@ def test_fully_connected_with_an_open_batch(load: Load, *, keep: bool) -> None:
 @pytest.mark.parametrize(
     ("source", "weights", "values", "message"),
     [
-        (shaped(1, 4), fixed(np.ones((3, 4))), {"WeightsFormat": 1}, "weights format 1"),
+        (shaped(1, 4), fixed(np.ones((3, 4))), {"WeightsFormat": 1}, "1 outputs, with weights format 1"),
         (shaped(1, 4), fixed(np.ones((3, 1, 4))), {}, "filter .* has rank 3"),
         (shaped(1, 4), fixed(np.ones(4)), {}, "filter .* has rank 1"),
         (shaped(1, 3, 4), fixed(np.ones((3, 6))), {"KeepNumDims": True}, "must be 6"),

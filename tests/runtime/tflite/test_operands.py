@@ -91,7 +91,7 @@ def test_constants_are_where_the_file_has_them(name: str, shape: tuple[int, ...]
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"type_": "STRING"}, "type STRING"),
+        ({"type_": "RESOURCE"}, "type RESOURCE"),
         ({"type_": 99}, "type 99"),
         ({"is_sparse": True}, "is sparse and no constant"),
         ({"shape": (1,) * 17}, "rank 17"),

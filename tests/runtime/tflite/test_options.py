@@ -141,6 +141,14 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"Min": -0.5, "Max": 2.0, "NumBits": 8, "NarrowRange": True},
         {"minimum": -0.5, "maximum": 2.0, "bits": 8, "narrow_range": 1},
     ),
+    "HashtableOptions": (
+        {"TableId": 7, "KeyDtype": 4, "ValueDtype": 5},
+        {"table_id": 7, "key_dtype": 4, "value_dtype": 5},
+    ),
+    "SkipGramOptions": (
+        {"NgramSize": 3, "MaxSkipSize": 2, "IncludeAllNgrams": True},
+        {"ngram_size": 3, "max_skip_size": 2, "include_all_ngrams": 1},
+    ),
     "GeluOptions": ({"Approximate": True}, {"approximate": 1}),
     "L2NormOptions": ({"FusedActivationFunction": 1}, {"activation": 1}),
     "LeakyReluOptions": ({"Alpha": 0.25}, {"alpha": 0.25}),

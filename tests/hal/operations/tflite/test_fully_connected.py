@@ -108,6 +108,37 @@ def test_stored_sums_are_rounded_once(
         assert result[:, unit].tolist() == expected
 
 
+@pytest.mark.parametrize("zero_point", [0, 3])
+@pytest.mark.parametrize("bias", [None, INT32, INT64])
+def test_ties_of_16_bits(bias: OperandType | None, zero_point: int) -> None:
+    """Weights with a zero point and biases of 64 bits take LiteRT's reference kernel, which rounds once."""
+    x = given(SHORT, np.arange(-40, 40)[:, None], 0.125)
+    offset = omitted(FLOAT32) if bias is None else given(bias, [0], 0.125 if bias is INT32 else 0.0)
+    inputs = (x, given(SIGNED, [[1 + zero_point]], 1.0, zero_point), offset, *scalars(0))
+    result = evaluate(FULLY_CONNECTED, inputs, wanted(SHORT, 1.0))
+    sums = np.arange(-40, 40)
+    once = (sums + 4) >> 3
+    twice = (((sums + 1) >> 1) + 2) >> 2
+    is_once = bias is INT64 or zero_point
+    assert result[:, 0].tolist() == (once if is_once else twice).tolist()
+
+
+@pytest.mark.parametrize(
+    ("kinds", "message"),
+    [
+        ((SIGNED, SIGNED, SHORT), "does not go with"),
+        ((QUANT8, SIGNED, SHORT), "does not go with"),
+        ((SHORT, SHORT, SIGNED), "does not go with"),
+        ((SIGNED, SHORT, SIGNED), "does not go with"),
+    ],
+)
+def test_types_that_do_not_go_together(kinds: tuple[OperandType, ...], message: str) -> None:
+    first, second, output = kinds
+    inputs = (given(first, [[1, 2]], 1.0), given(second, [[1, 2]], 1.0), omitted(FLOAT32), *scalars(0))
+    with pytest.raises(BadData, match=message):
+        evaluate(FULLY_CONNECTED, inputs, wanted(output, 1.0))
+
+
 def test_weights_of_8_bits_with_a_zero_point() -> None:
     """It counts where all is stored, and not where the inputs are floats."""
     weights = given(SIGNED, [[1, 2], [3, 4]], 1.0, 10)

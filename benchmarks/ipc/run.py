@@ -1,0 +1,270 @@
+"""What it costs to run a model in a driver daemon: bursts, calls, and plain gRPC that carries the bytes.
+
+    python benchmarks/ipc/run.py [--rounds 160] [--json]
+
+Two models: the identity on 600 KB, which costs as little as any can, and one that computes for about a millisecond. Each is
+run by the CPU device in this process and in a daemon, both in all ways that there are; `grpc_bytes` is a small server of its
+own that takes an input inside a message and gives the output back inside one, having run the same prepared model. Ways
+take turns in short rounds, in random order, so that what disturbs the machine disturbs all of them alike. Figures are of
+the quarter of the rounds in which all ways together took the least time, which others disturbed least.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import platform
+import random
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent import futures
+from contextlib import ExitStack
+from typing import Any
+
+import grpc
+import numpy as np
+
+import neurald as nd
+
+#: Elements of the identity's input: an image of 224 × 224 with three channels, 602,112 bytes.
+_ELEMENTS = 224 * 224 * 3
+_METHOD = "/neurald.benchmark.Bytes/Run"
+_RUNS_PER_ROUND = 10
+_WARM_UP = 3
+#: The part of the rounds that counts.
+_KEPT = 0.25
+_START_TIMEOUT_S = 60.0
+
+
+def identity() -> nd.Model:
+    """RESHAPE to the same shape."""
+    builder = nd.ModelBuilder()
+    shape = (1, _ELEMENTS)
+    source = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, shape)
+    target = builder.add_operand(nd.OperandType.TENSOR_INT32, (2,))
+    result = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, shape)
+    builder.set_operand_value(target, np.array(shape, np.int32))
+    builder.add_operation(nd.OperationType.RESHAPE, inputs=[source, target], outputs=[result])
+    builder.identify_inputs_and_outputs([source], [result])
+    return builder.finish()
+
+
+def millisecond() -> nd.Model:
+    """TANH of TANH of … so often that it takes about a millisecond.
+
+    Each value is small enough to come from memory that is used again: new pages would cost more in one process than in another.
+    """
+    builder = nd.ModelBuilder()
+    operands = [builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (1, 25_000)) for _ in range(9)]
+    for source, result in itertools.pairwise(operands):
+        builder.add_operation(nd.OperationType.TANH, inputs=[source], outputs=[result])
+    builder.identify_inputs_and_outputs(operands[:1], operands[-1:])
+    return builder.finish()
+
+
+MODELS = {"identity": identity, "millisecond": millisecond}
+
+
+def compiled(model: nd.Model, device: nd.Device) -> nd.Compilation:
+    """A model for one device."""
+    builder = nd.CompilationBuilder(model, devices=[device])
+    builder.set_caching(None)
+    return builder.finish()
+
+
+def bound(compilation: nd.Compilation, *, shared_input: bool, shared_output: bool) -> nd.Execution:
+    """A reusable execution whose input and output lie in shared memory, or else in arrays."""
+    operands, model = compilation.model.main.operands, compilation.model
+    shape = operands[model.inputs[0]].dimensions or ()
+    values = np.random.default_rng(0).random(shape, np.float32)
+    execution = nd.Execution(compilation, reusable=True)
+    memory = nd.Memory.allocate(2 * values.nbytes)
+    if shared_input:
+        memory.view(0, values.nbytes)[:] = values.tobytes()
+        execution.set_input_from_memory(0, memory, 0, values.nbytes)
+    else:
+        execution.set_input(0, values)
+    if shared_output:
+        execution.set_output_from_memory(0, memory, values.nbytes, values.nbytes)
+    else:
+        execution.set_output(0, np.empty(shape, np.float32))
+    return execution
+
+
+def serve_bytes(model: str, address: str) -> None:
+    """Serves a model by messages that carry the bytes, until standard input ends."""
+    compilation = compiled(MODELS[model](), nd.devices()[0])
+    shape = compilation.model.main.operands[compilation.model.inputs[0]].dimensions or ()
+    values, result = np.empty(shape, np.float32), np.empty(shape, np.float32)
+    execution = nd.Execution(compilation, reusable=True)
+    execution.set_input(0, values)
+    execution.set_output(0, result)
+
+    def run(request: bytes, _: grpc.ServicerContext) -> bytes:
+        values[...] = np.frombuffer(request, np.float32).reshape(shape)
+        execution.compute()
+        return result.tobytes()
+
+    class Handler(grpc.GenericRpcHandler):
+        def service(self, details: Any) -> Any:
+            return grpc.unary_unary_rpc_method_handler(run) if details.method == _METHOD else None
+
+    server = grpc.server(futures.ThreadPoolExecutor(2), options=_LIMITS)
+    server.add_generic_rpc_handlers((Handler(),))
+    server.add_insecure_port(address)
+    server.start()
+    print("ready", flush=True)  # noqa: T201 - the parent waits for it
+    sys.stdin.read()
+    server.stop(0)
+
+
+_LIMITS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+
+
+def started(stack: ExitStack, *command: str) -> None:
+    """Starts a program that says "ready", or an address, once it serves; stops it with the stack."""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    process = subprocess.Popen(  # noqa: S603
+        [sys.executable, *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+    stack.callback(process.wait)
+    stack.callback(process.terminate)
+    if process.stdout is None:
+        raise RuntimeError("a program without output")
+    if not select.select([process.stdout], [], [], _START_TIMEOUT_S)[0] or not process.stdout.readline():
+        raise RuntimeError(f"{' '.join(command)} did not start")
+
+
+_DAEMON = "import sys; from neurald.service.daemon import serve; serve('cpu', sys.argv[1], ready=lambda a: print(a, flush=True))"
+
+
+def paths(stack: ExitStack, model: str, folder: str) -> dict[str, Callable[[], object]]:
+    """The ways to run a model once, by name."""
+    bytes_address = f"unix:{folder}/{model}.bytes"
+    started(stack, __file__, "--serve-bytes", model, bytes_address)
+    here = compiled(MODELS[model](), nd.devices()[0])
+    there = compiled(MODELS[model](), nd.connect(f"unix://{folder}/cpu.sock"))
+    burst = stack.enter_context(there.create_burst())
+    channel = grpc.insecure_channel(bytes_address, _LIMITS)
+    stack.callback(channel.close)
+    call = channel.unary_unary(_METHOD)
+    shape = here.model.main.operands[here.model.inputs[0]].dimensions or ()
+    values, result = np.zeros(shape, np.float32), np.empty(shape, np.float32)
+
+    def carry() -> None:
+        result[...] = np.frombuffer(call(values.tobytes()), np.float32).reshape(shape)
+
+    def way(compilation: nd.Compilation, *, shared_input: bool, shared_output: bool) -> nd.Execution:
+        return bound(compilation, shared_input=shared_input, shared_output=shared_output)
+
+    in_process = way(here, shared_input=True, shared_output=True)
+    in_process_arrays = way(here, shared_input=False, shared_output=False)
+    shared = way(there, shared_input=True, shared_output=True)
+    copied_in = way(there, shared_input=False, shared_output=True)
+    arrays = way(there, shared_input=False, shared_output=False)
+    return {
+        "in_process": in_process.compute,
+        "in_process_arrays": in_process_arrays.compute,
+        "burst": lambda: shared.compute(burst=burst),
+        "burst_copied_in": lambda: copied_in.compute(burst=burst),
+        "burst_arrays": lambda: arrays.compute(burst=burst),
+        "sync": shared.compute,
+        "sync_arrays": arrays.compute,
+        "async": lambda: shared.start_compute().wait(),
+        "grpc_bytes": carry,
+    }
+
+
+def measure(ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, Any]:
+    """Microseconds of single runs, by way, in the rounds that took the least time in all."""
+    order = list(ways)
+    samples: list[dict[str, list[float]]] = []
+    for way in ways.values():
+        for _ in range(50):
+            way()
+    chance = random.Random(0)  # noqa: S311
+    for _ in range(rounds):
+        chance.shuffle(order)
+        found: dict[str, list[float]] = {}
+        for name in order:
+            way = ways[name]
+            for _ in range(_WARM_UP):
+                way()
+            times = found[name] = []
+            for _ in range(_RUNS_PER_ROUND):
+                start = time.perf_counter_ns()
+                way()
+                times.append((time.perf_counter_ns() - start) / 1000)
+        samples.append(found)
+    usual = {name: sum(sum(found[name]) for found in samples) for name in ways}
+    samples.sort(key=lambda found: sum(sum(times) / usual[name] for name, times in found.items()))
+    taken = samples[: max(1, round(rounds * _KEPT))]
+    table = {}
+    for name in ways:
+        points = np.percentile([t for found in taken for t in found[name]], (10, 50, 99))
+        table[name] = dict(zip(("p10", "p50", "p99"), map(float, points), strict=True))
+    return {"rounds": rounds, "rounds_kept": len(taken), "microseconds": table}
+
+
+def overheads(table: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """What each way costs more than the same run in process."""
+    base = {name: "in_process_arrays" if name.endswith("arrays") else "in_process" for name in table}
+    base["grpc_bytes"] = "in_process_arrays"
+    return {
+        name: {point: row[point] - table[base[name]]["p50"] for point in row}
+        for name, row in table.items()
+        if not name.startswith("in_process")
+    }
+
+
+def show(model: str, report: dict[str, Any]) -> None:
+    """Prints a report for people."""
+    table, extra = report["microseconds"], report["overhead_microseconds"]
+    print(f"\n{model}: the {report['rounds_kept']} least disturbed of {report['rounds']} rounds")  # noqa: T201
+    print(f"{'way':20}{'p10 µs':>10}{'p50':>10}{'p99':>10}{'over p50':>12}{'over p99':>10}{'gRPC / it':>11}")  # noqa: T201
+    for name, row in table.items():
+        line = f"{name:20}{row['p10']:10.1f}{row['p50']:10.1f}{row['p99']:10.1f}"
+        if name in extra:
+            over = extra[name]
+            ratio = extra["grpc_bytes"]["p50"] / over["p50"] if over["p50"] > 0 else float("inf")
+            line += f"{over['p50']:12.1f}{over['p99']:10.1f}{ratio:11.1f}"
+        print(line)  # noqa: T201
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--rounds", type=int, default=160)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--serve-bytes", nargs=2, metavar=("MODEL", "ADDRESS"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.serve_bytes:
+        serve_bytes(*arguments.serve_bytes)
+        return
+    reports: dict[str, Any] = {}
+    for model in MODELS:
+        with tempfile.TemporaryDirectory(prefix="ipc") as folder, ExitStack() as stack:
+            started(stack, "-c", _DAEMON, f"unix://{folder}/cpu.sock")
+            report = measure(paths(stack, model, folder), arguments.rounds)
+        report["overhead_microseconds"] = overheads(report["microseconds"])
+        reports[model] = report
+        if not arguments.json:
+            show(model, report)
+    if arguments.json:
+        machine = {
+            "cpu_cores": os.cpu_count(),
+            "system": platform.platform(),
+            "python": platform.python_version(),
+        }
+        print(json.dumps({"machine": machine, "models": reports}, indent=1))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""What the sample device keeps in a cache: the model itself, since there is nothing that it compiles.
+
+Two memories: the graph, with the sizes of its pools, and the bytes of the pools. Both begin with a magic number of their own,
+so that one is not taken for the other. Numbers are little-endian:
+
+    model:  magic (8 bytes), number of pools (u32), bytes of the graph (u64), bytes of each pool (u64), the graph
+    data:   magic (8 bytes), the pools one after another, each from the next multiple of 64 on
+
+Whoever wrote to the cache directory may have written these bytes, and may go on writing: they are copied once, and what is
+checked is the copy.
+"""
+
+import struct
+
+from neurald.hal.device import Artifact
+from neurald.hal.errors import BadData
+from neurald.hal.memory import HostMemory, Memory, align
+from neurald.hal.types import Model
+from neurald.hal.validate import validate_model
+from neurald.hal.wire import decode_model, encode_model
+
+_MODEL_MAGIC = b"nsample1"
+_DATA_MAGIC = b"nsample2"
+_HEADER = struct.Struct("<8sIQ")
+_SIZE = struct.Struct("<Q")
+
+
+def write_artifact(model: Model) -> Artifact:
+    """What `read_artifact` makes the model of again."""
+    graph = encode_model(model)
+    parts = [_HEADER.pack(_MODEL_MAGIC, len(model.pools), len(graph))]
+    parts += [_SIZE.pack(pool.size) for pool in model.pools]
+    data = bytearray(_DATA_MAGIC)
+    for pool in model.pools:
+        data.extend(bytes(align(len(data)) - len(data)))
+        data.extend(pool.view())
+    return Artifact(
+        model=(HostMemory(b"".join((*parts, graph))),),
+        data=(HostMemory(bytes(data)),),
+    )
+
+
+def read_artifact(artifact: Artifact) -> Model:
+    """The valid model that an artifact was written of.
+
+    Raises:
+        BadData: it is no artifact of this driver.
+    """
+    if len(artifact.model) != 1 or len(artifact.data) != 1:
+        raise BadData(
+            f"{len(artifact.model)} and {len(artifact.data)} cache files; one of each kind is expected"
+        )
+    head, data = bytes(artifact.model[0].view()), bytes(artifact.data[0].view())
+    if len(head) < _HEADER.size or not data.startswith(_DATA_MAGIC):
+        raise BadData("these cache files are not of the sample driver")
+    magic, pools, graph_bytes = _HEADER.unpack_from(head)
+    start = _HEADER.size + pools * _SIZE.size
+    if magic != _MODEL_MAGIC or len(head) != start + graph_bytes:
+        raise BadData("these cache files are not of the sample driver")
+    sizes = [_SIZE.unpack_from(head, _HEADER.size + position * _SIZE.size)[0] for position in range(pools)]
+    model = decode_model(head[start:], _pools(data, sizes))
+    validate_model(model)
+    return model
+
+
+def _pools(data: bytes, sizes: list[int]) -> list[Memory]:
+    pools: list[Memory] = []
+    end = len(_DATA_MAGIC)
+    for size in sizes:
+        start = align(end)
+        end = start + size
+        if end > len(data):
+            raise BadData(
+                f"a pool of {size} bytes does not lie inside the {len(data)} bytes of the cache file"
+            )
+        pools.append(HostMemory(memoryview(data)[start:end]))
+    if end != len(data):
+        raise BadData(f"a cache file of {len(data)} bytes; {end} are expected")
+    return pools

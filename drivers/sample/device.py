@@ -1,0 +1,125 @@
+"""The sample device: what a driver tells about its hardware, and how it makes prepared models.
+
+To write a driver, copy this folder. What is to be replaced is in three places: what the device says of itself and what it
+takes (`flavour.py`), what it makes of a model and how that runs (`prepared_model.py`), and how what it has made is kept in
+a cache (`artifact.py`). What stays is the order of things in `prepare_model`, and the checks.
+"""
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from neurald._version import __version__
+from neurald.drivers.sample.artifact import read_artifact
+from neurald.drivers.sample.buffer import allocate
+from neurald.drivers.sample.flavour import ALL, FLOAT_FAST, FLOAT_SLOW, MINIMAL, QUANT, Flavour
+from neurald.drivers.sample.prepared_model import SamplePreparedModel
+from neurald.hal.device import (
+    Artifact,
+    BufferDescription,
+    CacheFilesNeeded,
+    Capabilities,
+    PrepareOptions,
+    Verdict,
+)
+from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.memory import Memory
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.types import DeviceType, FeatureLevel, Model, Operation, Subgraph
+
+
+class SampleDevice:
+    """Implements `neurald.hal.device.Device`; its prepared models run the operations' references.
+
+    Args:
+        flavour: name, speeds and choice of operations.
+        feature_level: the newest operations that it may be asked to run.
+    """
+
+    type = DeviceType.ACCELERATOR
+    # Names everything that what it makes depends on: an artifact of another version is never read.
+    version = f"neurald sample {__version__}, numpy {np.__version__}"
+    extensions = ("neurald.tflite",)
+    #: One memory with the graph, which decides what is executed, and one with the constants.
+    cache_files_needed = CacheFilesNeeded(model=1, data=1)
+
+    def __init__(self, flavour: Flavour, *, feature_level: FeatureLevel = FeatureLevel.LEVEL_8) -> None:
+        self.name = flavour.name
+        self.feature_level = feature_level
+        self._flavour = flavour
+
+    def capabilities(self) -> Capabilities:
+        """See `Device.capabilities`. A real driver measures once and keeps the figures; these are given."""
+        return self._flavour.capabilities
+
+    def supported_operations(self, model: Model) -> Sequence[Verdict]:
+        """See `Device.supported_operations`: everything that has a reference and that the flavour takes."""
+        return tuple(
+            Verdict(ok=not reason, reason=reason)
+            for reason in (self._objection(model, model.main, each) for each in model.main.operations)
+        )
+
+    def _objection(self, model: Model, graph: Subgraph, operation: Operation) -> str:
+        """Why an operation is not supported; control flow is if its graphs are, and validation saw to it that they end."""
+        if operation.type not in DEFINITIONS:
+            return f"{operation.type.name} has no reference"
+        reason = self._flavour.objection(operation, graph)
+        for index in operation.inputs:
+            referenced = graph.operands[index].subgraph
+            if reason or referenced is None:
+                continue
+            inner = model.referenced[referenced]
+            reasons = (self._objection(model, inner, each) for each in inner.operations)
+            reason = next((f"in a graph of {operation.type.name}: {each}" for each in reasons if each), "")
+        return reason
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> SamplePreparedModel:
+        """See `Device.prepare_model`."""
+        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+            raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
+        self._require_supported(model)
+        prepared = SamplePreparedModel(model, device=self.name, keeps_artifact=bool(options.cache_key))
+        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+            raise MissedDeadlineTransient("the deadline passed while the model was prepared")
+        return prepared
+
+    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> SamplePreparedModel:
+        """See `Device.prepare_model_from_cache`."""
+        model = read_artifact(artifact)
+        self._require_supported(model)
+        return SamplePreparedModel(model, device=self.name, keeps_artifact=bool(options.cache_key))
+
+    def allocate(self, description: BufferDescription) -> Memory:
+        """See `Device.allocate`."""
+        return allocate(self.name, description)
+
+    def _require_supported(self, model: Model) -> None:
+        refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
+        if refused:
+            raise BadData(f"{self.name}: {'; '.join(refused)}")
+
+
+def create_float_fast() -> SampleDevice:
+    """A fast device for float32; like all below a factory that `neurald.hal.registry` calls."""
+    return SampleDevice(FLOAT_FAST)
+
+
+def create_float_slow() -> SampleDevice:
+    """A slow, frugal device for float32."""
+    return SampleDevice(FLOAT_SLOW)
+
+
+def create_quant() -> SampleDevice:
+    """A device for 8-bit asymmetric tensors, said to be very slow."""
+    return SampleDevice(QUANT)
+
+
+def create_minimal() -> SampleDevice:
+    """A very fast device that only has ADD, CONCATENATION and CONV_2D on float32."""
+    return SampleDevice(MINIMAL)
+
+
+def create_all() -> SampleDevice:
+    """A device that has everything and is a little slower than the CPU."""
+    return SampleDevice(ALL)

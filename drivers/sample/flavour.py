@@ -1,0 +1,120 @@
+"""The five flavours of the sample device, and which operations each of them takes.
+
+Speeds and choices are those of Android NN's sample drivers (`driver/sample`): a float device that is fast, a frugal one, one
+for 8-bit models, one that knows three operations, and one that takes everything and is never preferred.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from neurald.hal.device import Capabilities, Performance
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import OperandType, Operation, Subgraph
+
+#: Why an operation of a graph is not supported, for people; "" where it is.
+Objection = Callable[[Operation, Subgraph], str]
+
+_UNIT = Performance(exec_time=1.0, power_usage=1.0)
+_FLOAT32 = (OperandType.FLOAT32, OperandType.TENSOR_FLOAT32)
+_QUANT8 = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
+_MINIMAL = (OperationType.ADD, OperationType.CONCATENATION, OperationType.CONV_2D)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flavour:
+    """What makes one sample device differ from another.
+
+    Attributes:
+        name: of the device.
+        capabilities: what it claims.
+        objection: what it has against an operation.
+    """
+
+    name: str
+    capabilities: Capabilities
+    objection: Objection
+
+
+def uniform(performance: Performance) -> Capabilities:
+    """The same time and power for everything."""
+    return Capabilities(
+        operand_performance=dict.fromkeys(OperandType, performance),
+        relaxed_float32_scalar=performance,
+        relaxed_float32_tensor=performance,
+        if_performance=performance,
+        while_performance=performance,
+    )
+
+
+def floating(float32: Performance, relaxed: Performance) -> Capabilities:
+    """Those two for float32, strict and relaxed; all else as on the CPU."""
+    return Capabilities(
+        operand_performance=dict.fromkeys(OperandType, _UNIT) | dict.fromkeys(_FLOAT32, float32),
+        relaxed_float32_scalar=relaxed,
+        relaxed_float32_tensor=relaxed,
+        if_performance=_UNIT,
+        while_performance=_UNIT,
+    )
+
+
+def deciding_type(operation: Operation, graph: Subgraph) -> OperandType | None:
+    """The type that the sample drivers look at: of the first input, of SELECT's second; None without inputs."""
+    position = 1 if operation.type is OperationType.SELECT else 0
+    if len(operation.inputs) <= position:
+        return None
+    return graph.operands[operation.inputs[position]].type
+
+
+def takes_all(operation: Operation, graph: Subgraph) -> str:
+    """No objection."""
+    return ""
+
+
+def _of_types(types: tuple[OperandType, ...], words: str) -> Objection:
+    def objection(operation: Operation, graph: Subgraph) -> str:
+        found = deciding_type(operation, graph)
+        if found in types:
+            return ""
+        return f"{operation.type.name} of {found.name if found is not None else 'no input'}; it takes {words}"
+
+    return objection
+
+
+_takes_floats = _of_types((OperandType.TENSOR_FLOAT32,), "TENSOR_FLOAT32 only")
+
+
+def _takes_few(operation: Operation, graph: Subgraph) -> str:
+    if operation.type not in _MINIMAL:
+        return f"{operation.type.name} is none of {', '.join(each.name for each in _MINIMAL)}"
+    return _takes_floats(operation, graph)
+
+
+def _performance(exec_time: float, power_usage: float) -> Performance:
+    return Performance(exec_time=exec_time, power_usage=power_usage)
+
+
+FLOAT_FAST = Flavour(
+    name="sample-float-fast",
+    capabilities=floating(_performance(0.8, 1.2), _performance(0.7, 1.1)),
+    objection=_takes_floats,
+)
+FLOAT_SLOW = Flavour(
+    name="sample-float-slow",
+    capabilities=floating(_performance(1.3, 0.7), _performance(1.2, 0.6)),
+    objection=_takes_floats,
+)
+QUANT = Flavour(
+    name="sample-quant",
+    capabilities=uniform(_performance(50.0, 1.0)),
+    objection=_of_types(_QUANT8, "8-bit asymmetric tensors only"),
+)
+MINIMAL = Flavour(
+    name="sample-minimal",
+    capabilities=floating(_performance(0.4, 0.5), _performance(0.4, 0.5)),
+    objection=_takes_few,
+)
+ALL = Flavour(
+    name="sample-all",
+    capabilities=uniform(_performance(1.1, 1.1)),
+    objection=takes_all,
+)

@@ -1,0 +1,163 @@
+"""One entry of the cache: a directory with a manifest, and the memories of an artifact as a file each.
+
+    manifest            what the entry is, in JSON; then, in a line of its own, the installation's code over that
+    model0, model1, …   `Artifact.model`
+    data0, data1, …     `Artifact.data`
+    seal                `Artifact.seal`, where the artifact has one
+
+The manifest tells the size and the digest of every other file, and the key that the entry is for. Thus whatever is changed,
+exchanged, cut short or put elsewhere is noticed before any of it is used.
+"""
+
+import hmac
+import os
+from dataclasses import dataclass
+
+import msgspec
+
+from neurald.hal.cache_file import Fingerprint, read_bytes, read_sealed, write_file
+from neurald.hal.cache_key import KeyParts
+from neurald.hal.cache_secret import authentication_code
+from neurald.hal.device import Artifact, CacheFilesNeeded
+from neurald.hal.errors import BadData
+from neurald.hal.memory import HostMemory
+
+FORMAT = 1
+MANIFEST = "manifest"
+
+_SEAL = "seal"
+_PURPOSE = b"cache entry"
+_MANIFEST_LIMIT = 1 << 16
+_SEAL_LIMIT = 1 << 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """How an artifact came to be, for people.
+
+    Attributes:
+        model: a few words on the model.
+        compile_ms: how long compiling took.
+        created_s: when, on the clock of `time.time()`.
+    """
+
+    model: str
+    compile_ms: float
+    created_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What an entry is."""
+
+    format: int
+    key: str
+    parts: KeyParts
+    model: tuple[Fingerprint, ...]
+    data: tuple[Fingerprint, ...]
+    seal: Fingerprint
+    origin: Origin
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all files but the manifest itself."""
+        return sum(record.size_bytes for record in (*self.model, *self.data, self.seal))
+
+
+def write_entry(
+    directory: int, secret: bytes, parts: KeyParts, artifact: Artifact, origin: Origin
+) -> Manifest:
+    """Fills the directory of a new entry, down to the disk.
+
+    Args:
+        directory: descriptor of an empty directory.
+        secret: of the installation.
+        parts: what its key is made of.
+        artifact: what it keeps.
+        origin: how it came to be.
+
+    Raises:
+        BadData: the artifact has more to say than an entry can hold.
+        OSError: it cannot be written.
+    """
+    if len(artifact.seal) > _SEAL_LIMIT:
+        raise BadData(f"a seal of {len(artifact.seal)} bytes; at most {_SEAL_LIMIT} are expected")
+
+    manifest = Manifest(
+        format=FORMAT,
+        key=parts.key().hex(),
+        parts=parts,
+        model=tuple(
+            write_file(directory, f"model{index}", memory) for index, memory in enumerate(artifact.model)
+        ),
+        data=tuple(
+            write_file(directory, f"data{index}", memory) for index, memory in enumerate(artifact.data)
+        ),
+        seal=write_file(directory, _SEAL, HostMemory(artifact.seal)),
+        origin=origin,
+    )
+    content = msgspec.json.encode(manifest)
+    code = authentication_code(secret, _PURPOSE, content)
+    whole = content + b"\n" + code.hex().encode() + b"\n"
+    if len(whole) > _MANIFEST_LIMIT:
+        raise BadData(f"a manifest of {len(whole)} bytes; at most {_MANIFEST_LIMIT} can be read again")
+    write_file(directory, MANIFEST, HostMemory(whole))
+    os.fsync(directory)
+    return manifest
+
+
+def read_manifest(directory: int, secret: bytes, key: str) -> Manifest:
+    """The manifest of an entry.
+
+    Args:
+        directory: descriptor of the entry's directory.
+        secret: of the installation.
+        key: that the entry must be for, in hexadecimal.
+
+    Raises:
+        BadData: it is damaged, of another installation, another version, or another key.
+        OSError: it cannot be read.
+    """
+    content, _, code = read_bytes(directory, MANIFEST, _MANIFEST_LIMIT).removesuffix(b"\n").rpartition(b"\n")
+    expected = authentication_code(secret, _PURPOSE, content).hex().encode()
+    if not hmac.compare_digest(code, expected):
+        raise BadData("its manifest is damaged, or of another installation")
+    try:
+        manifest = msgspec.json.decode(content, type=Manifest)
+    except msgspec.DecodeError:
+        raise BadData("its manifest is of another version of neurald") from None
+    if manifest.format != FORMAT:
+        raise BadData(f"its format is {manifest.format}; {FORMAT} is expected")
+    if manifest.key != key or manifest.parts.key().hex() != key:
+        raise BadData("it is the entry of another key")
+    return manifest
+
+
+def check_counts(manifest: Manifest, needed: CacheFilesNeeded) -> None:
+    """Raises BadData unless an entry has as many files as the device needs."""
+    if (len(manifest.model), len(manifest.data)) != (needed.model, needed.data):
+        raise BadData(
+            f"it has {len(manifest.model)} model and {len(manifest.data)} data files; "
+            f"the device needs {needed.model} and {needed.data}"
+        )
+
+
+def read_artifact(directory: int, manifest: Manifest) -> Artifact:
+    """The artifact of an entry, in sealed memory.
+
+    Raises:
+        BadData: a file is not what the manifest says.
+        OutOfMemory, OSError: it cannot be read.
+    """
+    seal = read_bytes(directory, _SEAL, _SEAL_LIMIT)
+    if Fingerprint.of(memoryview(seal)) != manifest.seal:
+        raise BadData("its seal has changed since it was written")
+    return Artifact(
+        model=tuple(
+            read_sealed(directory, f"model{index}", expected) for index, expected in enumerate(manifest.model)
+        ),
+        data=tuple(
+            read_sealed(directory, f"data{index}", expected) for index, expected in enumerate(manifest.data)
+        ),
+        seal=seal,
+    )

@@ -1,0 +1,153 @@
+"""What a compiled model is cached under: a digest over everything that what is compiled depends on.
+
+Unlike Android's, it covers the model itself, with its constants. Names in the model are left out, and so is where constants
+lie: two models that a device cannot tell apart have the same key.
+"""
+
+import hashlib
+import threading
+from dataclasses import dataclass, fields
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from neurald._version import __version__
+from neurald.hal.device import Device, PrepareOptions
+from neurald.hal.memory import Memory, SharedMemory
+from neurald.hal.types import Model, Operand, Subgraph
+
+_KEY_DOMAIN = b"neurald cache key 1\0"
+_TOKEN_DOMAIN = b"neurald cache token 1\0"
+_GRAPHS_DOMAIN = b"neurald cache graphs 1\0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyParts:
+    """What a key is made of, kept with an entry to tell why another key is another one.
+
+    Attributes:
+        token: digest of the caller's token; "" without one.
+        graphs: digest of the model without the values of its constants.
+        constants: digest of the values of its constants.
+        device: its name, without the place of its daemon on this host.
+        neurald: version of this package.
+    """
+
+    token: str
+    graphs: str
+    constants: str
+    device: str
+    device_version: str
+    preference: str
+    priority: str
+    threads: int | None
+    neurald: str
+
+    def key(self) -> bytes:
+        """The 32 bytes that stand for all of it."""
+        values = tuple(getattr(self, field.name) for field in fields(self))
+        return hashlib.sha256(_KEY_DOMAIN + msgspec.msgpack.encode(values)).digest()
+
+    def changes_since(self, earlier: "KeyParts") -> tuple[str, ...]:
+        """What is another in these parts than in `earlier`, in words; nothing where they are equal."""
+        changes = []
+        for name, phrase in _PHRASES.items():
+            before, now = getattr(earlier, name), getattr(self, name)
+            if before != now:
+                changes.append(phrase.format(before=before, now=now))
+        return tuple(changes)
+
+
+#: By name of the part; digests say nothing to people.
+_PHRASES = {
+    "token": "the caller's token is another",
+    "graphs": "the model's operations or operands changed",
+    "constants": "the model's constants changed",
+    "device": "device changed from {before} to {now}",
+    "device_version": "device version changed from {before} to {now}",
+    "preference": "preference changed from {before} to {now}",
+    "priority": "priority changed from {before} to {now}",
+    "threads": "threads changed from {before} to {now}",
+    "neurald": "neurald changed from {before} to {now}",
+}
+
+
+def key_parts(model: Model, device: Device, options: PrepareOptions, token: bytes = b"") -> KeyParts:
+    """What the key of `model` on `device` is made of.
+
+    Args:
+        model: a valid model. Where its constants lie in memory that can still change, they are read now.
+        device: a daemon's device has the same key wherever on its host it is served.
+        options: how it is to be prepared; the deadline does not matter.
+        token: of the caller.
+    """
+    return KeyParts(
+        token=hashlib.sha256(_TOKEN_DOMAIN + token).hexdigest() if token else "",
+        graphs=hashlib.sha256(_GRAPHS_DOMAIN + msgspec.msgpack.encode(_graphs(model))).hexdigest(),
+        constants=_constants(model),
+        device=getattr(device, "cache_name", device.name),
+        device_version=device.version,
+        preference=options.preference.name,
+        priority=options.priority.name,
+        threads=options.threads,
+        neurald=__version__,
+    )
+
+
+def _graphs(model: Model) -> tuple[object, ...]:
+    return (bool(model.relaxed), tuple(map(_graph, (model.main, *model.referenced))))
+
+
+def _graph(graph: Subgraph) -> tuple[object, ...]:
+    return (
+        tuple(map(_operand, graph.operands)),
+        tuple(
+            (int(operation.type), tuple(map(int, operation.inputs)), tuple(map(int, operation.outputs)))
+            for operation in graph.operations
+        ),
+        tuple(map(int, graph.inputs)),
+        tuple(map(int, graph.outputs)),
+    )
+
+
+def _operand(operand: Operand) -> tuple[object, ...]:
+    quant, dimensions = operand.channel_quant, operand.dimensions
+    return (
+        int(operand.type),
+        None if dimensions is None else tuple(map(int, dimensions)),
+        float(operand.scale),
+        int(operand.zero_point),
+        None if quant is None else (int(quant.dimension), tuple(map(float, quant.scales))),
+        "constant" if operand.lifetime.is_constant else int(operand.lifetime),
+        operand.subgraph,
+    )
+
+
+def _constants(model: Model) -> str:
+    digest = hashlib.sha256()
+    for graph in (model.main, *model.referenced):
+        for operand in graph.operands:
+            if not operand.lifetime.is_constant:
+                continue
+            place = operand.location
+            if place is None:
+                digest.update(hashlib.sha256(operand.value).digest())
+            else:
+                digest.update(_pool_digest(model.pools[place.pool], place.offset, place.length))
+    return digest.hexdigest()
+
+
+_digests: WeakKeyDictionary[Memory, dict[tuple[int, int], bytes]] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def _pool_digest(pool: Memory, offset: int, length: int) -> bytes:
+    """The digest of bytes of a pool; of those that nobody can change it is computed once."""
+    if not (isinstance(pool, SharedMemory) and pool.readonly):
+        return hashlib.sha256(pool.view(offset, length)).digest()
+    with _lock:
+        known = _digests.setdefault(pool, {})
+        found = known.get((offset, length))
+    if found is None:
+        found = known[offset, length] = hashlib.sha256(pool.view(offset, length)).digest()
+    return found

@@ -1,0 +1,74 @@
+"""How much a daemon lends to its clients. What is beyond a limit is refused, and the refusal says which limit it was."""
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+
+from neurald.hal.errors import BadData
+
+_NUMBER = re.compile(r"([0-9]{1,15})(|Ki|Mi|Gi|Ti)B?", re.ASCII)
+_FACTORS = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
+
+
+def _memory_share() -> int:
+    half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    return min(8 << 30, half)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Sessions are counted in all; everything else for each of them.
+
+    What a message may hold is the same for every daemon: `neurald.hal.rpc` limits its bytes, `neurald.hal.validate` and
+    `neurald.hal.wire` the operands, operations and graphs of a model.
+
+    Attributes:
+        sessions: that are open, of all clients together.
+        user_sessions: that are open, of one user; clients of other hosts count as one.
+        calls: that the device works on at the same time; fewer than the daemon has threads, so that one client cannot take
+            them all.
+        prepared_models: that are held.
+        memories: that are held: of the client, of the device and for results.
+        fences: that wait to be used.
+        fenced_executions: that are open.
+        bursts: that are open.
+        memory_bytes: of all memories together.
+        model_bytes: of the constants of one model.
+    """
+
+    sessions: int = 256
+    user_sessions: int = 192
+    calls: int = 48
+    prepared_models: int = 256
+    memories: int = 1024
+    fences: int = 256
+    fenced_executions: int = 256
+    bursts: int = 64
+    memory_bytes: int = field(default_factory=_memory_share)
+    model_bytes: int = 2 << 30
+
+
+def parse_limits(settings: Iterable[str]) -> Limits:
+    """The default limits with some changed.
+
+    Args:
+        settings: each `NAME=NUMBER`, such as `sessions=8` or `memory_bytes=512MiB`.
+
+    Raises:
+        BadData: there is no such limit, or that is no positive number.
+    """
+    limits = Limits()
+    names = [each.name for each in fields(Limits)]
+    for setting in settings:
+        name, _, text = setting.partition("=")
+        if name not in names:
+            raise BadData(f"there is no limit {name!r}; there are {', '.join(names)}")
+        match = _NUMBER.fullmatch(text)
+        value = int(match[1]) * _FACTORS[match[2]] if match else 0
+        if not value:
+            raise BadData(
+                f"limit {setting!r}; a positive number is expected, such as {name}=16 or {name}=512MiB"
+            )
+        limits = replace(limits, **{name: value})
+    return limits

@@ -1,0 +1,170 @@
+"""Tables of keys and values: HASHTABLE_IMPORT, HASHTABLE_FIND, HASHTABLE_SIZE, and HASHTABLE_LOOKUP of strings.
+
+A table is three tensors: its keys, all of them different, their values, and whether it has been filled, which happens once.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations import gathering
+from neurald.hal.operations.call import Array, Call, Shape
+from neurald.hal.operations.definition import Definition
+from neurald.hal.operations.signature import ANY_RANK, Form, Parameter, row, tensor
+from neurald.hal.operations.tflite.elements import ELEMENTS_AND_STRINGS, element_rows
+from neurald.hal.operations.tflite.widening import widen
+from neurald.hal.types import FeatureLevel, OperandType
+
+_LOOKUP = next(d for d in gathering.DEFINITIONS if d.type is OperationType.HASHTABLE_LOOKUP)
+
+_ROWS = (
+    row(FeatureLevel.LEVEL_1, K=OperandType.TENSOR_INT64, V=OperandType.TENSOR_STRING),
+    row(FeatureLevel.LEVEL_1, K=OperandType.TENSOR_STRING, V=OperandType.TENSOR_INT64),
+)
+
+
+def _table(suffix: str = "") -> tuple[Parameter, ...]:
+    return (
+        tensor(f"table_keys{suffix}", "K", rank=1),
+        tensor(f"table_values{suffix}", "V", rank=1),
+        tensor(f"is_filled{suffix}", OperandType.TENSOR_BOOL8, rank=0),
+    )
+
+
+def _check_table(call: Call) -> None:
+    keys, values = call.shape("table_keys"), call.shape("table_values")
+    if keys != values:
+        raise BadData(
+            f"{call.name('table_values')} has shape {list(values)}; that of table_keys, {list(keys)}, is expected"
+        )
+
+
+def _check_pairs(call: Call) -> None:
+    keys, values = call.shape("keys"), call.shape("values")
+    if keys != values:
+        raise BadData(
+            f"{call.name('values')} has shape {list(values)}; that of keys, {list(keys)}, is expected"
+        )
+
+
+def _imported(call: Call) -> tuple[Array, ...]:
+    """The table with those keys and values, of equal keys the first; one that has been filled stays as it is."""
+    if call.array("is_filled").item():
+        return call.array("table_keys"), call.array("table_values"), np.array(True)
+    keys, values = call.array("keys").reshape(-1), call.array("values").reshape(-1)
+    places: dict[int | bytes, int] = {}
+    for place, key in enumerate(keys.tolist()):
+        places.setdefault(key, place)
+    chosen = np.fromiter(places.values(), np.intp, len(places))
+    return keys[chosen], values[chosen], np.array(True)
+
+
+def _import_shape(call: Call) -> tuple[Shape, ...]:
+    return tuple(part.shape for part in call.once(_imported))
+
+
+def _import(call: Call) -> tuple[Array, ...]:
+    return call.once(_imported)
+
+
+def _check_filled(call: Call) -> None:
+    if not call.array("is_filled").item():
+        raise BadData(f"{call.name('is_filled')} is false: nothing has been imported into the table")
+
+
+def _check_default(call: Call) -> None:
+    if 0 in call.shape("default"):
+        raise BadData(f"{call.name('default')} has shape {list(call.shape('default'))}; an element is needed")
+
+
+def _found_shape(call: Call) -> tuple[Shape, ...]:
+    return (call.shape("keys"),)
+
+
+def _find(call: Call) -> tuple[Array, ...]:
+    """Of a default of several elements, the first stands for keys that there are not."""
+    table = dict(zip(call.array("table_keys").tolist(), call.array("table_values").tolist(), strict=True))
+    keys = call.array("keys")
+    default = call.array("default").reshape(-1)[0]
+    result = np.empty(keys.size, call.operand("output").type.dtype)
+    for position, key in enumerate(keys.reshape(-1).tolist()):
+        result[position] = table.get(key, default)
+    return (result.reshape(keys.shape),)
+
+
+def _count_shape(_: Call) -> tuple[Shape, ...]:
+    return ((1,),)
+
+
+def _count(call: Call) -> tuple[Array, ...]:
+    return (np.array([len(call.array("table_keys"))], np.int64),)
+
+
+def _lookup(call: Call) -> tuple[Array, ...]:
+    """Where there is no such key, an empty string."""
+    rows, hits = _LOOKUP.reference(call)
+    if call.operand("values").type is OperandType.TENSOR_STRING:
+        rows[hits == 0] = b""
+    return rows, hits
+
+
+DEFINITIONS = (
+    replace(
+        widen(
+            _LOOKUP,
+            OperationType.TFLITE_HASHTABLE_LOOKUP,
+            rows=element_rows(ELEMENTS_AND_STRINGS),
+            checks=_LOOKUP.checks[1:],
+        ),
+        forms=_LOOKUP.forms,
+        reference=_lookup,
+    ),
+    Definition(
+        type=OperationType.TFLITE_HASHTABLE_IMPORT,
+        forms=(
+            Form(
+                inputs=(
+                    *_table(),
+                    tensor("keys", "K", rank=ANY_RANK),
+                    tensor("values", "V", rank=ANY_RANK),
+                ),
+                outputs=_table("_after"),
+            ),
+        ),
+        rows=_ROWS,
+        checks=(_check_table, _check_pairs),
+        shape=_import_shape,
+        reference=_import,
+    ),
+    Definition(
+        type=OperationType.TFLITE_HASHTABLE_FIND,
+        forms=(
+            Form(
+                inputs=(
+                    *_table(),
+                    tensor("keys", "K", rank=ANY_RANK),
+                    tensor("default", "V", rank=ANY_RANK),
+                ),
+                outputs=(tensor("output", "V", rank=ANY_RANK),),
+            ),
+        ),
+        rows=_ROWS,
+        checks=(_check_table, _check_filled, _check_default),
+        shape=_found_shape,
+        reference=_find,
+    ),
+    Definition(
+        type=OperationType.TFLITE_HASHTABLE_SIZE,
+        forms=(
+            Form(
+                inputs=(tensor("table_keys", rank=1),),
+                outputs=(tensor("output", OperandType.TENSOR_INT64, rank=1),),
+            ),
+        ),
+        rows=element_rows((OperandType.TENSOR_INT64, OperandType.TENSOR_STRING)),
+        shape=_count_shape,
+        reference=_count,
+    ),
+)

@@ -1,0 +1,103 @@
+"""Strings as they are stored: TFLite's string buffers, whose size does not follow from a shape.
+
+A buffer of n strings, all numbers being int32, little-endian: n; n + 1 offsets from the start of the buffer, of the first byte
+of each string and of the first byte behind the last; the bytes. What follows behind the last string means nothing.
+In memory, a string is a `bytes` object of whatever bytes, and a tensor of them a NumPy array of objects.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+
+_NUMBER_BYTES = 4
+#: Offsets are int32.
+_MAXIMUM_BYTES = 2**31 - 1
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def least_bytes(count: int) -> int:
+    """Bytes of a buffer of that many strings, all of which are empty."""
+    return _NUMBER_BYTES * (count + 2)
+
+
+def encode_strings(strings: Array) -> Array:
+    """The buffer of an array of `bytes` objects, of whatever shape, as bytes of rank 1.
+
+    Raises:
+        BadData: an element is no `bytes` object, or the buffer would have more bytes than offsets can tell.
+    """
+    values: list[bytes] = strings.reshape(-1).tolist()
+    for value in values:
+        if not isinstance(value, bytes):
+            raise BadData(f"a string is stored as bytes, not as {type(value).__name__}")
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    start = least_bytes(len(values))
+    if start + int(lengths.sum()) > _MAXIMUM_BYTES:
+        raise BadData(f"{len(values)} strings have more than 2^31 - 1 bytes in all")
+    numbers = np.empty(len(values) + 2, "<i4")
+    numbers[0] = len(values)
+    numbers[1] = start
+    numbers[2:] = start + np.cumsum(lengths)
+    return np.frombuffer(b"".join((numbers.tobytes(), *values)), np.uint8)
+
+
+def decode_strings(source: memoryview, shape: tuple[int, ...]) -> Array:
+    """The strings of a buffer that nobody vouches for.
+
+    Args:
+        source: the buffer; none of its bytes are needed for no strings.
+        shape: how the strings are arranged.
+
+    Raises:
+        BadData: the buffer does not hold as many strings, or they do not lie in it one after another.
+    """
+    # One look at memory that others may write to: what is checked is what is used.
+    content = bytes(source)
+    count = math.prod(shape)
+    if count == 0 and not content:
+        return np.empty(shape, object)
+    start = least_bytes(count)
+    if len(content) < start:
+        raise BadData(f"a string buffer of {len(content)} bytes; {count} strings have at least {start}")
+    numbers = np.frombuffer(content, "<i4", count + 2)
+    if numbers[0] != count:
+        raise BadData(f"a string buffer of {numbers[0]} strings; {count} are expected")
+    if numbers[1] < start or numbers[-1] > len(content) or (numbers[2:] < numbers[1:-1]).any():
+        raise BadData(
+            f"a string buffer of {len(content)} bytes whose strings do not lie in it one after another"
+        )
+    offsets = numbers[1:].tolist()
+    result = np.empty(count, object)
+    # Strings are no sequences to NumPy as long as they are assigned one by one.
+    for position in range(count):
+        result[position] = content[offsets[position] : offsets[position + 1]]
+    return result.reshape(shape)
+
+
+def as_strings(given: Array, what: str) -> Array:
+    """An array of whatever kind of strings as one of `bytes` objects; text becomes UTF-8.
+
+    Args:
+        given: of `bytes` or `str` objects, or of one of NumPy's types of strings (those of fixed length end before zeros).
+        what: how messages name it.
+
+    Raises:
+        BadData: it holds anything else.
+    """
+    if given.dtype.kind not in "OSUT":
+        raise BadData(f"{what}: an array of {given.dtype}; strings are expected")
+    result = np.empty(given.size, object)
+    for position, value in enumerate(given.reshape(-1).tolist()):
+        if isinstance(value, str):
+            try:
+                value = value.encode()
+            except UnicodeEncodeError as error:
+                raise BadData(f"{what}: {value!r} is no text: {error.reason}") from None
+        if not isinstance(value, bytes):
+            raise BadData(f"{what}: element {position} is {type(value).__name__}; bytes or str are expected")
+        result[position] = value
+    return result.reshape(given.shape)

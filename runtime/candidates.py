@@ -1,0 +1,90 @@
+"""Asks devices what they can run, and makes the candidates of a partitioning of what they say."""
+
+from collections.abc import Sequence
+
+from neurald.hal.device import Capabilities, Device, Performance, Verdict
+from neurald.hal.errors import Error
+from neurald.hal.types import DeviceType, Model
+from neurald.runtime.branches import Nesting, graph_of
+from neurald.runtime.devices import check_devices, cpu_device, supported_operations
+from neurald.runtime.grouping import MAIN
+from neurald.runtime.partition import Candidate
+from neurald.runtime.partitioning_options import PartitioningMode
+
+_UNIT = Performance(exec_time=1.0, power_usage=1.0)
+
+#: Of a device that was not asked, or did not answer.
+_UNKNOWN = Capabilities(
+    relaxed_float32_scalar=_UNIT,
+    relaxed_float32_tensor=_UNIT,
+    if_performance=_UNIT,
+    while_performance=_UNIT,
+)
+
+
+def find_candidates(
+    model: Model, devices: Sequence[Device], mode: PartitioningMode = PartitioningMode.WITH_FALLBACK
+) -> tuple[Candidate, ...]:
+    """One candidate for each device, in their order.
+
+    Where control flow may be interpreted, because the CPU device is there, devices are asked about the graphs that it refers
+    to as well, each as a model of its own. With mode NONE only the CPU device is asked. A device that fails supports nothing.
+
+    Raises:
+        BadData: there is no device, or one is listed twice.
+    """
+    check_devices(devices)
+    cpu = _cpu_among(devices)
+    asked = [device for device in devices if mode is not PartitioningMode.NONE or device is cpu]
+    numbers = (MAIN,) if cpu is None or mode is PartitioningMode.NONE else Nesting(model).placed_graphs()
+    verdicts = {
+        number: supported_operations(_as_model(model, number), asked) if asked else {} for number in numbers
+    }
+    return tuple(
+        _candidate(device, {n: verdicts[n][device.name] for n in numbers}, is_cpu=device is cpu)
+        if device in asked
+        else _silent(model, device, "not asked, because partitioning is off")
+        for device in devices
+    )
+
+
+def _cpu_among(devices: Sequence[Device]) -> Device | None:
+    """The CPU device of this process; where it is not listed, the first that calls itself one."""
+    ours = cpu_device()
+    if any(device is ours for device in devices):
+        return ours
+    return next((device for device in devices if device.type is DeviceType.CPU), None)
+
+
+def _as_model(model: Model, number: int) -> Model:
+    if number == MAIN:
+        return model
+    return Model(
+        main=graph_of(model, number),
+        referenced=model.referenced,
+        pools=model.pools,
+        relaxed=model.relaxed,
+    )
+
+
+def _candidate(device: Device, verdicts: dict[int, tuple[Verdict, ...]], *, is_cpu: bool) -> Candidate:
+    try:
+        capabilities = device.capabilities()
+    except Error as error:
+        refused = Verdict(ok=False, reason=f"its capabilities are not known: {error}")
+        return Candidate(
+            name=device.name,
+            verdicts={number: (refused,) * len(given) for number, given in verdicts.items()},
+            capabilities=_UNKNOWN,
+            is_cpu=is_cpu,
+        )
+    return Candidate(name=device.name, verdicts=verdicts, capabilities=capabilities, is_cpu=is_cpu)
+
+
+def _silent(model: Model, device: Device, reason: str) -> Candidate:
+    refused = Verdict(ok=False, reason=reason)
+    return Candidate(
+        name=device.name,
+        verdicts={MAIN: (refused,) * len(model.main.operations)},
+        capabilities=_UNKNOWN,
+    )

@@ -1,0 +1,206 @@
+"""CompoundExecutor: runs a program of steps and jumps over several devices."""
+
+import time
+from functools import lru_cache
+from typing import TypeAlias
+
+from neurald.hal.buffer import DeviceBuffer
+from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape
+from neurald.hal.errors import BadData, MissedDeadlineTransient
+from neurald.hal.inference import bind_operations, infer_shapes
+from neurald.hal.memory import Memory
+from neurald.hal.types import (
+    Argument,
+    Dimensions,
+    OperandType,
+    Request,
+    byte_size,
+)
+from neurald.runtime.control_flow import Loops, holds
+from neurald.runtime.plan import (
+    CompoundBody,
+    ExecutionStep,
+    GotoStep,
+    IfStep,
+    known_size,
+)
+from neurald.runtime.step_clock import StepClock
+from neurald.runtime.step_executor import Runner, run_step
+from neurald.runtime.temporaries import (
+    Place,
+    Temporaries,
+    Workspace,
+    Workspaces,
+    require_agreement,
+)
+
+#: How many combinations of input shapes a step keeps its output shapes of.
+_SHAPES_KEPT = 64
+
+_Shapes: TypeAlias = tuple[tuple[int, ...] | None, ...]
+
+
+class CompoundExecutor:
+    """Implements `neurald.runtime.executor.PlanExecutor` for a plan of several steps.
+
+    Args:
+        body: of the plan.
+        outputs: how many outputs the model has.
+    """
+
+    def __init__(self, body: CompoundBody, outputs: int) -> None:
+        self._body = body
+        self._outputs = outputs
+        self._workspaces = Workspaces(body)
+        self._shapes = {
+            id(step): _StepShapes(step)
+            for step in body.steps
+            if any(known_size(operand.type, operand.dimensions) is None for operand in step.output_operands)
+        }
+
+    def execute(
+        self, request: Request, options: ExecuteOptions, *, runner: Runner = run_step
+    ) -> ExecutionResult:
+        """See `PlanExecutor.execute`."""
+        workspace = self._workspaces.take()
+        run = _Run(self._body, self._shapes, workspace, request, options, runner)
+        run.run()
+        run.temporaries.copy_back()
+        shapes = run.temporaries.output_shapes(self._outputs)
+        self._workspaces.give_back(workspace)
+        if not options.measure:
+            return ExecutionResult(output_shapes=shapes)
+        return ExecutionResult(
+            output_shapes=shapes, timing=run.clock.timing(), step_durations=run.clock.durations()
+        )
+
+
+class _Run:
+    """One execution."""
+
+    def __init__(
+        self,
+        body: CompoundBody,
+        shapes: dict[int, "_StepShapes"],
+        workspace: Workspace,
+        request: Request,
+        options: ExecuteOptions,
+        runner: Runner,
+    ) -> None:
+        self._program = body.program
+        self._values = body.values
+        self._shapes = shapes
+        self._options = options
+        self._runner = runner
+        self.temporaries = Temporaries(body, request, workspace)
+        self.clock = StepClock(body.steps)
+        self._loops = Loops(self.temporaries, options.loop_timeout_s)
+
+    def run(self) -> None:
+        """Runs the program to its end."""
+        position = 0
+        is_first = True
+        while position < len(self._program):
+            step = self._program[position]
+            if isinstance(step, ExecutionStep):
+                self._require_time(position, is_first=is_first)
+                is_first = False
+                self._execute(step)
+                position += 1
+            elif isinstance(step, GotoStep):
+                position = step.position
+            elif isinstance(step, IfStep):
+                is_true = holds(self.temporaries.places[step.condition], "IF")
+                position = position + 1 if is_true else step.else_position
+            else:
+                position = self._loops.meet(position, step)
+
+    def _require_time(self, position: int, *, is_first: bool) -> None:
+        if self._options.cancellation is not None:
+            self._options.cancellation.require_not_cancelled(f"before position {position} of the plan")
+        deadline_s = self._options.deadline_s
+        if deadline_s is None or is_first or time.monotonic() < deadline_s:
+            return
+        raise MissedDeadlineTransient(
+            f"the deadline passed before position {position} of the plan; time went to {self.clock.report()}"
+        )
+
+    def _execute(self, step: ExecutionStep) -> None:
+        """Runs a step, again with more room for outputs that did not fit."""
+        self._reserve(step)
+        while True:
+            request = self._request(step)
+            result = self.clock.run(step, request, self._options, self._runner)
+            self.temporaries.leave_abandoned()
+            outputs = list(zip(step.writes, result.output_shapes, strict=True))
+            if result.is_sufficient:
+                for number, shape in outputs:
+                    self.temporaries.written(number, shape)
+                return
+            for number, shape in outputs:
+                if not shape.sufficient:
+                    self.temporaries.grow(number, shape)
+
+    def _reserve(self, step: ExecutionStep) -> None:
+        """Finds room for what the step writes: as much as is known to be needed, else as much as there is."""
+        inferred: _Shapes = (None,) * len(step.writes)
+        shapes = self._shapes.get(id(step))
+        if shapes is not None:
+            places = [self.temporaries.places[number] for number in step.reads]
+            inferred = shapes.outputs(tuple(None if p.memory is None else p.dimensions for p in places))
+        for number, operand, shape in zip(step.writes, step.output_operands, inferred, strict=True):
+            declared = known_size(operand.type, operand.dimensions)
+            if declared is None and shape is not None and operand.type is not OperandType.TENSOR_STRING:
+                self.temporaries.reserve(number, byte_size(operand.type, shape))
+            else:
+                self.temporaries.reserve(number, declared)
+            if declared is not None and declared > self.temporaries.places[number].capacity:
+                too_small = OutputShape(dimensions=operand.dimensions, sufficient=False)
+                self.temporaries.grow(number, too_small)
+
+    def _request(self, step: ExecutionStep) -> Request:
+        pools: dict[int, tuple[int, Memory]] = {}
+
+        def argument(place: Place, length: int, dimensions: Dimensions) -> Argument:
+            if place.memory is None:
+                return Argument()
+            pool, _ = pools.setdefault(id(place.memory), (len(pools), place.memory))
+            if isinstance(place.memory, DeviceBuffer):
+                length = 0  # it is used as a whole
+            return Argument(pool=pool, offset=place.offset, length=length, dimensions=dimensions)
+
+        inputs = []
+        for number, operand in zip(step.reads, step.input_operands, strict=True):
+            place = self.temporaries.places[number]
+            if place.memory is not None:
+                require_agreement(operand.dimensions, place.dimensions, self._values[number])
+            inputs.append(argument(place, place.length, place.dimensions))
+        outputs = []
+        for number, operand in zip(step.writes, step.output_operands, strict=True):
+            place = self.temporaries.places[number]
+            length = known_size(operand.type, operand.dimensions)
+            outputs.append(argument(place, place.capacity if length is None else length, None))
+        return Request(
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            pools=tuple(memory for _, memory in pools.values()),
+        )
+
+
+class _StepShapes:
+    """The shapes of a step's outputs, as far as they follow from those of its inputs. Thread-safe."""
+
+    def __init__(self, step: ExecutionStep) -> None:
+        self._model = step.model
+        self._bindings = bind_operations(step.model.main)
+        self.outputs = lru_cache(maxsize=_SHAPES_KEPT)(self._infer)
+
+    def _infer(self, inputs: _Shapes) -> _Shapes:
+        graph = self._model.main
+        given = {index: shape for index, shape in zip(graph.inputs, inputs, strict=True) if shape is not None}
+        try:
+            shapes = infer_shapes(self._model, graph, self._bindings, given)
+        except BadData:
+            # That these shapes do not go together is for the device to say: it is its operation that fails.
+            return (None,) * len(graph.outputs)
+        return tuple(shapes.get(index) for index in graph.outputs)

@@ -1,0 +1,165 @@
+"""Computation: one run of a compilation through all its layers, from variables down to the devices of the steps."""
+
+from typing import TYPE_CHECKING
+
+from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
+from neurald.hal.errors import (
+    BadData,
+    Cancelled,
+    DeadObject,
+    Error,
+    MissedDeadlinePersistent,
+    MissedDeadlineTransient,
+    OpFailed,
+    OutputInsufficientSize,
+)
+from neurald.hal.types import Request
+from neurald.hal.validate import merge_dimensions
+from neurald.runtime.arguments import Arguments
+from neurald.runtime.device_memory import (
+    device_memories_in_use,
+    has_device_memory,
+    recover_device_memories,
+)
+from neurald.runtime.plan import ExecutionStep
+from neurald.runtime.stateful import execute_with_state
+from neurald.runtime.string_output import checked_result, grow_outputs
+
+if TYPE_CHECKING:
+    from neurald.runtime.burst import Burst
+    from neurald.runtime.compilation import Compilation
+
+
+class Computation:
+    """Runs a compilation with the arguments of one execution.
+
+    Args:
+        compilation: what is run.
+        arguments: all bound.
+    """
+
+    def __init__(self, compilation: "Compilation", arguments: Arguments) -> None:
+        self._compilation = compilation
+        self._arguments = arguments
+        self._request = arguments.request()
+        model = compilation.model
+        self._variable_types = [
+            model.main.operands[index].type for index in model.main.inputs[len(model.inputs) :]
+        ]
+
+    @property
+    def request(self) -> Request:
+        """What is read and written, apart from variables."""
+        return self._request
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a result of the devices is the result: neither variables, strings nor device memory are to be taken care of."""
+        is_of_devices = not self._variable_types and not self._arguments.string_outputs
+        return is_of_devices and not has_device_memory(self._request)
+
+    def require_shapes(self, result: ExecutionResult) -> None:
+        """Raises OpFailed if a device that ran `request` gave an output that is not of the shape that was set."""
+        _require_shapes(self._request, result)
+
+    def run(self, options: ExecuteOptions, burst: "Burst | None" = None) -> ExecutionResult:
+        """Runs it once.
+
+        Args:
+            options: for all of it.
+            burst: through which steps are executed.
+
+        Raises:
+            Error: a device failed and nothing could stand in for it.
+        """
+        strings = self._arguments.string_outputs
+        result = self._run_once(options, burst)
+        while grow_outputs(result, strings):
+            self._arguments.take_grown_strings()
+            self._request = self._arguments.request()
+            result = self._run_once(options, burst)
+        if result.is_sufficient:
+            for index, output in strings.items():
+                output.fill(result.output_shapes[index].dimensions or ())
+        return result
+
+    def _run_once(self, options: ExecuteOptions, burst: "Burst | None") -> ExecutionResult:
+        if not self._variable_types:
+            return self._execute(self._request, options, burst)
+        return execute_with_state(
+            self._compilation.state,
+            self._variable_types,
+            self._request,
+            lambda request: self._execute(request, options, burst),
+        )
+
+    def _execute(self, request: Request, options: ExecuteOptions, burst: "Burst | None") -> ExecutionResult:
+        if not has_device_memory(request):
+            return self._execute_plan(request, options, burst)
+        recover_device_memories(request)
+        try:
+            return self._execute_in_device_memory(request, options, burst)
+        except DeadObject:
+            if not recover_device_memories(request):
+                raise
+        return self._execute_in_device_memory(request, options, burst)
+
+    def _execute_in_device_memory(
+        self, request: Request, options: ExecuteOptions, burst: "Burst | None"
+    ) -> ExecutionResult:
+        with device_memories_in_use(self._compilation, self._compilation.model.main, request) as use:
+            result = self._execute_plan(use.request, options, burst)
+            use.wrote(result)
+        return result
+
+    def _execute_plan(
+        self, request: Request, options: ExecuteOptions, burst: "Burst | None"
+    ) -> ExecutionResult:
+        recovery = self._compilation.recovery
+
+        def in_burst(step: ExecutionStep, request: Request, options: ExecuteOptions) -> ExecutionResult:
+            def call(prepared_model: PreparedModel) -> ExecutionResult:
+                assert burst is not None  # noqa: S101 - else the other runner is taken
+                return burst.execute(step, prepared_model, request, options)
+
+            return recovery.step(step).execute(request, options, call)
+
+        runner = recovery.run if burst is None else in_burst
+        try:
+            result = self._compilation.executor.execute(request, options, runner=runner)
+        except (Cancelled, MissedDeadlineTransient, MissedDeadlinePersistent):
+            raise
+        except Error:
+            if recovery.whole_model is None:
+                raise
+            result = recovery.whole_model.execute(request, options)
+        _require_shapes(request, result)
+        return checked_result(result, self._arguments.string_outputs)
+
+
+def insufficient(result: ExecutionResult) -> OutputInsufficientSize:
+    """The error that says which outputs did not fit, with the shapes of all."""
+    short = [
+        f"output {n} has shape {'of unknown rank' if s.dimensions is None else list(s.dimensions)}"
+        for n, s in enumerate(result.output_shapes)
+        if not s.sufficient
+    ]
+    return OutputInsufficientSize(
+        f"{', '.join(short)}; its buffer is too small",
+        [shape.dimensions for shape in result.output_shapes],
+    )
+
+
+def _require_shapes(request: Request, result: ExecutionResult) -> None:
+    """Raises OpFailed if an output is not of the shape that the application has said."""
+    for position, (argument, shape) in enumerate(zip(request.outputs, result.output_shapes, strict=True)):
+        if argument.dimensions is None:
+            continue
+        try:
+            agreed = merge_dimensions(argument.dimensions, shape.dimensions, f"output {position}")
+        except BadData:
+            agreed = None
+        if agreed is None or (result.is_sufficient and agreed != shape.dimensions):
+            raise OpFailed(
+                f"output {position} has shape {shape.dimensions}; its dimensions were set to {argument.dimensions}"
+            )

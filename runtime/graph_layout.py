@@ -1,0 +1,42 @@
+"""Where to draw the nodes of an acyclic graph: in layers, by the longest path that leads to a node."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spot:
+    """Where a node lies: its layer from the top, and its column from the left; columns may be fractions."""
+
+    layer: int
+    column: float
+
+
+def layered(after: Sequence[Sequence[int]]) -> list[Spot]:
+    """A spot for each node. Nodes of one layer are at least one column apart, and near the nodes that they come after.
+
+    Args:
+        after: for each node the nodes that it comes after, which all have smaller numbers.
+    """
+    layers: list[list[int]] = []
+    layer_of: list[int] = []
+    for node, sources in enumerate(after):
+        layer = 1 + max((layer_of[source] for source in sources), default=-1)
+        layer_of.append(layer)
+        if layer == len(layers):
+            layers.append([])
+        layers[layer].append(node)
+    columns = [0.0] * len(after)
+    for nodes in layers:
+        wanted = {n: fmean(columns[source] for source in after[n]) if after[n] else 0.0 for n in nodes}
+        previous = None
+        for node in sorted(nodes, key=lambda n: (wanted[n], n)):
+            columns[node] = wanted[node] if previous is None else max(wanted[node], previous + 1)
+            previous = columns[node]
+        # Pushing apart went to the right only.
+        shift = fmean(columns[node] - wanted[node] for node in nodes)
+        for node in nodes:
+            columns[node] -= shift
+    left = min(columns, default=0.0)
+    return [Spot(layer=layer, column=column - left) for layer, column in zip(layer_of, columns, strict=True)]

@@ -1,0 +1,188 @@
+"""From groups to a plan: makes the models of the steps, and has the devices prepare them.
+
+When that fails, the whole model goes to the CPU device where the application left the choice of devices open (AOSP's full
+fallback), apart from errors that say the model itself is wrong. An explicit list of devices gets the error.
+
+A step whose results nobody reads has no outputs and can be no model. As on Android that is a failure which sends the
+whole model to the CPU device; where that may not be, the step is left out, since nobody could tell. A step without inputs,
+which Android refuses too, runs: its device computes with constants.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from neurald.hal.device import Device
+from neurald.hal.errors import BadData, Error, UnexpectedNull
+from neurald.hal.types import Model
+from neurald.runtime.boundary import Boundary, boundaries
+from neurald.runtime.branches import graph_of
+from neurald.runtime.delegation import step_groups
+from neurald.runtime.devices import cpu_device
+from neurald.runtime.grouping import Group, StepGroup
+from neurald.runtime.plan import CompoundBody, ExecutionPlan, ExecutionStep, SimpleBody
+from neurald.runtime.preparation import PreparationReport, Prepared, Preparer
+from neurald.runtime.program import build_program
+from neurald.runtime.sharing import values_to_share
+from neurald.runtime.step_model import StepModel, step_model
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompilationReport:
+    """How the steps of a plan came to be.
+
+    Attributes:
+        steps: for each step of the plan how its device came by the prepared model.
+        fallback: why the whole model went to the CPU device; empty if it did not.
+    """
+
+    steps: tuple[PreparationReport, ...]
+    fallback: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A plan and its report."""
+
+    plan: ExecutionPlan
+    report: CompilationReport
+
+
+def make_plan(
+    model: Model,
+    groups: Sequence[Group],
+    devices: Sequence[Device],
+    preparer: Preparer,
+    *,
+    may_fall_back: bool,
+) -> Planned:
+    """Prepares every group's step on its device.
+
+    Args:
+        model: a valid model.
+        groups: of its main graph, from `neurald.runtime.partitioning.partition`.
+        devices: that the groups refer to by index.
+        preparer: has them prepare models.
+        may_fall_back: whether the CPU device may run the whole model when that fails.
+
+    Raises:
+        BadData, UnexpectedNull: a device finds the model wrong.
+        Error: a device failed, and the CPU device may not or cannot stand in.
+    """
+    planner = _Planner(model, devices, preparer, leaves_out_unread=not may_fall_back)
+    try:
+        return planner.plan(groups)
+    except (BadData, UnexpectedNull):
+        raise
+    except Error as error:
+        cpu = cpu_device()
+        was_that = len(groups) == 1 and isinstance(groups[0], StepGroup) and devices[groups[0].device] is cpu
+        if not may_fall_back or was_that or not _can_run(cpu, model):
+            raise
+        reason = f"{planner.failing} could not prepare the model: {error}" if planner.failing else str(error)
+        _LOGGER.warning("the CPU runs the whole model: %s", reason)
+        planner = _Planner(model, (cpu,), preparer, leaves_out_unread=False)
+        return planner.simple_plan(cpu, fallback=reason)
+
+
+def _can_run(device: Device, model: Model) -> bool:
+    return all(verdict.ok for verdict in device.supported_operations(model))
+
+
+def _is_remote(device: Device) -> bool:
+    """Whether a device is in another process, which only takes shared memory without a copy."""
+    return hasattr(device, "address")
+
+
+class _Planner:
+    """Makes one plan.
+
+    Attributes:
+        failing: name of the device that is preparing a model, or failed to; empty otherwise.
+    """
+
+    def __init__(
+        self, model: Model, devices: Sequence[Device], preparer: Preparer, *, leaves_out_unread: bool
+    ) -> None:
+        self._model = model
+        self._devices = devices
+        self._preparer = preparer
+        self._leaves_out_unread = leaves_out_unread
+        self._boundaries: dict[StepGroup, Boundary] = {}
+        self._made: dict[StepGroup, tuple[StepModel, Prepared]] = {}
+        self._reports: list[PreparationReport] = []
+        self.failing = ""
+
+    def plan(self, groups: Sequence[Group]) -> Planned:
+        if len(groups) == 1 and isinstance(groups[0], StepGroup):
+            everything = tuple(range(len(self._model.main.operations)))
+            if groups[0].operations == everything:
+                return self.simple_plan(self._devices[groups[0].device])
+        self._find_boundaries(groups)
+        program = build_program(self._model, groups, self._make_step)
+        steps = [step for step in program.steps if isinstance(step, ExecutionStep)]
+        body = CompoundBody(
+            program=program.steps,
+            values=program.values,
+            arena=program.arena,
+            shares_memory=any(_is_remote(step.device) for step in steps),
+            shared=values_to_share(program.steps, program.values, _is_remote),
+        )
+        return self._planned(body)
+
+    def simple_plan(self, device: Device, fallback: str = "") -> Planned:
+        """One step on one device: the application's own model, unchanged."""
+        prepared = self._prepare(device, self._model)
+        self._reports.append(prepared.report)
+        graph = self._model.main
+        step = ExecutionStep(
+            device=device,
+            operations=tuple(range(len(graph.operations))),
+            model=self._model,
+            prepared_model=prepared.prepared_model,
+            inputs=graph.inputs,
+            outputs=graph.outputs,
+        )
+        return self._planned(SimpleBody(step=step), fallback)
+
+    def _prepare(self, device: Device, model: Model) -> Prepared:
+        self.failing = device.name
+        prepared = self._preparer.prepare(device, model)
+        self.failing = ""
+        return prepared
+
+    def _planned(self, body: SimpleBody | CompoundBody, fallback: str = "") -> Planned:
+        report = CompilationReport(steps=tuple(self._reports), fallback=fallback)
+        return Planned(plan=ExecutionPlan(self._model, body), report=report)
+
+    def _find_boundaries(self, groups: Sequence[Group]) -> None:
+        by_graph: dict[int, dict[StepGroup, None]] = {}
+        for group in step_groups(groups):
+            by_graph.setdefault(group.graph, {})[group] = None
+        for number, found in by_graph.items():
+            graph = graph_of(self._model, number)
+            edges = boundaries(graph, [group.operations for group in found])
+            self._boundaries.update(zip(found, edges, strict=True))
+
+    def _make_step(self, group: StepGroup) -> ExecutionStep | None:
+        """The step of a group. One that several IFs or WHILEs run is prepared once."""
+        boundary = self._boundaries[group]
+        if not boundary.outputs and self._leaves_out_unread:
+            return None
+        device = self._devices[group.device]
+        if group not in self._made:
+            part = step_model(self._model, group.graph, group.operations, boundary)
+            self._made[group] = part, self._prepare(device, part.model)
+        part, prepared = self._made[group]
+        self._reports.append(prepared.report)
+        return ExecutionStep(
+            device=device,
+            graph=group.graph,
+            operations=group.operations,
+            model=part.model,
+            prepared_model=prepared.prepared_model,
+            inputs=part.inputs,
+            outputs=part.outputs,
+        )

@@ -1,0 +1,303 @@
+"""Has devices prepare models, from the cache where that is possible, and reports how that went.
+
+The cache never makes a preparation fail: whatever goes wrong with it, the device compiles. What the device compiles is what the
+key was computed over, since both read constants that were sealed before.
+"""
+
+import contextlib
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Self
+
+from neurald.hal.cache import Cache, Loaded, Miss, default_directory
+from neurald.hal.cache_entry import Origin
+from neurald.hal.cache_key import KeyParts, key_parts
+from neurald.hal.constants import seal_constants
+from neurald.hal.device import Device, PreparedModel, PrepareOptions
+from neurald.hal.errors import BadState, Error, MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.types import Model, byte_size
+
+logger = logging.getLogger(__name__)
+
+#: How long to wait for another process that compiles the same model, at most.
+LOCK_WAIT_S = 120.0
+#: A deadline leaves at least this part of the time for compiling.
+_COMPILE_SHARE = 0.5
+
+
+class CacheOutcome(Enum):
+    """What the cache did for a prepared model."""
+
+    OFF = "off"
+    HIT = "hit"
+    MISS = "miss"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparationReport:
+    """How a device came by a prepared model.
+
+    Attributes:
+        device: its name.
+        milliseconds: from the call to the prepared model: cold where it was compiled, warm after a hit.
+        cache: whether it was compiled or taken from the cache.
+        reason: why the cache was off, or had nothing to offer.
+        compile_ms: how long compiling alone took; after a hit, when the entry was made.
+        key: of the entry, in hexadecimal.
+        is_stored: whether the cache has an entry now.
+    """
+
+    device: str
+    milliseconds: float
+    cache: CacheOutcome
+    reason: str = ""
+    compile_ms: float | None = None
+    key: str = ""
+    is_stored: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A prepared model and its report."""
+
+    prepared_model: PreparedModel
+    report: PreparationReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caching:
+    """Where artifacts are kept, and the caller's token for the model, 32 bytes or none."""
+
+    directory: Path
+    token: bytes = b""
+
+    @classmethod
+    def by_default(cls) -> Self | None:
+        """That of the user's own cache; None, after a warning, where there is no place for one."""
+        try:
+            return cls(directory=default_directory())
+        except BadState as error:
+            _warn_once(f"nothing is cached: {error}")
+            return None
+
+
+class Preparer:
+    """Prepares the steps of one compilation. Thread-safe.
+
+    Args:
+        options: for every step.
+        caching: where artifacts are kept; None keeps none.
+        lock_wait_s: how long to wait for another process that compiles the same model.
+    """
+
+    def __init__(
+        self, options: PrepareOptions, caching: Caching | None = None, *, lock_wait_s: float = LOCK_WAIT_S
+    ) -> None:
+        self._options = options
+        self._caching = caching
+        self._lock_wait_s = lock_wait_s
+
+    def without_deadline(self) -> "Preparer":
+        """One for the same compilation that may take its time: for steps that are prepared again when it is long over."""
+        return Preparer(replace(self._options, deadline_s=None), self._caching, lock_wait_s=self._lock_wait_s)
+
+    def prepare(self, device: Device, model: Model) -> Prepared:
+        """Has `device` prepare `model`.
+
+        Raises:
+            Error: see `Device.prepare_model`.
+        """
+        started = time.perf_counter()
+        preparation = self._preparation(device, model)
+        if isinstance(preparation, str):
+            prepared_model = device.prepare_model(model, self._options)
+            milliseconds = _since(started)
+            prepared = Prepared(
+                prepared_model=prepared_model,
+                report=PreparationReport(
+                    device=device.name,
+                    milliseconds=milliseconds,
+                    cache=CacheOutcome.OFF,
+                    reason=preparation,
+                    compile_ms=milliseconds,
+                ),
+            )
+        else:
+            prepared = preparation.run(started)
+        logger.debug("%s", prepared.report)
+        return prepared
+
+    def _preparation(self, device: Device, model: Model) -> "_CachedPreparation | str":
+        """What is to be done with the cache, or why nothing is."""
+        if not device.cache_files_needed:
+            return "the device has nothing to cache"
+        if self._caching is None:
+            return "caching is off"
+        try:
+            cache = Cache(self._caching.directory)
+            sealed = seal_constants(model)
+        except Error as error:
+            _warn_once(f"nothing is cached: {error}")
+            return str(error)
+        parts = key_parts(sealed, device, self._options, self._caching.token)
+        return _CachedPreparation(cache, device, sealed, parts, self._options, self._lock_wait_s)
+
+
+class _CachedPreparation:
+    """One model on one device, with a cache to look into."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        device: Device,
+        model: Model,
+        parts: KeyParts,
+        options: PrepareOptions,
+        lock_wait_s: float,
+    ) -> None:
+        self._cache = cache
+        self._device = device
+        self._model = model
+        self._parts = parts
+        self._key = parts.key()
+        self._options = replace(options, cache_key=self._key)
+        self._lock_wait_s = lock_wait_s
+
+    def run(self, started: float) -> Prepared:
+        """The prepared model; `started` is when that was asked for, on the clock of `time.perf_counter()`."""
+        found = self._load(started)
+        if isinstance(found, Prepared):
+            return found
+        with self._lock():
+            # Whoever had the lock may have stored it meanwhile.
+            again = self._load(started)
+            if isinstance(again, Prepared):
+                return again
+            return self._compile(started, found.reason or again.reason)
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        wait_s = self._lock_wait_s
+        if self._options.deadline_s is not None:
+            left_s = self._options.deadline_s - time.monotonic()
+            wait_s = min(wait_s, left_s * (1 - _COMPILE_SHARE))
+        # Without the lock it is compiled all the same, at worst twice.
+        with self._cache.lock(self._key, wait_s):
+            yield
+
+    def _load(self, started: float) -> Prepared | Miss:
+        found = self._cache.load(self._key, self._device.cache_files_needed)
+        if isinstance(found, Miss):
+            return found
+        try:
+            prepared_model = self._device.prepare_model_from_cache(found.artifact, self._options)
+        except (MissedDeadlineTransient, MissedDeadlinePersistent):
+            raise
+        except Exception as error:
+            # Also what no driver should raise: an artifact must never do more harm than to be compiled again.
+            logger.info("%s does not take its artifact back: %s", self._device.name, error)
+            self._cache.remove(self._key.hex())
+            return Miss(reason=f"the device does not take its artifact back: {error}")
+        return self._prepared(
+            prepared_model, started, CacheOutcome.HIT, compile_ms=_compile_ms(found), is_stored=True
+        )
+
+    def _compile(self, started: float, reason: str) -> Prepared:
+        compiling = time.perf_counter()
+        prepared_model = self._device.prepare_model(self._model, self._options)
+        compile_ms = _since(compiling)
+        if not reason:
+            reason = self._cache.why_missing(self._parts)
+        failure = self._store(prepared_model, compile_ms)
+        if failure:
+            reason = f"{reason}; not stored: {failure}"
+        return self._prepared(
+            prepared_model,
+            started,
+            CacheOutcome.MISS,
+            reason=reason,
+            compile_ms=compile_ms,
+            is_stored=not failure,
+        )
+
+    def _store(self, prepared_model: PreparedModel, compile_ms: float) -> str:
+        """Keeps what was compiled; returns why not, "" if it did."""
+        needed = self._device.cache_files_needed
+        try:
+            artifact = prepared_model.artifact()
+            if artifact is None:
+                return "the device gave no artifact"
+            counts = len(artifact.model), len(artifact.data)
+            if counts != (needed.model, needed.data):
+                return f"the device gave {counts[0]} and {counts[1]} memories of {needed.model} and {needed.data}"
+            origin = Origin(model=describe(self._model), compile_ms=compile_ms, created_s=time.time())
+            self._cache.store(self._parts, artifact, origin)
+        except Exception as error:
+            # The model is ready, whatever a driver or a disk does now.
+            _warn_once(f"what {self._device.name} compiled is not cached: {error}")
+            return str(error)
+        return ""
+
+    def _prepared(
+        self,
+        prepared_model: PreparedModel,
+        started: float,
+        outcome: CacheOutcome,
+        *,
+        reason: str = "",
+        compile_ms: float,
+        is_stored: bool,
+    ) -> Prepared:
+        report = PreparationReport(
+            device=self._device.name,
+            milliseconds=_since(started),
+            cache=outcome,
+            reason=reason,
+            compile_ms=compile_ms,
+            key=self._key.hex(),
+            is_stored=is_stored,
+        )
+        return Prepared(prepared_model=prepared_model, report=report)
+
+
+def describe(model: Model) -> str:
+    """A model in a few words: `64 operations (36 CONV_2D, 17 DEPTHWISE_CONV_2D, …), 4.0 MB of constants`."""
+    graphs = (model.main, *model.referenced)
+    counts = Counter(operation.type.name for graph in graphs for operation in graph.operations)
+    common = [f"{count} {name}" for name, count in counts.most_common(2)]
+    listed = ", ".join([*common, "…"] if len(counts) > len(common) else common)
+    size = sum(
+        byte_size(operand.type, operand.dimensions or ())
+        for graph in graphs
+        for operand in graph.operands
+        if operand.lifetime.is_constant
+    )
+    total = counts.total()
+    return f"{total} operation{'s' if total != 1 else ''} ({listed}), {size / 1e6:.1f} MB of constants"
+
+
+def _compile_ms(found: Loaded) -> float:
+    return found.manifest.origin.compile_ms
+
+
+def _since(started: float) -> float:
+    return (time.perf_counter() - started) * 1000
+
+
+_warned: set[str] = set()
+_warned_lock = threading.Lock()
+
+
+def _warn_once(message: str) -> None:
+    """Logs a warning unless this process has logged the same before."""
+    with _warned_lock:
+        if message in _warned:
+            return
+        _warned.add(message)
+    logger.warning("%s", message)

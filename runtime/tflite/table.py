@@ -1,0 +1,68 @@
+"""Hash tables of a `.tflite` file: resources that operators get by a handle, as variables are.
+
+A table is three variables: its keys, their values, and whether it has been filled.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from tflite.BuiltinOperator import BuiltinOperator
+from tflite.TensorType import TensorType
+
+from neurald.hal.operations.call import Array
+from neurald.hal.types import Lifetime, Operand, OperandType
+from neurald.runtime.tflite.options import OPTIONS
+from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.state import TABLE, Effects, Key
+
+#: Operators on tables.
+TABLE_OPERATORS = frozenset(
+    (BuiltinOperator.HASHTABLE_FIND, BuiltinOperator.HASHTABLE_IMPORT, BuiltinOperator.HASHTABLE_SIZE)
+)
+
+_TYPES = {
+    (TensorType.INT64, TensorType.STRING): (OperandType.TENSOR_INT64, OperandType.TENSOR_STRING),
+    (TensorType.STRING, TensorType.INT64): (OperandType.TENSOR_STRING, OperandType.TENSOR_INT64),
+}
+
+
+def table_types(operator: Operator) -> tuple[OperandType, OperandType] | None:
+    """The types of keys and values that a HASHTABLE operator says; None if there are no such tables."""
+    options = OPTIONS["HashtableOptions"].read(operator.options)
+    return _TYPES.get((options["key_dtype"], options["value_dtype"]))
+
+
+def table_parts(handle: Key | None) -> tuple[Key, ...]:
+    """The variables of a table: keys, values, whether it is filled; none if the handle is no table's."""
+    if handle is None or handle[0] != TABLE:
+        return ()
+    kind, number, _ = handle
+    return (kind, number, "keys"), (kind, number, "values"), (kind, number, "filled")
+
+
+def empty_table(handle: Key, operator: Operator) -> Mapping[Key, tuple[Operand, Array]]:
+    """The variables of the table whose handle an operator makes, with what they are at first; none if it makes none."""
+    parts = table_parts(handle)
+    types = table_types(operator) if parts else None
+    if types is None:
+        return {}
+    keys, values = (
+        (Operand(type=kind, dimensions=(0,), lifetime=Lifetime.SUBGRAPH_INPUT), np.empty(0, kind.dtype))
+        for kind in types
+    )
+    filled = Operand(type=OperandType.TENSOR_BOOL8, dimensions=(), lifetime=Lifetime.SUBGRAPH_INPUT)
+    return dict(zip(parts, (keys, values, (filled, np.array(False))), strict=True))
+
+
+def table_effects(operator: Operator, keys: Sequence[Key | None]) -> Effects:
+    """What an operator on a table does to the table's variables.
+
+    Args:
+        operator: one of `TABLE_OPERATORS`.
+        keys: what its inputs are handles of.
+    """
+    parts = table_parts(keys[0] if keys else None)
+    if operator.code == BuiltinOperator.HASHTABLE_SIZE:
+        return Effects(touched=parts[:1])
+    is_import = operator.code == BuiltinOperator.HASHTABLE_IMPORT
+    return Effects(touched=parts, assigned=frozenset(parts if is_import else ()))

@@ -1,0 +1,66 @@
+"""Whether what a device computed is right: Android's tolerances (`TestGenerated`)."""
+
+import numpy as np
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.call import Array
+from neurald.hal.operations.quantized import QUANTIZED
+from neurald.hal.types import OperandType
+
+_FLOAT32_EPSILON = 1.19e-7
+_FLOAT16_EPSILON = 0.000977
+
+#: Operations whose results are random: shape and type are all that can be compared.
+_RANDOM = frozenset(
+    (
+        OperationType.RANDOM_MULTINOMIAL,
+        OperationType.TFLITE_MULTINOMIAL,
+        OperationType.TFLITE_RANDOM_UNIFORM,
+        OperationType.TFLITE_RANDOM_STANDARD_NORMAL,
+    )
+)
+
+
+def tolerances(kind: OperandType, *, relaxed: bool) -> tuple[float, float]:
+    """The absolute and the relative error that a result of that type may have."""
+    if kind.dtype.kind in "fc":
+        if relaxed or kind in (OperandType.TENSOR_FLOAT16, OperandType.FLOAT16):
+            return 5 * _FLOAT16_EPSILON, 5 * _FLOAT16_EPSILON
+        return 1e-5, 5 * _FLOAT32_EPSILON
+    return (1.0, 0.0) if kind in QUANTIZED else (0.0, 0.0)
+
+
+def difference(
+    operation: OperationType, kind: OperandType, expected: Array, found: Array, *, relaxed: bool
+) -> str:
+    """What is wrong with a result, "" if nothing is.
+
+    Args:
+        operation: that made it.
+        kind: type of the output.
+        expected: what the reference gives.
+        found: what the device gave.
+        relaxed: whether the model allows float16 precision.
+    """
+    if found.shape != expected.shape:
+        return f"shape {list(found.shape)}; {list(expected.shape)} is expected"
+    if operation in _RANDOM or not expected.size:
+        return ""
+    absolute, relative = tolerances(kind, relaxed=relaxed)
+    wide = np.complex128 if kind.dtype.kind == "c" else np.float64
+    wanted, given = expected.astype(wide), found.astype(wide)
+    if kind.dtype.kind in "iu" and kind.dtype.itemsize == 8:
+        is_right = np.asarray(expected == found)  # float64 has too few digits for these
+    else:
+        with np.errstate(invalid="ignore"):
+            is_near = np.abs(given - wanted) <= absolute + relative * np.abs(wanted)
+            is_near &= np.isfinite(wanted)
+            is_right = is_near | (given == wanted) | (np.isnan(given) & np.isnan(wanted))
+    wrong = np.flatnonzero(~is_right.reshape(-1))
+    if not wrong.size:
+        return ""
+    first = int(wrong[0])
+    return (
+        f"{wrong.size} of {expected.size} elements of {kind.name} differ, the first at {first}: "
+        f"{found.reshape(-1)[first]!s}; {expected.reshape(-1)[first]!s} is expected"
+    )

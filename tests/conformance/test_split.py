@@ -1,0 +1,47 @@
+"""Android's conformance records with the model split over two drivers behind sockets and the CPU."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from support.daemon import running_daemon
+from support.data import NO_VECTORS, VECTORS
+from support.variants import inputs_as_internal
+
+import neurald as nd
+from neurald.service.conformance.records import failures, load_records, record_files, spec_name
+
+if VECTORS is None:
+    pytest.skip(NO_VECTORS, allow_module_level=True)
+
+SPECS = {spec_name(path): path for path in record_files(VECTORS)}
+
+
+@pytest.fixture(scope="session")
+def split_devices() -> Iterator[list[nd.Device]]:
+    with (
+        running_daemon("support.thirds:create_first") as first,
+        running_daemon("support.thirds:create_second") as second,
+    ):
+        yield [nd.connect(first), nd.connect(second), nd.devices()[0]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", SPECS)
+def test_records(
+    spec: str, split_devices: list[nd.Device], record_property: Callable[[str, object], None]
+) -> None:
+    steps: list[int] = []
+
+    def compile_model(model: nd.Model) -> nd.Compilation:
+        builder = nd.CompilationBuilder(model, split_devices)
+        builder.set_caching(None)  # thousands of models, each compiled once
+        compilation = builder.finish()
+        steps.append(len(compilation.plan.steps))
+        return compilation
+
+    records = load_records(SPECS[spec])
+    assert not failures(records, compile_model)
+    variants = [variant for record in records if (variant := inputs_as_internal(record)) is not None]
+    assert not failures(variants, compile_model)
+    record_property("records and variants over three devices", len(steps))
+    record_property("of these in several steps", sum(count > 1 for count in steps))

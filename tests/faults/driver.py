@@ -1,0 +1,60 @@
+"""The drivers that tests of faults run: sample devices that do what a file says. `first` adds and `second` multiplies.
+
+The file `$NEURALD_FAULT` holds one word, looked up before every execution: `delay` makes it wait, `lie` tells wrong shapes,
+`fail` raises, anything else lets it be.
+"""
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from support.faulty import Execute, Faulty
+
+from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PreparedModel, PrepareOptions
+from neurald.hal.errors import OpFailed
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import Model, Request
+
+FAULT_VARIABLE = "NEURALD_FAULT"
+DELAY_S = 0.3
+
+
+def _executing(path: Path) -> Execute:
+    def execute(right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        fault = path.read_text() if path.exists() else ""
+        if fault == "fail":
+            raise OpFailed("it was told to fail")
+        if fault == "delay":
+            time.sleep(DELAY_S)
+        result = right.execute(request, options)
+        if fault == "lie":
+            wrong = OutputShape(dimensions=(1 << 20, 1 << 10))
+            return replace(result, output_shapes=(wrong,) * len(result.output_shapes))
+        return result
+
+    return execute
+
+
+class _Forgetting(Faulty):
+    """It keeps no list of what it has prepared, which would hold the memory of that."""
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        prepared = super().prepare_model(model, options)
+        self.prepared.clear()
+        return prepared
+
+
+def _device(name: str, operation: OperationType) -> Faulty:
+    execute = _executing(Path(os.environ.get(FAULT_VARIABLE, "/nonexistent")))
+    return _Forgetting(execute, name, performance=0.5, supports=lambda each: each is operation)
+
+
+def create_first() -> Faulty:
+    """The device that adds."""
+    return _device("first", OperationType.ADD)
+
+
+def create_second() -> Faulty:
+    """The device that multiplies."""
+    return _device("second", OperationType.MUL)

@@ -1,0 +1,96 @@
+"""Rounds of clients that come, call, and leave or are killed: afterwards a daemon holds what it held before."""
+
+import threading
+import time
+from typing import Any
+
+from faults.client import Client
+from faults.field import Field
+from faults.proc import Held
+from faults.victim import WAYS
+
+from neurald.hal.remote import RemoteDevice, connect
+
+#: Rounds before what is held counts as what is needed: thread pools and allocators grow to their size.
+WARM_ROUNDS = 3
+_CALLS = 12
+#: How long what is let go of may take to be gone.
+_SETTLE_S = 30.0
+_SLACK_BYTES = 8 << 20
+#: Of memory that a round may cost for good: nothing, but allocators move in steps.
+_ROUND_BYTES = 64 << 10
+
+
+def rounds(field: Field, count: int, clients: int) -> tuple[dict[str, Any], list[str]]:
+    """Plays `count` rounds after some to warm up; figures, and what was wrong."""
+    daemon = field.daemons[0]
+    device = connect(daemon.address)
+    wrong: list[str] = []
+    try:
+        for _ in range(WARM_ROUNDS):
+            wrong += _round(field, clients)
+        wrong += _until_idle(device)
+        daemon_base, base = Held.by(daemon.process.pid), Held.here()
+        for _ in range(count):
+            wrong += _round(field, clients)
+        wrong += _until_idle(device)
+        daemon_now, now = Held.by(daemon.process.pid), Held.here()
+    finally:
+        device.close()
+    growth = _SLACK_BYTES + count * _ROUND_BYTES
+    wrong += [
+        f"the daemon holds {line}"
+        for line in daemon_now.more_than(daemon_base, descriptors=2, threads=4, rss_bytes=growth)
+    ]
+    wrong += [
+        f"the clients' process holds {line}"
+        for line in now.more_than(base, descriptors=2, threads=2, rss_bytes=growth)
+    ]
+    figures = {
+        "rounds": count,
+        "clients": count * (clients + len(WAYS)),
+        "daemon": _figures(daemon_base, daemon_now),
+        "clients' process": _figures(base, now),
+    }
+    return figures, wrong
+
+
+def _figures(base: Held, now: Held) -> dict[str, Any]:
+    return {
+        "descriptors": [base.descriptors, now.descriptors],
+        "threads": [base.threads, now.threads],
+        "memory growth in bytes": now.rss_bytes - base.rss_bytes,
+    }
+
+
+def _round(field: Field, clients: int) -> list[str]:
+    victim = field.start("victim", field.address, *WAYS)
+    group = [Client(field.address, number + 1) for number in range(clients)]
+    threads = [threading.Thread(target=_visit, args=(client,)) for client in group]
+    for thread in threads:
+        thread.start()
+    victim.wait_ready()
+    field.pause(0.0, 0.05)
+    victim.kill()
+    for thread in threads:
+        thread.join()
+    return [line for client in group for line in client.wrong]
+
+
+def _visit(client: Client) -> None:
+    for _ in range(_CALLS):
+        client.call()
+    client.close()
+
+
+def _until_idle(device: RemoteDevice) -> list[str]:
+    """Waits until the daemon holds nothing for anybody; what it still holds in the end."""
+    end = time.monotonic() + _SETTLE_S
+    while True:
+        status = device.status()
+        # This process has this session, and that of `neurald.connect`, of which executions have gone.
+        if status.sessions <= 2 and not status.prepared_models and not status.memories and status.calls <= 1:
+            return []
+        if time.monotonic() > end:
+            return [f"the daemon still holds {status}"]
+        time.sleep(0.05)

@@ -1,0 +1,160 @@
+"""Does harm to driver daemons under the load of many clients: no result may be wrong, no call hang, nothing leak.
+
+    .venv/bin/python tests/faults/run.py --count 200 --seed 1
+
+One scenario after another is drawn and played (`scenario.py`), while 8 clients call: half of them are threads that use the
+devices themselves and get their errors (`client.py`), half are applications in processes of their own, for which the CPU
+stands in for devices, so that every call of theirs must be right (`application.py`). Then clients come and go, in
+order or killed, and the daemon must hold what it held before (`leak.py`). What has been drawn follows from the seed; what
+it meets does not, since time is part of it.
+"""
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from faults.client import CALL_S, SLACK_S, Client  # noqa: E402
+from faults.field import Child, Field  # noqa: E402
+from faults.leak import rounds  # noqa: E402
+from faults.proc import Held, shared_memory_entries  # noqa: E402
+from faults.scenario import SCENARIOS  # noqa: E402
+
+CLIENTS = 8
+ROUNDS = 20
+#: How long what is let go of may take to be gone.
+_SETTLE_S = 30.0
+#: An application may have to wait for a device that is left alone for a minute.
+_REPORT_S = 180.0
+
+
+def run(
+    names: Sequence[str], seed: int, *, clients: int = CLIENTS, leak_rounds: int = ROUNDS
+) -> dict[str, Any]:
+    """Plays scenarios, and rounds that look for leaks; a report with everything that was wrong.
+
+    Args:
+        names: of the scenarios, in order.
+        seed: of everything that is drawn.
+        clients: half of them are processes.
+        leak_rounds: how many; 0 for none.
+    """
+    entries = shared_memory_entries()
+    with tempfile.TemporaryDirectory(prefix="nf") as folder:
+        field = Field(Path(folder), seed)
+        try:
+            report = _play(field, names, clients, seed) if names else {"wrong": []}
+            if leak_rounds:
+                report["leaks"], wrong = rounds(field, leak_rounds, clients)
+                report["wrong"] += wrong
+        finally:
+            field.close()
+        report["wrong"] += field.wrong
+    if shared_memory_entries() > entries:
+        report["wrong"].append(f"{shared_memory_entries()} entries of /dev/shm; there were {entries}")
+    return report
+
+
+def _play(field: Field, names: Sequence[str], clients: int, seed: int) -> dict[str, Any]:
+    probe = Client(field.address, seed)
+    _until_right(probe)  # whatever is made once, gRPC's own threads for example, is made now
+    before = Held.here()
+    applications = [field.start("application", number) for number in range(clients // 2)]
+    for application in applications:
+        application.wait_ready()
+    group = [Client(field.address, number + 1) for number in range(clients - len(applications))]
+    stop = threading.Event()
+    threads = [threading.Thread(target=client.run, args=(stop,)) for client in group]
+    for thread in threads:
+        thread.start()
+    started = time.monotonic()
+    try:
+        for name in names:
+            SCENARIOS[name](field)
+            field.pause()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(2 * (CALL_S + SLACK_S))
+        reports = [_report(application) for application in applications]
+    wrong = [line for client in group for line in client.wrong]
+    wrong += [f"{thread.name} hangs" for thread in threads if thread.is_alive()]
+    outcomes: Counter[str] = Counter()
+    for client in group:
+        outcomes.update(client.outcomes)
+    for report in reports:
+        wrong += report["wrong"]
+        outcomes.update(report["outcomes"])
+    del group, threads, applications
+    _until_right(probe)
+    probe.close()
+    wrong += _leaks(before)
+    return {
+        "played": dict(Counter(names)),
+        "seconds": round(time.monotonic() - started, 1),
+        "outcomes": dict(sorted(outcomes.items())),
+        "applications": [
+            {k: v for k, v in each.items() if k not in ("outcomes", "wrong")} for each in reports
+        ],
+        "wrong": wrong + probe.wrong,
+    }
+
+
+def _report(application: Child) -> dict[str, Any]:
+    text = application.report(_REPORT_S)
+    report: dict[str, Any] = (
+        json.loads(text) if text else {"outcomes": {}, "wrong": ["an application hangs or died"]}
+    )
+    return report
+
+
+def _until_right(client: Client) -> None:
+    """Calls until one call of each way is right: whatever was done to the daemon, it serves again."""
+    end = time.monotonic() + 60
+    client.outcomes.clear()
+    while sum(key.endswith(": right") for key in client.outcomes) < 3:
+        client.call()
+        if time.monotonic() > end:
+            client.wrong.append(f"the daemon does not serve again: {dict(client.outcomes)}")
+            return
+
+
+def _leaks(before: Held) -> list[str]:
+    end = time.monotonic() + _SETTLE_S
+    while True:
+        # Memory is what `leak.py` looks at, where nothing else happens meanwhile.
+        more = Held.here().more_than(before, descriptors=8, threads=4, rss_bytes=1 << 30)
+        if not more or time.monotonic() > end:
+            return more
+        time.sleep(0.1)
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--count", type=int, default=50, help="scenarios to play")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--scenario", action="append", choices=list(SCENARIOS), help="only these")
+    parser.add_argument("--clients", type=int, default=CLIENTS)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds that look for leaks")
+    arguments = parser.parse_args()
+    names = random.Random(arguments.seed).choices(arguments.scenario or list(SCENARIOS), k=arguments.count)
+    report = run(names, arguments.seed, clients=arguments.clients, leak_rounds=arguments.rounds)
+    sys.stdout.write(json.dumps(report, indent=2) + "\n")
+    return 1 if report["wrong"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

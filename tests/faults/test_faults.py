@@ -1,0 +1,19 @@
+"""A short slice of `tests/faults/run.py`."""
+
+import pytest
+from faults.run import run
+from faults.scenario import SCENARIOS
+
+
+@pytest.mark.slow
+def test_every_scenario() -> None:
+    report = run(tuple(SCENARIOS), seed=1, clients=4, leak_rounds=0)
+    assert not report["wrong"], report
+    right = [key for key in report["outcomes"] if key.endswith("right")]
+    assert len(right) == 9, "in every way some call was right"
+
+
+@pytest.mark.slow
+def test_nothing_leaks() -> None:
+    report = run((), seed=1, clients=4, leak_rounds=2)
+    assert not report["wrong"], report

@@ -1,0 +1,73 @@
+"""A process that is to be killed in the middle of something: a client for each way of acting, side by side.
+
+    python -m faults.victim ADDRESS WAY…
+
+It never stops by itself.
+"""
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from support.addition import addition
+
+from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
+from neurald.hal.fence import Fence
+from neurald.hal.memory import SharedMemory
+from neurald.hal.remote import RemoteDevice, connect
+from neurald.hal.types import Argument, Request
+
+WAYS = ("execute", "burst", "fenced", "prepare")
+
+_BYTES = 1 << 16
+_MODEL = addition(np.ones((_BYTES // 4,), np.float32))
+_FENCED = 4
+
+
+def _request() -> Request:
+    memory = SharedMemory.create(2 * _BYTES)
+    return Request(
+        inputs=(Argument(pool=0, length=_BYTES),),
+        outputs=(Argument(pool=0, offset=_BYTES, length=_BYTES),),
+        pools=(memory,),
+    )
+
+
+def _acting(way: str, device: RemoteDevice) -> Callable[[], object]:
+    """What it does again and again."""
+    if way == "prepare":
+        return lambda: device.prepare_model(_MODEL, PrepareOptions())
+    prepared: PreparedModel = device.prepare_model(_MODEL, PrepareOptions())
+    request, options = _request(), ExecuteOptions()
+    if way == "execute":
+        return lambda: prepared.execute(request, options)
+    if way == "burst":
+        burst = prepared.create_burst()
+        return lambda: burst.execute(request, options)
+    never = Fence()
+    # They wait in the daemon for a fence that its owner's death leaves as it is.
+    waiting = [prepared.execute_fenced(_request(), (never,), options) for _ in range(_FENCED)]
+    return lambda: (waiting, prepared.execute_fenced(request, (), options).result())
+
+
+def _act(way: str, address: str, has_begun: threading.Barrier) -> None:
+    act = _acting(way, connect(address))
+    act()
+    has_begun.wait()
+    while True:
+        act()
+
+
+def main(address: str, ways: Sequence[str]) -> None:
+    """Acts until it is killed."""
+    has_begun = threading.Barrier(len(ways) + 1)
+    for way in ways:
+        threading.Thread(target=_act, args=(way, address, has_begun)).start()
+    has_begun.wait()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,40 @@
+"""Operations of TFLite on tensors without dimensions, and on lists without elements."""
+
+import numpy as np
+import pytest
+from support.single_operation import evaluate, given, wanted
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import OperandType
+
+FLOAT, INT = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32
+
+
+@pytest.mark.parametrize("operation", [OperationType.TFLITE_PAD, OperationType.TFLITE_MIRROR_PAD])
+def test_nothing_is_padded(operation: OperationType) -> None:
+    inputs = [given(FLOAT, 3.5), given(INT, np.zeros((0, 2)))]
+    if operation is OperationType.TFLITE_MIRROR_PAD:
+        inputs.append(given(OperandType.INT32, 0))
+    result = evaluate(operation, inputs, wanted(FLOAT))
+    assert result.shape == ()
+    assert result == np.float32(3.5)
+
+
+def dense(indices: object, shape: object, values: object) -> np.ndarray:
+    inputs = [given(INT, indices), given(INT, shape), given(FLOAT, values), given(FLOAT, -1.0)]
+    return evaluate(OperationType.TFLITE_SPARSE_TO_DENSE, inputs, wanted(FLOAT))
+
+
+def test_a_single_number_is_set() -> None:
+    assert dense(np.zeros((1, 0)), np.zeros(0), [7.0]) == 7
+    assert dense(np.zeros((0, 0)), np.zeros(0), np.zeros(0)) == -1
+
+
+def test_nothing_is_set() -> None:
+    np.testing.assert_array_equal(dense(np.zeros((0, 2)), [2, 2], np.zeros(0)), np.full((2, 2), -1))
+
+
+def test_places_of_more_dimensions_are_set() -> None:
+    expected = np.full((2, 3, 4), -1.0)
+    expected[1, 2, 3], expected[0, 1, 2] = 5, 6
+    np.testing.assert_array_equal(dense([[1, 2, 3], [0, 1, 2]], [2, 3, 4], [5.0, 6.0]), expected)

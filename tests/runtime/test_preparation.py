@@ -1,0 +1,337 @@
+"""Restates TestCompilationCaching: what devices are asked for, and what the reports say."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.addition import addition
+from support.caching import (
+    LOG_VARIABLE,
+    CachingDevice,
+    create_other,
+    model_adding,
+)
+from support.daemon import daemon_process, running_daemon
+from support.preparation import entries, flip, prepare
+
+import neurald as nd
+from neurald.hal.cache import Cache
+from neurald.hal.cache_secret import SECRET_VARIABLE
+from neurald.hal.device import PreparedModel, PrepareOptions
+from neurald.hal.remote import connect
+from neurald.hal.types import Model, Preference, Priority
+from neurald.runtime.preparation import CacheOutcome, Caching, Preparer, describe
+
+TOKEN = bytes(range(32))
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def test_compiled_once(directory: Path) -> None:
+    first, second = CachingDevice(), CachingDevice()
+    report = prepare(directory, first)
+    assert report.cache is CacheOutcome.MISS
+    assert report.reason == "first use"
+    assert report.is_stored
+    assert report.key == entries(directory)[0].name
+    assert report.compile_ms is not None
+    assert 0 < report.compile_ms <= report.milliseconds
+    assert [len(first.compiled), len(first.offered)] == [1, 0]
+    again = prepare(directory, second)
+    assert again.cache is CacheOutcome.HIT
+    assert again.reason == ""
+    assert again.key == report.key
+    assert again.compile_ms == report.compile_ms
+    assert again.milliseconds > 0
+    assert [len(second.compiled), len(second.loaded)] == [0, 1]
+
+
+def test_no_caching_no_files(directory: Path) -> None:
+    device = CachingDevice()
+    report = prepare(None, device)
+    assert report.cache is CacheOutcome.OFF
+    assert report.reason == "caching is off"
+    assert device.compiled
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize("device", [CachingDevice(model=0, data=0), nd.devices()[0]])
+def test_a_device_that_needs_no_files_writes_none(directory: Path, device: nd.Device) -> None:
+    report = prepare(directory, device)
+    assert report.cache is CacheOutcome.OFF
+    assert report.reason == "the device has nothing to cache"
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize(("model", "data"), [(1, 0), (0, 1), (2, 3), (32, 32)])
+def test_as_many_files_as_the_device_needs(directory: Path, model: int, data: int) -> None:
+    if model and data:
+        prepare(directory, CachingDevice(model=model, data=data))
+        names = [path.name for path in entries(directory)[0].iterdir()]
+        assert len(names) == model + data + 2
+        assert prepare(directory, CachingDevice(model=model, data=data)).cache is CacheOutcome.HIT
+    else:
+        # This device cannot do with so few; that is its own affair.
+        assert not prepare(directory, CachingDevice(model=model, data=data)).is_stored
+
+
+def test_the_key_goes_to_the_device(directory: Path) -> None:
+    keys = []
+
+    class Device(CachingDevice):
+        def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:
+            keys.append(options.cache_key)
+            return super().prepare_model(model, options)
+
+    report = prepare(directory, Device())
+    prepare(None, Device())
+    assert keys == [bytes.fromhex(report.key), b""]
+
+
+CHANGES: dict[str, tuple[dict[str, object], str]] = {
+    "version": ({"device": CachingDevice(version="2")}, "device version changed from 1 to 2"),
+    "device": ({"device": CachingDevice("other")}, "first use"),
+    "token": ({"token": bytes(32)}, "the caller's token is another"),
+    "preference": (
+        {"options": PrepareOptions(preference=Preference.LOW_POWER)},
+        "preference changed from FAST_SINGLE_ANSWER to LOW_POWER",
+    ),
+    "priority": ({"options": PrepareOptions(priority=Priority.HIGH)}, "priority changed from MEDIUM to HIGH"),
+    "threads": ({"options": PrepareOptions(threads=3)}, "threads changed from None to 3"),
+    "constants": ({"value": 5}, "the model's constants changed"),
+    "graph": (
+        {"model": addition(np.full(4, 3, np.float32), dynamic=True)},
+        "the model's operations or operands changed",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_makes_another_key(directory: Path, change: str) -> None:
+    changed, reason = CHANGES[change]
+    prepare(directory, token=TOKEN)
+    report = prepare(directory, **{"token": TOKEN, **changed})  # type: ignore[arg-type]
+    assert report.cache is CacheOutcome.MISS
+    assert report.reason == reason
+    assert len(entries(directory)) == 2
+    # Both are there now.
+    assert prepare(directory, token=TOKEN).cache is CacheOutcome.HIT
+    assert prepare(directory, **{"token": TOKEN, **changed}).cache is CacheOutcome.HIT  # type: ignore[arg-type]
+
+
+def test_this_version_of_neurald_makes_another_key(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare(directory)
+    monkeypatch.setattr("neurald.hal.cache_key.__version__", "99")
+    report = prepare(directory)
+    assert report.cache is CacheOutcome.MISS
+    assert report.reason.startswith("neurald changed from ")
+
+
+def test_the_same_token_with_other_weights_gives_the_other_result(directory: Path) -> None:
+    for value in (1, 2, 1, 2):
+        prepare(directory, token=TOKEN, value=value)
+    assert len(entries(directory)) == 2
+
+
+# Several that want the same
+
+
+def test_threads_compile_once(directory: Path) -> None:
+    device = CachingDevice()
+    device.compile_s = 0.2
+    reports = []
+    threads = [threading.Thread(target=lambda: reports.append(prepare(directory, device))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(device.compiled) == 1
+    assert sorted(report.cache.value for report in reports) == ["hit"] * 7 + ["miss"]
+
+
+@pytest.mark.slow
+def test_eight_processes_compile_once(directory: Path, tmp_path: Path) -> None:
+    program = """
+import sys
+from pathlib import Path
+from support.caching import added, create_slow, model_adding
+from neurald.hal.device import Artifact, PreparedModel, PrepareOptions
+from neurald.runtime.preparation import Caching, Preparer
+preparer = Preparer(PrepareOptions(), Caching(directory=Path(sys.argv[1])))
+sys.stdin.read(1)
+print(added(preparer.prepare(create_slow(), model_adding(3)).prepared_model))
+"""
+    log = tmp_path / "log"
+    log.touch()
+    environment = {**os.environ, LOG_VARIABLE: str(log), "PYTHONPATH": os.pathsep.join(sys.path)}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(directory)],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(8)
+    ]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("!")
+        process.stdin.flush()
+    assert [process.communicate()[0] for process in processes] == ["3.0\n"] * 8
+    assert sorted(log.read_text().split()) == ["compiled"] + ["loaded"] * 7
+
+
+def test_who_waits_too_long_compiles_too(directory: Path) -> None:
+    key = prepare(directory).key
+    (entry,) = entries(directory)
+    flip(entry / "model0")
+    device = CachingDevice()
+    with Cache(directory).lock(bytes.fromhex(key), 0.0) as is_held:
+        assert is_held
+        prepared = Preparer(PrepareOptions(), Caching(directory=directory), lock_wait_s=0.0).prepare(
+            device, model_adding(3)
+        )
+    assert prepared.report.cache is CacheOutcome.MISS
+    assert len(device.compiled) == 1
+
+
+# In daemons
+
+
+@pytest.mark.slow
+def test_hits_survive_daemons_and_clients(directory: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    environment = {LOG_VARIABLE: str(log)}
+    with daemon_process("support.caching:create", environment=environment) as (process, address):
+        device = connect(address)
+        assert prepare(directory, device).cache is CacheOutcome.MISS
+        assert prepare(directory, device).cache is CacheOutcome.HIT
+        device.close()
+        process.kill()
+        process.wait()
+    # Another daemon, at another place, and a client that knows nothing.
+    with daemon_process("support.caching:create", environment=environment) as (_, address):
+        device = connect(address)
+        report = prepare(directory, device)
+        assert report.cache is CacheOutcome.HIT
+        assert report.compile_ms is not None
+        device.close()
+    assert log.read_text().split() == ["compiled", "loaded", "loaded"]
+    assert len(entries(directory)) == 1
+    # It is still checked.
+    flip(entries(directory)[0] / "model0")
+    with daemon_process("support.caching:create", environment=environment) as (_, address):
+        device = connect(address)
+        assert prepare(directory, device).reason.startswith("the entry cannot be used")
+        device.close()
+    # And the driver's version still counts.
+    with running_daemon("support.caching:create_other") as address:
+        device = connect(address)
+        assert create_other().version == "2"
+        assert prepare(directory, device).reason == "device version changed from 1 to 2"
+        device.close()
+
+
+@pytest.mark.slow
+def test_a_daemon_of_another_installation_compiles_again(directory: Path, tmp_path: Path) -> None:
+    with running_daemon("support.caching:create") as address:
+        device = connect(address)
+        assert prepare(directory, device).is_stored
+        device.close()
+    environment = {SECRET_VARIABLE: str(tmp_path / "other")}
+    with daemon_process("support.caching:create", environment=environment) as (_, address):
+        device = connect(address)
+        report = prepare(directory, device)
+        assert report.cache is CacheOutcome.MISS
+        assert "was not made by this installation" in report.reason
+        assert prepare(directory, device).cache is CacheOutcome.HIT
+        device.close()
+
+
+# Compilations
+
+
+def compile_with(device: nd.Device, configure: Callable[[nd.CompilationBuilder], None]) -> nd.Compilation:
+    builder = nd.CompilationBuilder(model_adding(3), [device])
+    configure(builder)
+    return builder.finish()
+
+
+def test_compilations_cache_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    outcomes = []
+    for configure in (
+        lambda builder: None,
+        lambda builder: None,
+        lambda builder: builder.set_caching(None),
+        lambda builder: builder.set_caching(tmp_path / "own", TOKEN),
+        lambda builder: builder.set_caching(str(tmp_path / "own"), TOKEN),
+    ):
+        compilation = compile_with(CachingDevice(), configure)
+        outcomes.append([report.cache.value for report in compilation.report.steps])
+        (result,) = compilation.run(np.zeros(4, np.float32))
+        assert (result == 3).all()
+    assert outcomes == [["miss"], ["hit"], ["off"], ["miss"], ["hit"]]
+    assert len(entries(tmp_path / "neurald")) == len(entries(tmp_path / "own")) == 1
+
+
+def test_each_step_has_its_own_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    class Part(CachingDevice):
+        """A device for one kind of operation."""
+
+        def __init__(self, name: str, kind: nd.OperationType) -> None:
+            super().__init__(name)
+            self.kind = kind
+
+        def supported_operations(self, model: Model) -> tuple[nd.Verdict, ...]:
+            return tuple(nd.Verdict(ok=operation.type is self.kind) for operation in model.main.operations)
+
+    def compiled() -> nd.Compilation:
+        devices = [Part("adds", nd.OperationType.ADD), Part("multiplies", nd.OperationType.MUL)]
+        builder = nd.ModelBuilder()
+        kind = nd.OperandType.TENSOR_FLOAT32
+        first, between, last = (builder.add_operand(kind, (2,)) for _ in range(3))
+        activation = builder.add_operand(nd.OperandType.INT32)
+        builder.set_operand_value(activation, 0)
+        builder.add_operation(nd.OperationType.ADD, [first, first, activation], [between])
+        builder.add_operation(nd.OperationType.MUL, [between, between, activation], [last])
+        builder.identify_inputs_and_outputs([first], [last])
+        return nd.CompilationBuilder(builder.finish(), devices).finish()
+
+    for outcome in (CacheOutcome.MISS, CacheOutcome.HIT):
+        compilation = compiled()
+        assert [(step.device, step.cache) for step in compilation.report.steps] == [
+            ("adds", outcome),
+            ("multiplies", outcome),
+        ]
+        (result,) = compilation.run(np.array([1, 3], np.float32))
+        assert result.tolist() == [4, 36]
+    assert len(entries(tmp_path / "neurald")) == 2
+
+
+def test_a_step_is_prepared_again_when_the_time_for_compiling_is_long_over(directory: Path) -> None:
+    seen = []
+
+    class Device(CachingDevice):
+        def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:
+            seen.append(options.deadline_s)
+            return super().prepare_model(model, options)
+
+    preparer = Preparer(PrepareOptions(deadline_s=1.0), Caching(directory=directory))
+    preparer.without_deadline().prepare(Device(), model_adding(1))
+    assert seen == [None]
+
+
+def test_a_model_in_words() -> None:
+    assert describe(model_adding(1)) == "1 operation (1 ADD), 0.0 MB of constants"

@@ -1,0 +1,90 @@
+"""The suite passes on good devices, and finds what is wrong with others."""
+
+from collections.abc import Callable
+
+import pytest
+from support.daemon import running_daemon
+from support.faulty import (
+    Credulous,
+    create_adding_one,
+    create_credulous,
+    create_forgetful,
+    create_ignoring_deadlines,
+    create_lying_about_shapes,
+)
+
+import neurald as nd
+from neurald.hal.device import Device
+from neurald.hal.operation_type import OperationType
+from neurald.hal.registry import create_device
+from neurald.service.conformance.contract import RULES
+from neurald.service.conformance.result import Outcome, Result, count
+from neurald.service.conformance.suite import Plan, run
+
+#: Enough for every kind of check, in little time.
+FEW = tuple(
+    OperationType[name]
+    for name in ("ADD", "CONV_2D", "SOFTMAX", "SPLIT", "EQUAL", "LSTM", "RESHAPE", "TOPK_V2")
+)
+
+
+def failed(device: Device, *operations: OperationType) -> list[Result]:
+    results = list(run(device, Plan(count=1, operations=operations or FEW)))
+    return [result for result in results if result.outcome is Outcome.FAILED]
+
+
+def test_the_cpu_in_this_process() -> None:
+    results = list(run(create_device("cpu"), Plan(count=2, operations=FEW)))
+    counts = count(results)
+    assert not [result for result in results if result.outcome is Outcome.FAILED]
+    assert counts["operations"][Outcome.PASSED] > 60
+    assert counts["contract"][Outcome.PASSED] >= 10
+
+
+def test_a_sample_driver_behind_a_socket() -> None:
+    shares: list[float] = []
+    with running_daemon(driver="sample-all") as address:
+        results = list(run(nd.connect(address), Plan(count=1, operations=FEW), shares.append))
+    counts = count(results)
+    assert not [result for result in results if result.outcome is Outcome.FAILED]
+    assert counts["contract"][Outcome.PASSED] == len(RULES), "nothing is declined"
+    assert counts["invalid models"][Outcome.PASSED] > 500
+    assert shares == sorted(shares)
+
+
+@pytest.mark.slow
+def test_all_operations() -> None:
+    assert not [r for r in run(create_device("sample-all"), Plan(count=1)) if r.outcome is Outcome.FAILED]
+
+
+@pytest.mark.parametrize(
+    ("create", "subject", "detail"),
+    [
+        (create_adding_one, "ADD form 0, TENSOR_FLOAT32", "elements of TENSOR_FLOAT32 differ"),
+        (create_lying_about_shapes, "ADD form 0, TENSOR_FLOAT32", "shape"),
+        (create_ignoring_deadlines, "past deadlines", "execute: it did not mind"),
+        (create_forgetful, "cache", "none is given"),
+        (create_credulous, "ADD", "it was accepted"),
+    ],
+)
+def test_faults_are_found(create: Callable[[], Device], subject: str, detail: str) -> None:
+    found = failed(create(), OperationType.ADD)
+    assert any(result.subject.startswith(subject) and detail in result.detail for result in found), found
+
+
+def test_what_is_refused_is_not_prepared_either() -> None:
+    class Refusing(Credulous):
+        def supported_operations(self, model: nd.Model) -> list[nd.Verdict]:
+            return [nd.Verdict(ok=False, reason="no")] * len(model.main.operations)
+
+    found = failed(Refusing("refusing"), OperationType.ADD)
+    assert found
+    assert all(result.detail == "it is not supported (no), and was prepared" for result in found)
+
+
+def test_a_device_that_is_gone_ends_it() -> None:
+    with running_daemon(driver="sample-all") as address:
+        device = nd.connect(address)
+    results = list(run(device, Plan(count=1)))
+    assert len(results) == 3
+    assert all(result.detail.startswith("DEAD_OBJECT") for result in results)

@@ -1,0 +1,53 @@
+"""What a made-up device or prepared model need not write itself."""
+
+from collections.abc import Sequence
+
+from neurald.hal.device import (
+    Artifact,
+    BufferDescription,
+    Burst,
+    ExecuteOptions,
+    ExecutionResult,
+    FencedExecution,
+    PreparedModel,
+    PrepareOptions,
+)
+from neurald.hal.errors import OpFailed
+from neurald.hal.fence import Fence
+from neurald.hal.in_process import InProcessBurst, start_fenced
+from neurald.hal.memory import Memory
+from neurald.hal.types import Request
+
+
+class FakePreparedModel:
+    """Everything of a prepared model but what an execution does."""
+
+    tolerates_changing_inputs = False
+
+    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        raise NotImplementedError
+
+    def execute_fenced(
+        self,
+        request: Request,
+        wait_for: Sequence[Fence],
+        options: ExecuteOptions,
+        after_fences_s: float | None = None,
+    ) -> FencedExecution:
+        return start_fenced(self, request, wait_for, options, after_fences_s)
+
+    def create_burst(self) -> Burst:
+        return InProcessBurst(self)
+
+    def artifact(self) -> Artifact | None:
+        return None
+
+
+class WithoutCacheAndBuffers:
+    """A device that keeps nothing and allocates nothing."""
+
+    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> PreparedModel:
+        raise OpFailed("it makes no artifacts")
+
+    def allocate(self, description: BufferDescription) -> Memory:
+        raise OpFailed("it has no memory of its own")
