@@ -12,6 +12,7 @@ it meets does not, since time is part of it.
 import argparse
 import json
 import random
+import signal
 import sys
 import tempfile
 import threading
@@ -150,6 +151,7 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=CLIENTS)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds that look for leaks")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that daemons are stopped in that case too
     names = random.Random(arguments.seed).choices(arguments.scenario or list(SCENARIOS), k=arguments.count)
     report = run(names, arguments.seed, clients=arguments.clients, leak_rounds=arguments.rounds)
     sys.stdout.write(json.dumps(report, indent=2) + "\n")
