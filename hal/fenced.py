@@ -70,8 +70,11 @@ class FencedRun:
         Raises:
             ResourceExhaustedTransient: there are too many threads.
         """
+        launched_ns = time.monotonic_ns()
         try:
-            threading.Thread(target=self._work, name="neurald fenced execution", daemon=True).start()
+            threading.Thread(
+                target=self._work, args=(launched_ns,), name="neurald fenced execution", daemon=True
+            ).start()
         except RuntimeError as error:
             raise ResourceExhaustedTransient(f"no thread can be started: {error}") from None
 
@@ -79,8 +82,7 @@ class FencedRun:
         """Asks it to stop waiting, or to stop at the next operation."""
         self._cancellation.cancel()
 
-    def _work(self) -> None:
-        launched_ns = time.monotonic_ns()
+    def _work(self, launched_ns: int) -> None:
         try:
             self._wait()
             self._outcome = self._execute(launched_ns)

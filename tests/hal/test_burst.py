@@ -357,7 +357,7 @@ def test_cancelling(burst: RemoteBurst, device: AddingDevice) -> None:
     cancellation = Cancellation()
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(burst.execute, shared.request, ExecuteOptions(cancellation=cancellation))
-        assert started.wait(10)
+        assert started.wait(60)
         cancellation.cancel()
         with pytest.raises(Cancelled):
             run.result(10)
@@ -377,7 +377,7 @@ def test_one_execution_at_a_time(burst: RemoteBurst, device: AddingDevice) -> No
     device.on_execute = on_execute
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(burst.execute, shared.request, RUN)
-        assert started.wait(10)
+        assert started.wait(60)
         with pytest.raises(BadState, match="one request at a time"):
             burst.execute(shared.request, RUN)
         proceed.set()
@@ -410,7 +410,7 @@ def test_closing_ends_an_execution_under_way(burst: RemoteBurst, device: AddingD
     device.on_execute = on_execute
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(burst.execute, Shared().request, RUN)
-        assert started.wait(10)
+        assert started.wait(60)
         burst.close()
         with pytest.raises(DeadObject):
             run.result(10)
@@ -441,7 +441,7 @@ def test_a_drain_lets_the_run_under_way_finish(
     device.on_execute = on_execute
     with ThreadPoolExecutor(2) as pool:
         run = pool.submit(burst.execute, shared.request, RUN)
-        assert started.wait(10)
+        assert started.wait(60)
         drain = pool.submit(server.handler.drain, 30.0, lambda: False)
         wait_until(lambda: "OFFLINE" in str(server.handler.get_status()))
         proceed.set()

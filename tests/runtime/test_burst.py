@@ -124,7 +124,7 @@ def test_e09_two_at_the_same_time(remote: nd.Device, device: AddingDevice) -> No
     first, second = Run(compilation), Run(compilation)
     with compilation.create_burst() as burst, ThreadPoolExecutor(1) as pool:
         under_way = pool.submit(lambda: first.execution.compute(burst=burst))
-        assert started.wait(10)
+        assert started.wait(60)
         assert error_code(lambda: second.execution.compute(burst=burst)) == nd.ResultCode.BAD_STATE
         proceed.set()
         under_way.result(10)

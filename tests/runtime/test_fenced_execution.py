@@ -164,7 +164,7 @@ def test_cancel(where: str, addresses: tuple[str, str]) -> None:
     event = execution.start_compute()
     threading.Timer(0.2, execution.cancel).start()
     with pytest.raises(Cancelled):
-        event.wait(10)
+        event.wait(60)
 
 
 def test_a_callback_of_a_cancelled_cancellation_is_called_at_once() -> None:

@@ -72,4 +72,4 @@ def test_repeat_keeps_to_times() -> None:
     start = time.perf_counter()
     repeat(wait, control(runs=1, min_s=0.05))
     repeat(wait, control(runs=10**6, max_s=0.05))
-    assert 0.1 <= time.perf_counter() - start < 5
+    assert 0.1 <= time.perf_counter() - start < 30

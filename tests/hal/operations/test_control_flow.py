@@ -93,7 +93,7 @@ def test_e13_a_loop_that_never_ends_is_stopped() -> None:
     with pytest.raises(nd.Error) as caught:
         execution.compute()
     assert caught.value.code is nd.ResultCode.MISSED_DEADLINE_TRANSIENT
-    assert 0.02 <= time.monotonic() - started < 2
+    assert 0.02 <= time.monotonic() - started < 20
 
 
 def test_m09_models_that_are_not_finished_or_not_wanted() -> None:
