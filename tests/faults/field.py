@@ -138,6 +138,7 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
+                bufsize=0,  # else what is read ahead of `ready` would be lost to `communicate`
             )
 
     def wait_ready(self) -> None:
