@@ -20,7 +20,7 @@ _KEYS_BYTES = 1 << 20
 _SIGNATURE_BITS = 32
 
 
-class _Projection(IntEnum):
+class Projection(IntEnum):
     """What LSH_PROJECTION makes of the bits: a signature of each hash function's, or one element of each bit."""
 
     SPARSE_DEPRECATED = 1
@@ -110,19 +110,19 @@ def _hashtable_reference(call: Call) -> tuple[Array, ...]:
     return result, hits.astype(np.uint8)
 
 
-def _projection(call: Call) -> _Projection:
+def _projection(call: Call) -> Projection:
     number = call.scalar("type")
-    if number not in list(_Projection):
+    if number not in list(Projection):
         raise BadData(
             f"{call.name('type')} is {number}; 1 (SPARSE_DEPRECATED), 2 (DENSE) or 3 (SPARSE) is expected"
         )
-    return _Projection(number)
+    return Projection(number)
 
 
 def _projection_shape(call: Call) -> tuple[Shape, ...]:
     """The number of a hash function goes into a signature beside its bits, so that all signatures differ."""
     kind, (functions, bits) = _projection(call), call.shape("hash")
-    number = max(0, functions - 1).bit_length() if kind is _Projection.SPARSE else 0
+    number = max(0, functions - 1).bit_length() if kind is Projection.SPARSE else 0
     if bits + number > _SIGNATURE_BITS:
         raise BadData(
             f"{call.name('hash')} has shape {[functions, bits]}: signatures of {bits + number} bits; "
@@ -133,7 +133,7 @@ def _projection_shape(call: Call) -> tuple[Shape, ...]:
             f"{call.name('weight')} has shape {list(call.shape('weight'))}; "
             f"{list(call.shape('input')[:1])}, one for each row of the input, is expected"
         )
-    return ((functions * bits if kind is _Projection.DENSE else functions,),)
+    return ((functions * bits if kind is Projection.DENSE else functions,),)
 
 
 def _bits(call: Call) -> Array:
@@ -161,12 +161,12 @@ def _bits(call: Call) -> Array:
 def _projection_reference(call: Call) -> tuple[Array, ...]:
     kind, (functions, bits) = _projection(call), call.shape("hash")
     found = _bits(call)
-    if kind is _Projection.DENSE:
+    if kind is Projection.DENSE:
         return (found.astype(np.int32),)
     # The first bit is the most significant one.
     powers = np.int64(1) << np.arange(bits - 1, -1, -1, dtype=np.int64)
     signatures = found.reshape(functions, bits).astype(np.int64) @ powers
-    if kind is _Projection.SPARSE:
+    if kind is Projection.SPARSE:
         signatures += np.arange(functions, dtype=np.int64) << np.int64(bits)
     return (signatures.astype(np.uint32).view(np.int32),)
 

@@ -46,6 +46,7 @@ _TABLE = {
     "HashtableOptions": "table_id:i key_dtype:b value_dtype:b",
     "IfOptions": "then_subgraph:i else_subgraph:i",
     "L2NormOptions": "activation:b",
+    "LSHProjectionOptions": "type:b",
     "LSTMOptions": "activation:b cell_clip:f projection_clip:f kernel_type:b asymmetric_quantize_inputs:?",
     "LeakyReluOptions": "alpha:f",
     "LocalResponseNormalizationOptions": "radius:i bias:f alpha:f beta:f",

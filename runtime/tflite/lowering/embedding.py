@@ -1,11 +1,14 @@
 """Rows of tables."""
 
 from tflite.BuiltinOperator import BuiltinOperator
+from tflite.LSHProjectionType import LSHProjectionType
 
 from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.gathering import Projection
 from neurald.hal.types import OperandType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import Lowering
+from neurald.runtime.tflite.operands import Unsupported
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
 
@@ -34,10 +37,29 @@ def hashtable_lookup(graph: Graph, operator: Operator, _: Options) -> None:
     graph.emit(OperationType.HASHTABLE_LOOKUP, inputs, results)
 
 
+#: What Android calls a sparse projection now adds the number of each hash function to its signature, as TFLite's does.
+_PROJECTIONS = {LSHProjectionType.SPARSE: Projection.SPARSE, LSHProjectionType.DENSE: Projection.DENSE}
+
+
+def lsh_projection(graph: Graph, operator: Operator, options: Options) -> None:
+    """Hashes of rows; how the bits are put together is an option, and weights may be left out."""
+    kind = _PROJECTIONS.get(options["type"])
+    if kind is None:
+        raise Unsupported(f"projection type {options['type']} is unknown")
+    functions, rows = graph.input(operator, 0), graph.input(operator, 1)
+    has_weights = graph.has(operator, 2)
+    weights = graph.input(operator, 2) if has_weights else graph.omitted(OperandType.TENSOR_FLOAT32)
+    inputs = (functions, rows, weights, graph.int32(kind))
+    graph.emit(OperationType.LSH_PROJECTION, inputs, (graph.output(operator),))
+
+
 LOWERINGS: dict[int, Lowering] = {
     BuiltinOperator.EMBEDDING_LOOKUP: Lowering(rule=lookup, inputs=(2, 2)),
     BuiltinOperator.EMBEDDING_LOOKUP_SPARSE: Lowering(
         rule=lookup_sparse, options="EmbeddingLookupSparseOptions", inputs=(5, 5)
     ),
     BuiltinOperator.HASHTABLE_LOOKUP: Lowering(rule=hashtable_lookup, inputs=(3, 3), outputs=(2, 2)),
+    BuiltinOperator.LSH_PROJECTION: Lowering(
+        rule=lsh_projection, options="LSHProjectionOptions", inputs=(2, 3)
+    ),
 }

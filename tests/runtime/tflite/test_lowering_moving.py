@@ -244,3 +244,28 @@ def test_random_numbers_are_drawn_anew_with_each_execution(load: Load, code: str
     )
     (result,) = run_references(model, random(2, 3))
     assert result.shape == (2, 4)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("kind", "name"), [(1, "SPARSE"), (2, "DENSE")])
+def test_lsh_projection(load: Load, kind: int, name: str, weighted: bool) -> None:
+    rng = np.random.default_rng(5)
+    functions = rng.random((3, 4)).astype(np.float32)
+    rows = rng.integers(-9, 9, (5, 2)).astype(np.int32)
+    weights = rng.random(5).astype(np.float32)
+    given = [fixed(functions.tolist(), "FLOAT32"), shaped(5, 2, type_="INT32")]
+    given += [fixed(weights.tolist(), "FLOAT32")] if weighted else []
+    output = shaped(12 if name == "DENSE" else 3, type_="INT32")
+    (result,) = run_references(load("LSH_PROJECTION", given, output, "LSHProjectionOptions", Type=kind), rows)
+    (dense,) = run_references(
+        load("LSH_PROJECTION", given, shaped(12, type_="INT32"), "LSHProjectionOptions", Type=2), rows
+    )
+    signatures = dense.reshape(3, 4) @ [8, 4, 2, 1] + np.arange(3) * 16
+    assert result.tolist() == (dense if name == "DENSE" else signatures).tolist()
+    assert set(dense.tolist()) <= {0, 1}
+
+
+def test_an_unknown_projection_is_refused(load: Load) -> None:
+    given = [fixed([[1.0]], "FLOAT32"), shaped(5, 2, type_="INT32")]
+    with pytest.raises(BadData, match="projection type 0"):
+        load("LSH_PROJECTION", given, shaped(1, type_="INT32"), "LSHProjectionOptions", Type=0)
