@@ -166,7 +166,12 @@ class BurstPeer:
     def _told(self) -> Outcome:
         """What the daemon told before it completed the execution."""
         if self._outcome is None:
-            self._read()
+            try:
+                self._read()
+            except DeadObject:
+                # What it told right before it ended counts.
+                if self._outcome is None:
+                    raise
         if self._outcome is None:
             raise BadData("it tells no outcome")
         return self._outcome

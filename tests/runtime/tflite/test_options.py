@@ -161,6 +161,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "MirrorPadOptions": ({"Mode": 1}, {"mode": 1}),
     "OneHotOptions": ({"Axis": -1}, {"axis": -1}),
     "PackOptions": ({"ValuesCount": 3, "Axis": 2}, {"values_count": 3, "axis": 2}),
+    "LSHProjectionOptions": ({"Type": 2}, {"type": 2}),
     "RandomOptions": ({"Seed": 1 << 40, "Seed2": -2}, {"seed": 1 << 40, "seed2": -2}),
     "ReverseSequenceOptions": ({"SeqDim": 2, "BatchDim": 1}, {"seq_dim": 2, "batch_dim": 1}),
     "SplitOptions": ({"NumSplits": 3}, {"num_splits": 3}),
