@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import OpFailed
-from neurald.hal.managed_buffer import value_size
 from neurald.hal.memory import HostMemory, Memory
-from neurald.hal.types import Argument, Operand, Request, Subgraph
+from neurald.hal.types import Argument, Operand, Request, Subgraph, value_size
 from neurald.hal.validate import merge_dimensions
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from neurald.hal.device import BufferDescription, BufferRole, Device, PreparedModel
 from neurald.hal.errors import BadData, OpFailed
-from neurald.hal.managed_buffer import ManagedBuffer, Role, described_operand, value_size
+from neurald.hal.managed_buffer import ManagedBuffer, Role, described_operand
 from neurald.hal.memory import Memory
-from neurald.hal.types import Dimensions, Model, Operand
+from neurald.hal.types import Dimensions, Model, Operand, value_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ other anywhere. Validation happens before these calls (`neurald.hal.validate`), 
 gets valid models and requests only.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -130,6 +131,13 @@ class ExecuteOptions:
     deadline_s: float | None = None
     loop_timeout_s: float = LOOP_TIMEOUT_DEFAULT_S
     cancellation: Cancellation | None = None
+
+    def limited_to(self, seconds: float | None) -> "ExecuteOptions":
+        """The same, with a deadline in so many seconds where that is earlier; None sets none."""
+        if seconds is None:
+            return self
+        limit = time.monotonic() + seconds
+        return replace(self, deadline_s=min(limit, self.deadline_s or limit))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,10 +111,7 @@ class FencedRun:
 
     def _execute(self, launched_ns: int) -> FencedOutcome:
         started_ns = time.monotonic_ns()
-        options = self._options
-        if self._after_fences_s is not None:
-            limit = time.monotonic() + self._after_fences_s
-            options = replace(options, deadline_s=min(limit, options.deadline_s or limit))
+        options = self._options.limited_to(self._after_fences_s)
         result = self._run(options)
         if not options.measure:
             return FencedOutcome(result=result)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.errors import BadData, BadState, OpFailed
 from neurald.hal.memory import Memory
-from neurald.hal.types import Dimensions, Operand, OperandType, byte_size
+from neurald.hal.types import Dimensions, Operand, byte_size, value_size
 from neurald.hal.validate import merge_dimensions, validate_operand_type
 
 
@@ -63,13 +63,6 @@ def described_operand(uses: Sequence[tuple[str, Operand]], dimensions: Dimension
     )
     validate_operand_type(operand, "the memory")
     return operand
-
-
-def value_size(operand_type: OperandType, dimensions: Dimensions) -> int | None:
-    """Bytes of a value, None where its type and dimensions do not tell."""
-    if dimensions is None or 0 in dimensions or operand_type is OperandType.TENSOR_STRING:
-        return None
-    return byte_size(operand_type, dimensions)
 
 
 class ManagedBuffer(DeviceBuffer):

@@ -243,6 +243,13 @@ def byte_size(operand_type: OperandType, dimensions: tuple[int, ...]) -> int:
     return math.prod(dimensions) * operand_type.dtype.itemsize
 
 
+def value_size(operand_type: OperandType, dimensions: Dimensions) -> int | None:
+    """Bytes of a value, None where its type and dimensions do not tell."""
+    if dimensions is None or 0 in dimensions or operand_type is OperandType.TENSOR_STRING:
+        return None
+    return byte_size(operand_type, dimensions)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """One step of a subgraph: operands read and written, by index."""

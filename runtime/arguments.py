@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
-from neurald.hal.managed_buffer import ManagedBuffer, Role, value_size
+from neurald.hal.managed_buffer import ManagedBuffer, Role
 from neurald.hal.memory import HostMemory, Memory
 from neurald.hal.strings import as_strings, encode_strings
-from neurald.hal.types import Argument, Dimensions, Model, Operand, OperandType, Request
+from neurald.hal.types import Argument, Dimensions, Model, Operand, OperandType, Request, value_size
 from neurald.hal.validate import merge_dimensions, validate_argument
 from neurald.runtime.device_memory import DeviceMemory
 from neurald.runtime.string_output import StringOutput

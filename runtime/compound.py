@@ -9,20 +9,13 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.errors import BadData, MissedDeadlineTransient
 from neurald.hal.inference import bind_operations, infer_shapes
 from neurald.hal.memory import Memory
-from neurald.hal.types import (
-    Argument,
-    Dimensions,
-    OperandType,
-    Request,
-    byte_size,
-)
+from neurald.hal.types import Argument, Dimensions, OperandType, Request, byte_size, value_size
 from neurald.runtime.control_flow import Loops, holds
 from neurald.runtime.plan import (
     CompoundBody,
     ExecutionStep,
     GotoStep,
     IfStep,
-    known_size,
 )
 from neurald.runtime.step_clock import StepClock
 from neurald.runtime.step_executor import Runner, run_step
@@ -55,7 +48,7 @@ class CompoundExecutor:
         self._shapes = {
             id(step): _StepShapes(step)
             for step in body.steps
-            if any(known_size(operand.type, operand.dimensions) is None for operand in step.output_operands)
+            if any(value_size(operand.type, operand.dimensions) is None for operand in step.output_operands)
         }
 
     def execute(
@@ -149,7 +142,7 @@ class _Run:
             places = [self.temporaries.places[number] for number in step.reads]
             inferred = shapes.outputs(tuple(None if p.memory is None else p.dimensions for p in places))
         for number, operand, shape in zip(step.writes, step.output_operands, inferred, strict=True):
-            declared = known_size(operand.type, operand.dimensions)
+            declared = value_size(operand.type, operand.dimensions)
             if declared is None and shape is not None and operand.type is not OperandType.TENSOR_STRING:
                 self.temporaries.reserve(number, byte_size(operand.type, shape))
             else:
@@ -178,7 +171,7 @@ class _Run:
         outputs = []
         for number, operand in zip(step.writes, step.output_operands, strict=True):
             place = self.temporaries.places[number]
-            length = known_size(operand.type, operand.dimensions)
+            length = value_size(operand.type, operand.dimensions)
             outputs.append(argument(place, place.capacity if length is None else length, None))
         return Request(
             inputs=tuple(inputs),

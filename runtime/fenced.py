@@ -62,11 +62,7 @@ def start_fenced(
     def run_here() -> FencedResult:
         _wait_for(dependencies, options)
         started_ns = time.monotonic_ns()
-        limited = options
-        if after_fences_s is not None:
-            limit = time.monotonic() + after_fences_s
-            limited = replace(options, deadline_s=min(limit, options.deadline_s or limit))
-        result = computation.run(limited)
+        result = computation.run(options.limited_to(after_fences_s))
         after = result.timing
         result = replace(result, timing=after.after_waiting(started_ns - launched_ns))
         return FencedResult(result=result, after_fences=after)

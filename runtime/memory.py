@@ -6,9 +6,9 @@ from typing import Self
 
 from neurald.hal.device import BufferDescription, BufferRole, Device
 from neurald.hal.errors import BadData, BadState, Error, OpFailed, UnexpectedNull
-from neurald.hal.managed_buffer import Role, described_operand, value_size
+from neurald.hal.managed_buffer import Role, described_operand
 from neurald.hal.memory import Memory
-from neurald.hal.types import Dimensions, Operand
+from neurald.hal.types import Dimensions, Operand, value_size
 from neurald.hal.validate import merge_dimensions
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.device_memory import DeviceMemory

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from neurald.hal.device import Device, PreparedModel
 from neurald.hal.errors import BadData
 from neurald.hal.memory import ALIGNMENT, Memory
-from neurald.hal.types import Dimensions, FeatureLevel, Model, Operand, OperandType, byte_size
+from neurald.hal.types import Dimensions, FeatureLevel, Model, Operand, OperandType, value_size
 from neurald.runtime.arena import ArenaPlan
 from neurald.runtime.grouping import MAIN
 
@@ -155,7 +155,7 @@ class Value:
     @property
     def size_bytes(self) -> int | None:
         """Its bytes, None where only running the plan tells."""
-        return known_size(self.type, self.dimensions)
+        return value_size(self.type, self.dimensions)
 
     def __str__(self) -> str:
         return f"operand {self.operand}" + (f" of graph {self.graph}" if self.graph else "")
@@ -280,13 +280,6 @@ class ExecutionPlan:
             BadData: there is no such output.
         """
         return _strictest((*self.roles_of_output(index), *self.reading_roles_of_output(index)))
-
-
-def known_size(operand_type: OperandType, dimensions: Dimensions) -> int | None:
-    """The bytes of a variable operand; None where they do not follow from what is declared."""
-    if operand_type is OperandType.TENSOR_STRING or dimensions is None or 0 in dimensions:
-        return None
-    return byte_size(operand_type, dimensions)
 
 
 def memory_preference(device: Device) -> MemoryPreference:

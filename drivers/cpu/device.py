@@ -17,10 +17,10 @@ from neurald.hal.device import (
     Verdict,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
-from neurald.hal.managed_buffer import described_operand, value_size
+from neurald.hal.managed_buffer import described_operand
 from neurald.hal.memory import HostMemory, Memory
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand, OperandType
+from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand, OperandType, value_size
 
 #: The CPU device is what times and powers are relative to.
 _UNIT = Performance(exec_time=1.0, power_usage=1.0)

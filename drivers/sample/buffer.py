@@ -10,9 +10,9 @@ import numpy as np
 from neurald.drivers.sample.prepared_model import SamplePreparedModel
 from neurald.hal.device import BufferDescription
 from neurald.hal.errors import BadData, OpFailed
-from neurald.hal.managed_buffer import described_operand, value_size
+from neurald.hal.managed_buffer import described_operand
 from neurald.hal.memory import HostMemory, Memory
-from neurald.hal.types import Operand
+from neurald.hal.types import Operand, value_size
 
 
 def allocate(device: str, description: BufferDescription) -> Memory:

@@ -8,10 +8,10 @@ from neurald.hal.buffer_host import bring_to_host, execute_on_host
 from neurald.hal.buffer_use import buffers_in_use
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PrepareOptions
 from neurald.hal.errors import BadData, BadState, OpFailed
-from neurald.hal.managed_buffer import ManagedBuffer, Role, described_operand, value_size
+from neurald.hal.managed_buffer import ManagedBuffer, Role, described_operand
 from neurald.hal.memory import HostMemory
 from neurald.hal.registry import create_device
-from neurald.hal.types import Argument, Dimensions, Operand, OperandType, Request
+from neurald.hal.types import Argument, Dimensions, Operand, OperandType, Request, value_size
 
 FLOAT = OperandType.TENSOR_FLOAT32
 OWNER = object()

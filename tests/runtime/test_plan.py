@@ -7,8 +7,8 @@ from support.plans import compiled, cpu, only
 
 import neurald as nd
 from neurald.hal.memory import ALIGNMENT
-from neurald.hal.types import FeatureLevel
-from neurald.runtime.plan import CompoundBody, MemoryPreference, SimpleBody, Value, known_size
+from neurald.hal.types import FeatureLevel, value_size
+from neurald.runtime.plan import CompoundBody, MemoryPreference, SimpleBody, Value
 
 Op = nd.OperationType
 
@@ -103,10 +103,10 @@ def test_e18_the_peak_is_told() -> None:
 
 
 def test_sizes_that_are_not_known() -> None:
-    assert known_size(FLOAT, (2, 3)) == 24
-    assert known_size(FLOAT, (2, 0)) is None
-    assert known_size(FLOAT, None) is None
-    assert known_size(nd.OperandType.TENSOR_STRING, (2, 3)) is None
+    assert value_size(FLOAT, (2, 3)) == 24
+    assert value_size(FLOAT, (2, 0)) is None
+    assert value_size(FLOAT, None) is None
+    assert value_size(nd.OperandType.TENSOR_STRING, (2, 3)) is None
     value = Value(graph=1, operand=3, type=FLOAT, dimensions=(2,))
     assert str(value) == "operand 3 of graph 1"
     assert value.size_bytes == np.zeros(2, np.float32).nbytes

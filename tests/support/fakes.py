@@ -1,5 +1,6 @@
 """What a made-up device or prepared model need not write itself."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from neurald.hal.device import (
@@ -19,13 +20,13 @@ from neurald.hal.memory import Memory
 from neurald.hal.types import Request
 
 
-class FakePreparedModel:
+class FakePreparedModel(ABC):
     """Everything of a prepared model but what an execution does."""
 
     tolerates_changing_inputs = False
 
-    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        raise NotImplementedError
+    @abstractmethod
+    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult: ...
 
     def execute_fenced(
         self,
