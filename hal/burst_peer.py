@@ -37,8 +37,6 @@ _SLACK_S = 0.5
 _FOREVER_S = float("inf")
 #: Runs that take no longer are awaited awake: the time that waking costs is a part of theirs that counts.
 _SHORT_RUN_S = 2e-3
-#: So long before it is likely to be over a run is awaited awake; sleeping is no more exact than that.
-_EARLY_S = 150e-6
 _UNKNOWN = Timing()
 
 
@@ -153,15 +151,9 @@ class BurstPeer:
         return timing, outcome
 
     def _is_soon_there(self) -> bool:
-        """Whether the completion comes about when it is likely to, or at once; mostly asleep until then."""
+        """Whether the completion comes about when it is likely to, awaited awake, or at once after a long run."""
         usual_s = self._usual_s
-        if usual_s > _SHORT_RUN_S:
-            return self._ring.spin(0.0)
-        early_s = usual_s * 0.95 - _EARLY_S
-        if early_s <= _EARLY_S:
-            return self._ring.spin(usual_s + SPIN_S)
-        time.sleep(early_s)
-        return self._ring.spin(usual_s - early_s + SPIN_S)
+        return self._ring.spin(usual_s + SPIN_S if usual_s <= _SHORT_RUN_S else 0.0)
 
     def _told(self) -> Outcome:
         """What the daemon told before it completed the execution."""

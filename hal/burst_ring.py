@@ -21,9 +21,11 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory import SharedMemory
 
 RING_BYTES = 4096
-#: How long an end that waits looks again and again before it sleeps. Yielding makes a core free for the peer; waking
-#: from sleep costs about half as long as this.
-SPIN_S = 100e-6
+#: How long an end that waits looks again and again before it sleeps. Yielding makes a core free for the peer. Waking
+#: from sleep costs up to a tenth of this, and where cores are virtual, a core that is left may be gone for as long.
+SPIN_S = 1e-3
+#: How often it looks before it yields again, which costs as much as so many looks.
+_LOOKS = 20
 
 _ENTRY_BYTES = 32
 #: Places of 32-bit words, each direction in cache lines of its own: (number of the entry, whether its reader sleeps).
@@ -130,14 +132,14 @@ class RingEnd:
         if not _STORES_IN_ORDER:
             return self.is_there
         words, place, taken = self._words, self._take_place, self._taken_number
-        if words[place] == taken:
-            end = time.perf_counter() + limit_s
-            while time.perf_counter() < end:
-                os.sched_yield()
+        end = time.perf_counter() + limit_s
+        while words[place] == taken:
+            if time.perf_counter() >= end:
+                return False
+            os.sched_yield()
+            for _ in range(_LOOKS):
                 if words[place] != taken:
                     break
-            else:
-                return False
         return self.is_there
 
     def sleep(self, timeout_s: float | None, also: int | None = None) -> bool:

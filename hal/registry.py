@@ -25,6 +25,7 @@ from neurald.hal.errors import BadData, Error, UnavailableDevice
 GROUP = "neurald.drivers"
 BUILT_IN = {
     "cpu": "neurald.drivers.cpu.device:create",
+    "opencl": "neurald.drivers.opencl.device:create",
     "sample-float-fast": "neurald.drivers.sample.device:create_float_fast",
     "sample-float-slow": "neurald.drivers.sample.device:create_float_slow",
     "sample-quant": "neurald.drivers.sample.device:create_quant",

@@ -44,9 +44,12 @@ class Turns:
         Raises:
             MissedDeadlineTransient: the deadline passed before that.
         """
-        waiting = self._take_or_wait(priority)
-        if waiting is None:
-            return
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return
+            waiting = _Waiting(priority)
+            self._queue.append(waiting)
         left = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
         if not waiting.may_run.wait(left) and self._gave_up(waiting):
             raise MissedDeadlineTransient("the deadline passed while other executions had their turn")
@@ -61,15 +64,6 @@ class Turns:
             following = max(self._queue, key=lambda waiting: waiting.urgency(now))
             self._queue.remove(following)
             following.may_run.set()
-
-    def _take_or_wait(self, priority: Priority) -> _Waiting | None:
-        with self._lock:
-            if self._free:
-                self._free -= 1
-                return None
-            waiting = _Waiting(priority)
-            self._queue.append(waiting)
-            return waiting
 
     def _gave_up(self, waiting: _Waiting) -> bool:
         """Whether it left the queue without a turn; else the turn came just now."""

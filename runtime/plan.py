@@ -15,8 +15,8 @@ from typing import TypeAlias
 from neurald.hal.device import Device, PreparedModel
 from neurald.hal.errors import BadData
 from neurald.hal.memory import ALIGNMENT, Memory
+from neurald.hal.memory_plan import MemoryPlan
 from neurald.hal.types import Dimensions, FeatureLevel, Model, Operand, OperandType, value_size
-from neurald.runtime.arena import ArenaPlan
 from neurald.runtime.grouping import MAIN
 
 
@@ -187,7 +187,7 @@ class CompoundBody:
 
     program: tuple[PlanStep, ...]
     values: tuple[Value, ...]
-    arena: ArenaPlan
+    arena: MemoryPlan
     shares_memory: bool
     shared: frozenset[int] = frozenset()
     steps: tuple[ExecutionStep, ...] = field(init=False)

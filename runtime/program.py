@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from neurald.hal.memory import HostMemory
+from neurald.hal.memory_plan import Lifespan, MemoryPlan
 from neurald.hal.types import Lifetime, Model, Operand
-from neurald.runtime.arena import ArenaPlan, Lifespan, plan_arena
+from neurald.runtime.arena import plan_arena
 from neurald.runtime.branches import graph_of, referenced_graphs
 from neurald.runtime.grouping import MAIN, Group, IfGroup, StepGroup, WhileGroup
 from neurald.runtime.plan import (
@@ -29,7 +30,7 @@ class Program:
 
     steps: tuple[PlanStep, ...]
     values: tuple[Value, ...]
-    arena: ArenaPlan
+    arena: MemoryPlan
 
 
 def build_program(model: Model, groups: Sequence[Group], make_step: MakeStep) -> Program:

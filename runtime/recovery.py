@@ -11,6 +11,7 @@ An explicit list of devices forbids all that but preparing again: the device's e
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -94,6 +95,7 @@ class RecoveringStep:
         self._retry_at = 0.0
         self._reason = ""
         self._code = ResultCode.NO_ERROR
+        self._believed: tuple[weakref.ref[Request], ExecutionResult] | None = None
 
     def execute(
         self,
@@ -116,7 +118,7 @@ class RecoveringStep:
         if prepared is not None:
             try:
                 result = self._call(prepared, request, options, call)
-                checked_step_result(self._step, request, result)
+                self._check(request, result)
             except Error as error:
                 _abandon(request)
                 self._failed(error, prepared)
@@ -154,6 +156,17 @@ class RecoveringStep:
         except Exception as error:
             logger.exception("%s has a fault", self._step.device.name)
             raise OpFailed(f"{self._step.device.name}: {type(error).__name__}: {error}") from None
+
+    def _check(self, request: Request, result: ExecutionResult) -> None:
+        """Raises OpFailed if the result contradicts the model or the request.
+
+        A burst gives the same result again while nothing about it is new; neither it nor a request ever changes.
+        """
+        believed = self._believed
+        if believed is not None and believed[1] is result and believed[0]() is request:
+            return
+        checked_step_result(self._step, request, result)
+        self._believed = weakref.ref(request), result
 
     def usable(self) -> PreparedModel | None:
         """The device's prepared model, if the next execution would use it; never waits."""

@@ -54,6 +54,8 @@ class StringOutput:
 
 def checked_result(result: ExecutionResult, outputs: Mapping[int, StringOutput]) -> ExecutionResult:
     """The result, insufficient too where an array has too few elements for the strings that fitted its memory."""
+    if not outputs:
+        return result
     shapes = tuple(
         replace(shape, sufficient=False)
         if position in outputs and shape.sufficient and not outputs[position].holds(shape.dimensions)

@@ -7,6 +7,11 @@ run by the CPU device in this process and in a daemon, both in all ways that the
 own that takes an input inside a message and gives the output back inside one, having run the same prepared model. Ways
 take turns in short rounds, in random order, so that what disturbs the machine disturbs all of them alike. Figures are of
 the quarter of the rounds in which all ways together took the least time, which others disturbed least.
+
+Cores of a shared machine differ in speed, by a factor of two and from second to second. So in each round the model runs on
+the same core whatever the way, in process or in a server, and what calls a server runs on another; the two cores
+change places from round to round. What a way costs more than the same run in process is told by the medians of each
+round (p50: the median of their differences) and by all runs together (p99: the difference of the two 99th percentiles).
 """
 
 import argparse
@@ -22,7 +27,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent import futures
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -34,10 +40,12 @@ import neurald as nd
 _ELEMENTS = 224 * 224 * 3
 _METHOD = "/neurald.benchmark.Bytes/Run"
 _RUNS_PER_ROUND = 10
-_WARM_UP = 3
+#: Takes longer than a daemon stays awake after an execution.
+_WARM_UP = 10
 #: The part of the rounds that counts.
 _KEPT = 0.25
 _START_TIMEOUT_S = 60.0
+_IN_PROCESS = ("in_process", "in_process_arrays")
 
 
 def identity() -> nd.Model:
@@ -76,13 +84,17 @@ def compiled(model: nd.Model, device: nd.Device) -> nd.Compilation:
     return builder.finish()
 
 
-def bound(compilation: nd.Compilation, *, shared_input: bool, shared_output: bool) -> nd.Execution:
-    """A reusable execution whose input and output lie in shared memory, or else in arrays."""
+def bound(
+    compilation: nd.Compilation, memory: nd.Memory, *, shared_input: bool, shared_output: bool
+) -> nd.Execution:
+    """A reusable execution whose input and output lie in shared memory, or else in arrays.
+
+    All use the same memory: how well its pages fit into a cache is a matter of luck.
+    """
     operands, model = compilation.model.main.operands, compilation.model
     shape = operands[model.inputs[0]].dimensions or ()
     values = np.random.default_rng(0).random(shape, np.float32)
     execution = nd.Execution(compilation, reusable=True)
-    memory = nd.Memory.allocate(2 * values.nbytes)
     if shared_input:
         memory.view(0, values.nbytes)[:] = values.tobytes()
         execution.set_input_from_memory(0, memory, 0, values.nbytes)
@@ -125,8 +137,8 @@ def serve_bytes(model: str, address: str) -> None:
 _LIMITS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
-def started(stack: ExitStack, *command: str) -> None:
-    """Starts a program that says "ready", or an address, once it serves; stops it with the stack."""
+def started(stack: ExitStack, *command: str) -> int:
+    """Starts a program that says "ready", or an address, once it serves; stops it with the stack. Gives its process ID."""
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     process = subprocess.Popen(  # noqa: S603
         [sys.executable, *command],
@@ -140,15 +152,47 @@ def started(stack: ExitStack, *command: str) -> None:
         raise RuntimeError("a program without output")
     if not select.select([process.stdout], [], [], _START_TIMEOUT_S)[0] or not process.stdout.readline():
         raise RuntimeError(f"{' '.join(command)} did not start")
+    return process.pid
+
+
+class Placement:
+    """Which core the model runs on, and which its caller. With one core all stays where it is.
+
+    Args:
+        servers: process IDs of those that run the model.
+    """
+
+    def __init__(self, servers: list[int]) -> None:
+        self._servers = servers
+        self._all = os.sched_getaffinity(0)
+        self._cores = sorted(self._all)[:2]
+
+    def swap(self) -> None:
+        """Moves the servers to the other one of two cores."""
+        self._cores.reverse()
+        for server in self._servers:
+            for thread in Path(f"/proc/{server}/task").iterdir():
+                # One that ends meanwhile needs no core.
+                with suppress(ProcessLookupError):
+                    os.sched_setaffinity(int(thread.name), self._cores[:1])
+
+    def enter(self, *, in_process: bool) -> None:
+        """Moves this thread to where the model runs, or to where it does not."""
+        os.sched_setaffinity(0, self._cores[:1] if in_process else self._cores[-1:])
+
+    def leave(self) -> None:
+        """Lets this thread run everywhere again."""
+        os.sched_setaffinity(0, self._all)
 
 
 _DAEMON = "import sys; from neurald.service.daemon import serve; serve('cpu', sys.argv[1], ready=lambda a: print(a, flush=True))"
 
 
-def paths(stack: ExitStack, model: str, folder: str) -> dict[str, Callable[[], object]]:
-    """The ways to run a model once, by name."""
+def paths(stack: ExitStack, model: str, folder: str) -> tuple[dict[str, Callable[[], object]], Placement]:
+    """The ways to run a model once, by name, and where."""
+    daemon = started(stack, "-c", _DAEMON, f"unix://{folder}/cpu.sock")
     bytes_address = f"unix:{folder}/{model}.bytes"
-    started(stack, __file__, "--serve-bytes", model, bytes_address)
+    server = started(stack, __file__, "--serve-bytes", model, bytes_address)
     here = compiled(MODELS[model](), nd.devices()[0])
     there = compiled(MODELS[model](), nd.connect(f"unix://{folder}/cpu.sock"))
     burst = stack.enter_context(there.create_burst())
@@ -161,15 +205,17 @@ def paths(stack: ExitStack, model: str, folder: str) -> dict[str, Callable[[], o
     def carry() -> None:
         result[...] = np.frombuffer(call(values.tobytes()), np.float32).reshape(shape)
 
+    memory = nd.Memory.allocate(2 * values.nbytes)
+
     def way(compilation: nd.Compilation, *, shared_input: bool, shared_output: bool) -> nd.Execution:
-        return bound(compilation, shared_input=shared_input, shared_output=shared_output)
+        return bound(compilation, memory, shared_input=shared_input, shared_output=shared_output)
 
     in_process = way(here, shared_input=True, shared_output=True)
     in_process_arrays = way(here, shared_input=False, shared_output=False)
     shared = way(there, shared_input=True, shared_output=True)
     copied_in = way(there, shared_input=False, shared_output=True)
     arrays = way(there, shared_input=False, shared_output=False)
-    return {
+    ways: dict[str, Callable[[], object]] = {
         "in_process": in_process.compute,
         "in_process_arrays": in_process_arrays.compute,
         "burst": lambda: shared.compute(burst=burst),
@@ -180,9 +226,10 @@ def paths(stack: ExitStack, model: str, folder: str) -> dict[str, Callable[[], o
         "async": lambda: shared.start_compute().wait(),
         "grpc_bytes": carry,
     }
+    return ways, Placement([daemon, server])
 
 
-def measure(ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, Any]:
+def measure(ways: dict[str, Callable[[], object]], placement: Placement, rounds: int) -> dict[str, Any]:
     """Microseconds of single runs, by way, in the rounds that took the least time in all."""
     order = list(ways)
     samples: list[dict[str, list[float]]] = []
@@ -191,10 +238,12 @@ def measure(ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, Any
             way()
     chance = random.Random(0)  # noqa: S311
     for _ in range(rounds):
+        placement.swap()
         chance.shuffle(order)
         found: dict[str, list[float]] = {}
         for name in order:
             way = ways[name]
+            placement.enter(in_process=name in _IN_PROCESS)
             for _ in range(_WARM_UP):
                 way()
             times = found[name] = []
@@ -203,6 +252,7 @@ def measure(ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, Any
                 way()
                 times.append((time.perf_counter_ns() - start) / 1000)
         samples.append(found)
+    placement.leave()
     usual = {name: sum(sum(found[name]) for found in samples) for name in ways}
     samples.sort(key=lambda found: sum(sum(times) / usual[name] for name, times in found.items()))
     taken = samples[: max(1, round(rounds * _KEPT))]
@@ -210,18 +260,29 @@ def measure(ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, Any
     for name in ways:
         points = np.percentile([t for found in taken for t in found[name]], (10, 50, 99))
         table[name] = dict(zip(("p10", "p50", "p99"), map(float, points), strict=True))
-    return {"rounds": rounds, "rounds_kept": len(taken), "microseconds": table}
-
-
-def overheads(table: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """What each way costs more than the same run in process."""
-    base = {name: "in_process_arrays" if name.endswith("arrays") else "in_process" for name in table}
-    base["grpc_bytes"] = "in_process_arrays"
     return {
-        name: {point: row[point] - table[base[name]]["p50"] for point in row}
-        for name, row in table.items()
-        if not name.startswith("in_process")
+        "rounds": rounds,
+        "rounds_kept": len(taken),
+        "microseconds": table,
+        "overhead_microseconds": overheads(taken, table),
     }
+
+
+def overheads(
+    rounds: list[dict[str, list[float]]], table: dict[str, dict[str, float]]
+) -> dict[str, dict[str, float]]:
+    """What each way costs more than the same run in process."""
+    extra = {}
+    for name in table:
+        if name in _IN_PROCESS:
+            continue
+        base = "in_process_arrays" if name.endswith("arrays") or name == "grpc_bytes" else "in_process"
+        differences = [np.median(found[name]) - np.median(found[base]) for found in rounds]
+        extra[name] = {
+            "p50": float(np.median(differences)),
+            "p99": table[name]["p99"] - table[base]["p99"],
+        }
+    return extra
 
 
 def show(model: str, report: dict[str, Any]) -> None:
@@ -251,9 +312,7 @@ def main() -> None:
     reports: dict[str, Any] = {}
     for model in MODELS:
         with tempfile.TemporaryDirectory(prefix="ipc") as folder, ExitStack() as stack:
-            started(stack, "-c", _DAEMON, f"unix://{folder}/cpu.sock")
-            report = measure(paths(stack, model, folder), arguments.rounds)
-        report["overhead_microseconds"] = overheads(report["microseconds"])
+            report = measure(*paths(stack, model, folder), arguments.rounds)
         reports[model] = report
         if not arguments.json:
             show(model, report)

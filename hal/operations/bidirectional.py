@@ -33,7 +33,7 @@ def bidirectional_forms(inputs: Sequence[Parameter], states: Sequence[str]) -> t
 def merged_as_declared(call: Call) -> None:
     """The number of outputs must be that of merged outputs exactly if `merge_outputs` says so."""
     merged = bool(call.scalar("merge_outputs"))
-    if merged != _is_merged(call):
+    if merged != is_merged(call):
         count = len(call.binding.outputs)
         raise BadData(
             f"{call.name('merge_outputs')} is {merged}; an operation of {count} outputs needs {not merged}"
@@ -99,22 +99,24 @@ def output_shapes(call: Call, sizes: tuple[int, int], states: Sequence[Shape]) -
         states: the shapes of the states, whether they are outputs or not.
     """
     leading = call.shape("input")[:2]
-    lengths = (sum(sizes),) if _is_merged(call) else sizes
-    return (*((*leading, length) for length in lengths), *(states if _has_states(call) else ()))
+    lengths = (sum(sizes),) if is_merged(call) else sizes
+    return (*((*leading, length) for length in lengths), *(states if has_states(call) else ()))
 
 
 def store_outputs(call: Call, forward: Array, backward: Array, states: Sequence[Array]) -> tuple[Array, ...]:
     """All outputs, from time-major ones of both cells and from the states; see `output_shapes`."""
-    both = (np.concatenate((forward, backward), axis=2),) if _is_merged(call) else (forward, backward)
+    both = (np.concatenate((forward, backward), axis=2),) if is_merged(call) else (forward, backward)
     time_major = call.scalar("time_major")
     results = [swap_batch(output, time_major=time_major) for output in both]
-    results += states if _has_states(call) else ()
+    results += states if has_states(call) else ()
     return stored(call, *results)
 
 
-def _is_merged(call: Call) -> bool:
+def is_merged(call: Call) -> bool:
+    """Whether both cells share one output."""
     return "bw_output" not in call.binding.outputs
 
 
-def _has_states(call: Call) -> bool:
+def has_states(call: Call) -> bool:
+    """Whether the last states are outputs."""
     return len(call.binding.outputs) > 2

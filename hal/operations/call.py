@@ -152,6 +152,19 @@ class Call:
             raise UnknownValue(name)
         return values  # type: ignore[return-value]
 
+    def replaced(self, name: str, value: Array) -> "Call":
+        """The same call with another value for an input."""
+        index, shape_of, value_of = self.index(name), self._shape_of, self._value_of
+        return Call(
+            self.binding,
+            self._operands,
+            lambda each: value.shape if each == index else shape_of(each),
+            lambda each: value if each == index else value_of(each),
+            self._omitted,
+            self._referenced,
+            self._runner,
+        )
+
     def scalar(self, name: str) -> Any:
         """The value of a scalar input as a Python number, or its default where it is left out.
 

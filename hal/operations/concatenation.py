@@ -12,7 +12,7 @@ from neurald.hal.operations.signature import Form, scalar, tensor
 from neurald.hal.types import FeatureLevel, Operand, OperandType
 
 #: Types of inputs that are brought to the output's scale; others are copied.
-_RESCALED = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
+RESCALED = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
 
 _FORM = Form(
     inputs=(tensor("inputs", rank=(1, 4), variadic=True), scalar("axis")),
@@ -40,7 +40,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
     return ((*first[:axis], total, *first[axis + 1 :]),)
 
 
-def _rescale(values: Array, operand: Operand, output: Operand) -> Array:
+def rescale(values: Array, operand: Operand, output: Operand) -> Array:
     """Stored values brought to the output's scale and zero point, in float32 as Android NN does."""
     if (operand.scale, operand.zero_point) == (output.scale, output.zero_point):
         return values
@@ -54,9 +54,9 @@ def _rescale(values: Array, operand: Operand, output: Operand) -> Array:
 def _reference(call: Call) -> tuple[Array, ...]:
     output = call.operand("output")
     values = call.arrays("inputs")
-    if output.type in _RESCALED:
+    if output.type in RESCALED:
         values = tuple(
-            _rescale(value, operand, output)
+            rescale(value, operand, output)
             for value, operand in zip(values, call.operands("inputs"), strict=True)
         )
     return (np.concatenate(values, axis=call.scalar("axis")),)

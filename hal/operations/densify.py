@@ -145,11 +145,16 @@ def _expect_lists(call: Call, level: int, parents: int, length: int) -> int:
     return len(indices)
 
 
-def _reference(call: Call) -> tuple[Array, ...]:
+def leaf_places(call: Call) -> tuple[Array, ...]:
+    """Where in the dense tensor the stored elements lie: for each dimension an index for each of them, in order.
+
+    Raises:
+        BadData: the tree is not sound, or does not fit the elements.
+        UnknownValue: a number of it is not known yet.
+    """
     (shape,) = _shape(call)
     levels = _levels(call)
     formats = _formats(call, levels)
-    output = call.operand("output")
     # The place of each node in the dense tensor; what is inside a block comes below the place of the block.
     places = [np.zeros(1, np.int64) for _ in shape]
     for level, (dimension, length) in enumerate(levels):
@@ -162,8 +167,13 @@ def _reference(call: Call) -> tuple[Array, ...]:
             indices = call.array(f"indices_{level}")
         places = [np.repeat(place, children) for place in places]
         places[dimension] = places[dimension] * length + indices
-    dense = np.full(shape, output.zero_point, output.type.dtype)
-    dense[tuple(places)] = call.array("input")
+    return tuple(places)
+
+
+def _reference(call: Call) -> tuple[Array, ...]:
+    output = call.operand("output")
+    dense = np.full(_shape(call)[0], output.zero_point, output.type.dtype)
+    dense[leaf_places(call)] = call.array("input")
     return (dense,)
 
 

@@ -12,7 +12,7 @@ from neurald.hal.operations.definition import Check, Definition
 from neurald.hal.operations.fixed_point import multiply, quantize_multiplier
 from neurald.hal.operations.quantized import activate, is_quantized, saturate
 from neurald.hal.operations.signature import Form, Row, row, scalar, tensor
-from neurald.hal.types import FeatureLevel, OperandType
+from neurald.hal.types import FeatureLevel, Operand, OperandType
 
 #: Quantised addends of 8 bits are shifted left so far before they are brought to one scale, to keep precision.
 _ADDEND_SHIFT = 20
@@ -85,12 +85,17 @@ def _arithmetic(
     return reference
 
 
+def addend_shift(output: Operand) -> int:
+    """How far quantised addends of such an output are shifted left, see `_ADDEND_SHIFT`."""
+    return _ADDEND_SHIFT if output.type.dtype.itemsize == 1 else _ADDEND_SHIFT_16
+
+
 def quantized_sum(sign: int) -> Callable[[Call], Array]:
     """The sum, or for `sign` -1 the difference, of stored values at the output's scale, not yet cut off."""
 
     def compute(call: Call) -> Array:
         output = call.operand("output")
-        shift = _ADDEND_SHIFT if output.type.dtype.itemsize == 1 else _ADDEND_SHIFT_16
+        shift = addend_shift(output)
         largest = 2.0 * max(call.operand("input1").scale, call.operand("input2").scale)
         total: Array | int = 0
         for name, factor in (("input1", 1), ("input2", sign)):

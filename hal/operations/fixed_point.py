@@ -44,6 +44,12 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     return int(mantissas[0]), int(exponents[0])
 
 
+def short_mantissas(mantissas: Array) -> Array:
+    """Mantissas of which only the upper 16 bits are kept, rounded: those of `Rounding.SHORT`."""
+    short: Array = np.minimum((mantissas + (1 << 15)) >> 16, (1 << 15) - 1) << 16
+    return short
+
+
 def multiply(values: Array, mantissa: Array | int, exponent: Array | int, *, ties_up: bool = False) -> Array:
     """`values` × mantissa × 2^(exponent - 31), rounded as described above.
 
@@ -131,7 +137,7 @@ class Requantization:
             np.broadcast_to(part, channels) for part in quantize_multipliers(np.atleast_1d(multipliers))
         )
         if rounding is Rounding.SHORT:
-            mantissas = np.minimum((mantissas + (1 << 15)) >> 16, (1 << 15) - 1) << 16
+            mantissas = short_mantissas(mantissas)
         self._rounding = rounding
         is_twice = rounding in (Rounding.TWICE, Rounding.TWICE_UP)
         self._mantissas, self._exponents = mantissas, exponents

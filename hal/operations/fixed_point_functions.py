@@ -18,6 +18,10 @@ _INT32 = np.iinfo(np.int32)
 _ONE = int(_INT16.max)
 #: Powers of two x whose e^-x are factors of e^-(a number), by their exponents.
 _EXP_FACTORS = range(-2, 5)
+#: Steps of Newton and Raphson that give an inverse square root.
+NEWTON_STEPS = 5
+#: The root of 1/2 with no integer bits, of 32 bits.
+HALF_ROOT = round(math.sqrt(0.5) * (1 << 31))
 #: Beyond -32, e^x is 0.
 _EXP_LIMIT = 32
 
@@ -152,10 +156,10 @@ def inverse_square_root(values: Array) -> tuple[Array, Array]:
     half = shift_right(number, 1)
     one_and_half = 3 << 27
     root = np.full_like(values, 1 << 28)
-    for _ in range(5):  # Newton and Raphson again, with 3 integer bits
+    for _ in range(NEWTON_STEPS):  # with 3 integer bits
         cube = _saturate32(_product32(_product32(root, root), root) << 6)
         root = _saturate32((_product32(one_and_half, root) - _product32(half, cube)) << 3)
-    root = _product32(root, round(math.sqrt(0.5) * (1 << 31)))
+    root = _product32(root, HALF_ROOT)
     mantissas = np.where(values <= 1, _INT32.max, root << np.maximum(-shift, 0))
     return mantissas, np.where(values <= 1, 0, -np.maximum(shift, 0))
 

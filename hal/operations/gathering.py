@@ -50,21 +50,22 @@ def _take(call: Call, name: str, axis: int) -> Array:
     return np.take(values, _places(call, name, values.shape[axis]), axis=axis)
 
 
-def _gather_axis(call: Call) -> int:
+def gather_axis(call: Call) -> int:
+    """The axis of `values` along which indexes pick."""
     return resolve_axis(call.scalar("axis"), len(call.shape("values")), call.name("axis"))
 
 
 def _gather_check(call: Call) -> None:
-    _places(call, "indices", call.shape("values")[_gather_axis(call)])
+    _places(call, "indices", call.shape("values")[gather_axis(call)])
 
 
 def _gather_shape(call: Call) -> tuple[Shape, ...]:
-    axis, shape = _gather_axis(call), call.shape("values")
+    axis, shape = gather_axis(call), call.shape("values")
     return ((*shape[:axis], *call.shape("indices"), *shape[axis + 1 :]),)
 
 
 def _gather_reference(call: Call) -> tuple[Array, ...]:
-    return (_take(call, "indices", _gather_axis(call)),)
+    return (_take(call, "indices", gather_axis(call)),)
 
 
 def _embedding_check(call: Call) -> None:

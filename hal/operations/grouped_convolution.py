@@ -54,7 +54,7 @@ def _form(padding: tuple[Parameter, ...]) -> Form:
     )
 
 
-def _geometry(call: Call) -> tuple[Window, Shape]:
+def geometry(call: Call) -> tuple[Window, Shape]:
     """The window, and the output's NHWC shape."""
     shape = call.shape("input")
     batch, height, width, depth = shape_to_nhwc(shape) if is_nchw(call) else shape
@@ -76,7 +76,7 @@ def _geometry(call: Call) -> tuple[Window, Shape]:
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
-    _, shape = _geometry(call)
+    _, shape = geometry(call)
     return (shape_from_nhwc(shape) if is_nchw(call) else shape,)
 
 
@@ -99,7 +99,7 @@ def _accumulate(values: Array, taps: Array, place: Window, rows: slice, columns:
 
 
 def _reference(call: Call) -> tuple[Array, ...]:
-    place, shape = _geometry(call)
+    place, shape = geometry(call)
     channels, groups = shape[3], call.scalar("groups")
     values = call.array("input")
     values = to_nhwc(values) if is_nchw(call) else values

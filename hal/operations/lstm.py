@@ -46,7 +46,7 @@ from neurald.hal.types import FeatureLevel
 #: The activations that Android allows inside of an LSTM cell.
 LSTM_ACTIVATIONS = tuple(kind for kind in CellActivation if kind is not CellActivation.RELU1)
 #: Added to the variance of a row, so that a row of equal elements can be normalised.
-_NORM_EPSILON = 1e-8
+NORM_EPSILON = 1e-8
 
 GATES = ("input", "forget", "cell", "output")
 
@@ -163,7 +163,7 @@ def normalize_rows(values: Array) -> Array:
     """Every row less its mean and over its standard deviation."""
     centred = values - values.mean(axis=-1, keepdims=True)
     variance = np.square(centred).mean(axis=-1, keepdims=True)
-    normalized: Array = centred / np.sqrt(variance + np.float32(_NORM_EPSILON))
+    normalized: Array = centred / np.sqrt(variance + np.float32(NORM_EPSILON))
     return normalized
 
 

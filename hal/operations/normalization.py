@@ -15,7 +15,7 @@ _RANKS = (1, 4)
 _AXIS = scalar("axis", default=-1, level=FeatureLevel.LEVEL_3)
 
 #: No norm is taken to be less, so that zeros stay zeros.
-_LEAST_NORM = np.float32(1e-6)
+LEAST_NORM = np.float32(1e-6)
 
 
 def _level(call: Call) -> FeatureLevel:
@@ -43,7 +43,7 @@ def _l2(call: Call) -> tuple[Array, ...]:
         return (saturate(round_away(wide / norm / output.scale) + output.zero_point, output),)
     real = values.astype(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        norm = np.maximum(np.sqrt(np.square(real).sum(axis=axis, keepdims=True)), _LEAST_NORM)
+        norm = np.maximum(np.sqrt(np.square(real).sum(axis=axis, keepdims=True)), LEAST_NORM)
         return ((real / norm).astype(output.type.dtype),)
 
 

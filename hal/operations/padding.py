@@ -75,22 +75,27 @@ def _pad_reference(call: Call) -> tuple[Array, ...]:
     return (pad(values, paddings(call, values.ndim), call.operand("input").zero_point),)
 
 
-def _value(call: Call) -> int | float:
+def padding_value(call: Call) -> int | float:
     """What PAD_V2 puts around, as it is stored."""
     output = call.operand("output")
     return call.scalar_in("value", *stored_limits(output)) if is_quantized(output) else call.scalar("value")
 
 
 def _value_fits(call: Call) -> None:
-    _value(call)
+    padding_value(call)
 
 
 def _pad_v2_reference(call: Call) -> tuple[Array, ...]:
     values = call.array("input")
-    return (pad(values, paddings(call, values.ndim), _value(call)),)
+    return (pad(values, paddings(call, values.ndim), padding_value(call)),)
 
 
-def _mode(call: Call) -> Literal["reflect", "symmetric"]:
+def mirror_mode(call: Call) -> Literal["reflect", "symmetric"]:
+    """What MIRROR_PAD mirrors, as NumPy names it.
+
+    Raises:
+        BadData: the number stands for nothing.
+    """
     number = call.scalar("mode")
     if number not in _MODES:
         raise BadData(f"{call.name('mode')} is {number}; 0 (REFLECT) or 1 (SYMMETRIC) is expected")
@@ -99,7 +104,7 @@ def _mode(call: Call) -> Literal["reflect", "symmetric"]:
 
 def _mirror_shape(call: Call) -> tuple[Shape, ...]:
     """Nothing can be mirrored twice: paddings are at most what there is to mirror."""
-    mode, shape = _mode(call), call.shape("input")
+    mode, shape = mirror_mode(call), call.shape("input")
     for axis, (pair, length) in enumerate(zip(paddings(call, len(shape)), shape, strict=True)):
         longest = max(0, length - 1) if mode == "reflect" else length
         if max(pair) > longest:
@@ -113,7 +118,7 @@ def _mirror_shape(call: Call) -> tuple[Shape, ...]:
 def _mirror_reference(call: Call) -> tuple[Array, ...]:
     values = call.array("input")
     pairs = paddings(call, values.ndim)
-    return (np.pad(values, pairs, mode=_mode(call)) if pairs else values,)
+    return (np.pad(values, pairs, mode=mirror_mode(call)) if pairs else values,)
 
 
 DEFINITIONS = (

@@ -32,7 +32,7 @@ _FORMS = (
 )
 
 
-def _window(call: Call) -> tuple[Window, Shape]:
+def geometry(call: Call) -> tuple[Window, Shape]:
     """The window, and the input's NHWC shape."""
     shape = call.shape("input")
     shape = shape_to_nhwc(shape) if is_nchw(call) else shape
@@ -41,7 +41,7 @@ def _window(call: Call) -> tuple[Window, Shape]:
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
-    place, (batches, _, _, channels) = _window(call)
+    place, (batches, _, _, channels) = geometry(call)
     shape = (batches, *place.output, channels)
     return (shape_from_nhwc(shape) if is_nchw(call) else shape,)
 
@@ -107,7 +107,7 @@ def _norm(values: Array, place: Window) -> Array:
 def _reference(pool: Callable[[Array, Window], Array]) -> Callable[[Call], tuple[Array, ...]]:
     def reference(call: Call) -> tuple[Array, ...]:
         output, values = call.operand("output"), call.array("input")
-        place, _ = _window(call)
+        place, _ = geometry(call)
         pooled = pool(to_nhwc(values) if is_nchw(call) else values, place)
         if is_quantized(output):
             result = saturate(pooled, output, call.activation)

@@ -27,7 +27,7 @@ from neurald.hal.types import FeatureLevel, OperandType
 _NCHW = scalar("nchw", OperandType.BOOL, level=FeatureLevel.LEVEL_3)
 
 #: How far a keypoint may be moved from the element of highest score, in elements.
-_FARTHEST = np.float32(1.5)
+FARTHEST = np.float32(1.5)
 
 
 def _proposal_rows() -> tuple[Row, ...]:
@@ -161,10 +161,16 @@ def _refine(around: Array, tolerance: np.float32) -> tuple[Array, Array, Array]:
     determinant = np.where(is_flat, np.float32(1), determinant)
     right, down = (xy * slope_y - yy * slope_x) / determinant, (xy * slope_x - xx * slope_y) / determinant
     longest = np.maximum(np.abs(right), np.abs(down))
-    cut = np.where(longest > _FARTHEST, _FARTHEST / longest, np.float32(1))
+    cut = np.where(longest > FARTHEST, FARTHEST / longest, np.float32(1))
     right, down = (np.where(is_flat, np.float32(0), way * cut) for way in (right, down))
     curve = (xx * right + xy * down) * right + (xy * right + yy * down) * down
     return right, down, center + slope_x * right + slope_y * down + curve / 2
+
+
+def flatness(call: Call) -> np.float32:
+    """The tolerance of a heatmap's quadratics."""
+    is_half = call.operand("heatmap").type is OperandType.TENSOR_FLOAT16
+    return np.float32(1e-3 if is_half else 1e-5)
 
 
 def _keypoint(call: Call) -> tuple[Array, ...]:
@@ -175,10 +181,9 @@ def _keypoint(call: Call) -> tuple[Array, ...]:
     size = heatmaps.shape[-1]
     highest = heatmaps.reshape(count, keypoints, size * size).argmax(axis=-1)
     row, column = highest // size, highest % size
-    is_half = call.operand("heatmap").type is OperandType.TENSOR_FLOAT16
     with np.errstate(all="ignore"):
         around = _neighbourhood(heatmaps, row, column)
-        right, down, scores = _refine(around, np.float32(1e-3 if is_half else 1e-5))
+        right, down, scores = _refine(around, flatness(call))
         ways = np.stack((column + right, row + down), axis=-1).astype(np.float32)
         places = (ways + np.float32(0.5)) / np.float32(size)
         corners, extents = boxes[:, np.newaxis, :2], (boxes[:, 2:] - boxes[:, :2])[:, np.newaxis]

@@ -149,8 +149,8 @@ def _stored_clip(call: Call, name: str, scale: float) -> int | None:
     return int(min(np.float32(clip) / np.float32(scale), np.float32(np.iinfo(np.int16).max)))
 
 
-def _read_cell(call: Call) -> QuantizedLstmCell:
-    """Without a projection, the hidden values are the outputs, and have their scale and zero point."""
+def read_cell(call: Call) -> QuantizedLstmCell:
+    """The cell of QUANTIZED_LSTM. Without a projection, the hidden values are the outputs, and have their scale and zero point."""
     output = call.operand("output_state_in")
     cell = QuantizedLstmCell(
         input=None if is_coupled(call) else _read_gate(call, "input"),
@@ -194,7 +194,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 def _reference(call: Call) -> tuple[Array, ...]:
     _, output, cell_state = run_quantized_lstm(
-        _read_cell(call),
+        read_cell(call),
         call.array("input")[np.newaxis],
         call.array("output_state_in"),
         call.array("cell_state_in"),
@@ -202,18 +202,20 @@ def _reference(call: Call) -> tuple[Array, ...]:
     return output, cell_state, output
 
 
-_WEIGHTS_16BIT = tuple(f"{source}_to_{gate}_weights" for source in ("input", "recurrent") for gate in GATES)
-_BIASES_16BIT = tuple(f"{gate}_gate_bias" for gate in GATES)
+#: The gates of QUANTIZED_16BIT_LSTM in the order of the rows of its weights.
+ORDER_16BIT = ("input", "cell", "forget", "output")
+WEIGHTS_16BIT = tuple(f"{source}_to_{gate}_weights" for source in ("input", "recurrent") for gate in GATES)
+BIASES_16BIT = tuple(f"{gate}_gate_bias" for gate in GATES)
 
 
 def _scales_16bit(call: Call) -> None:
     """Inputs, outputs and states have fixed scales, the weights one in common, and the biases that of the products."""
     for name in ("input", "output_state_in", "output"):
         _expect_scale(call, name, 1 / 128, 128)
-    weights = call.operand(_WEIGHTS_16BIT[0])
-    for name in _WEIGHTS_16BIT:
+    weights = call.operand(WEIGHTS_16BIT[0])
+    for name in WEIGHTS_16BIT:
         _expect_scale(call, name, weights.scale, weights.zero_point)
-    for name in _BIASES_16BIT:
+    for name in BIASES_16BIT:
         _expect_scale(call, name, weights.scale / 128, 0)
     if _cell_bits(call) != 4:
         scale = call.operand("cell_state_in").scale
@@ -241,18 +243,17 @@ def _reference_16bit(call: Call) -> tuple[Array, ...]:
     So the first columns are multiplied with the input, whatever the names of the operands say, and the conformance tests
     want it so. A client that cuts a matrix of TFLite's in two in that order gets TFLite's results.
     """
-    order = ("input", "cell", "forget", "output")
     rows = [
         np.concatenate(
             [call.array(f"{source}_to_{gate}_weights") for source in ("recurrent", "input")], axis=1
         )
-        for gate in order
+        for gate in ORDER_16BIT
     ]
-    zero_point = call.operand(_WEIGHTS_16BIT[0]).zero_point
+    zero_point = call.operand(WEIGHTS_16BIT[0]).zero_point
     return run_quantized_16bit_lstm(
         np.concatenate(rows).astype(np.int64) - zero_point,
-        np.concatenate([call.array(f"{gate}_gate_bias") for gate in order]).astype(np.int64),
-        float(np.float32(call.operand(_BIASES_16BIT[0]).scale)) / GATE_SCALE,
+        np.concatenate([call.array(f"{gate}_gate_bias") for gate in ORDER_16BIT]).astype(np.int64),
+        float(np.float32(call.operand(BIASES_16BIT[0]).scale)) / GATE_SCALE,
         call.array("input"),
         call.array("output_state_in"),
         call.array("cell_state_in"),
@@ -281,8 +282,8 @@ _FORM = Form(
 _FORM_16BIT = Form(
     inputs=(
         tensor("input", rank=2),
-        *(tensor(name, rank=2) for name in _WEIGHTS_16BIT),
-        *(tensor(name, "B", rank=1) for name in _BIASES_16BIT),
+        *(tensor(name, rank=2) for name in WEIGHTS_16BIT),
+        *(tensor(name, "B", rank=1) for name in BIASES_16BIT),
         tensor("cell_state_in", "V", rank=2),
         tensor("output_state_in", rank=2),
     ),

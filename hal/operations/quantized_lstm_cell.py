@@ -27,9 +27,9 @@ UNIT_SCALE = 2.0**-15
 
 _INT16, _INT32 = np.iinfo(np.int16), np.iinfo(np.int32)
 #: Fraction bits that layer normalisation adds to normalised numbers.
-_NORM_BITS = 10
+NORM_BITS = 10
 #: A variance is computed with so many fraction bits.
-_VARIANCE_BITS = 20
+VARIANCE_BITS = 20
 #: The largest shift to the left that a multiplier may ask for.
 _LARGEST_EXPONENT = 30
 
@@ -199,18 +199,22 @@ def normalize_rows16(values: Array, norm: ScaledWeights, bias: Array, variance_g
     """
     values = values.astype(np.int64)
     count = values.shape[-1]
-    mean = _truncated(values.sum(axis=-1) << _NORM_BITS, count)
-    squares = np.square(values).sum(axis=-1) * ((1 << _VARIANCE_BITS) // count)
-    variance = _truncated(squares - np.square(mean), 1 << _VARIANCE_BITS)
+    mean = _truncated(values.sum(axis=-1) << NORM_BITS, count)
+    squares = np.square(values).sum(axis=-1) * ((1 << VARIANCE_BITS) // count)
+    variance = _truncated(squares - np.square(mean), 1 << VARIANCE_BITS)
     variance = np.where(variance < 1, variance_guard, variance)
     # One multiplier a row: rows become columns for that.
-    centred = ((values << _NORM_BITS) - mean[:, np.newaxis]).T
+    centred = ((values << NORM_BITS) - mean[:, np.newaxis]).T
     normalized = multiply(centred, *inverse_square_root(variance)).T
     weighted = normalized * norm.values.astype(np.int64) + bias
-    rounded = shift_right(weighted, _NORM_BITS)
+    rounded = shift_right(weighted, NORM_BITS)
+    return saturate16(_rescaled(rounded, norm_multiplier(norm)))
+
+
+def norm_multiplier(norm: ScaledWeights) -> Multiplier:
+    """From numbers at the scale of a norm's weights to those with 3 integer bits."""
     mantissa, exponent = norm.multiplier
-    to_gate_scale = min(exponent - round(math.log2(GATE_SCALE)), _LARGEST_EXPONENT)
-    return saturate16(_rescaled(rounded, (mantissa, to_gate_scale)))
+    return mantissa, min(exponent - round(math.log2(GATE_SCALE)), _LARGEST_EXPONENT)
 
 
 def _truncated(dividends: Array, divisor: int) -> Array:

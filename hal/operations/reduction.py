@@ -61,11 +61,15 @@ def _mean(call: Call) -> tuple[Array, ...]:
 
 def quantized_mean(total: Array, count: int, operand: Operand, output: Operand) -> Array:
     """`total`, sums of `count` differences from the operand's zero point, over `count`, as the output stores it."""
+    return saturate(multiply(total, *mean_multiplier(count, operand, output)) + output.zero_point, output)
+
+
+def mean_multiplier(count: int, operand: Operand, output: Operand) -> tuple[int, int]:
+    """Mantissa and exponent of what makes the output's mean of the sum of `count` differences from the zero point."""
     mantissa, exponent = quantize_multiplier(operand.scale / output.scale)
     # The division by the count goes into the multiplier, with as many more bits as it can take.
     shift = min(count.bit_length() - 1, 32, 31 + exponent)
-    rescaled = multiply(total, (mantissa << shift) // count, exponent - shift)
-    return saturate(rescaled + output.zero_point, output)
+    return (mantissa << shift) // count, exponent - shift
 
 
 def _fold(function: np.ufunc, start: Callable[[Array], Any]) -> Callable[[Call], tuple[Array, ...]]:

@@ -68,7 +68,7 @@ def _number_of_samples(call: Call) -> None:
         call.scalar_in(name, 0, _MOST_SAMPLES // call.scalar_in(size, 1))
 
 
-def _output_shape(call: Call) -> Shape:
+def region_shape(call: Call) -> Shape:
     """The NHWC shape of the output."""
     shape = call.shape("input")
     shape = shape_to_nhwc(shape) if is_nchw(call) else shape
@@ -82,8 +82,14 @@ def _output_shape(call: Call) -> Shape:
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
-    shape = _output_shape(call)
+    shape = region_shape(call)
     return (shape_from_nhwc(shape) if is_nchw(call) else shape,)
+
+
+def map_scales(call: Call) -> tuple[np.float32, np.float32]:
+    """How many elements of the input a unit of the boxes is, down and to the right."""
+    down, right = (np.float32(1) / np.float32(call.scalar(name)) for name in _STRIDES)
+    return down, right
 
 
 def _boxes_on_map(call: Call, height: int, width: int) -> Array:
@@ -95,7 +101,7 @@ def _boxes_on_map(call: Call, height: int, width: int) -> Array:
     boxes = float32(call, "boxes")
     expect_boxes(call, "boxes", boxes)
     with np.errstate(all="ignore"):
-        down, right = (np.float32(1) / np.float32(call.scalar(name)) for name in _STRIDES)
+        down, right = map_scales(call)
         scaled = boxes * np.array((right, down, right, down), np.float32)
     inside = (boxes >= 0) & (scaled <= np.array((width, height, width, height), np.float32))
     wrong = np.flatnonzero(~inside.all(axis=1))
@@ -109,7 +115,7 @@ def _boxes_on_map(call: Call, height: int, width: int) -> Array:
 
 def _reference(region: Region) -> Callable[[Call], tuple[Array, ...]]:
     def reference(call: Call) -> tuple[Array, ...]:
-        output = np.empty(_output_shape(call), call.operand("output").type.dtype)
+        output = np.empty(region_shape(call), call.operand("output").type.dtype)
         values = call.array("input")
         values = to_nhwc(values) if is_nchw(call) else values
         boxes = _boxes_on_map(call, values.shape[1], values.shape[2])

@@ -110,30 +110,38 @@ def coordinates(call: Call, length: int, result: int) -> Array:
     return (np.arange(result, dtype=np.float32) + np.float32(0.5 * half_pixel_centers)) * scale
 
 
-def _nearest(call: Call, values: Array) -> Array:
-    """Rows and columns picked; ties go away from zero where corners are aligned."""
+def nearest_places(call: Call, length: int, result: int) -> Array:
+    """Which of `length` elements each of `result` is; ties go away from zero where corners are aligned. int64."""
     align_corners, _ = flags(call)
+    places = coordinates(call, length, result)
+    picked = round_away(places) if align_corners else np.floor(places)
+    return np.asarray(np.clip(picked.astype(np.int64), 0, length - 1))
+
+
+def _nearest(call: Call, values: Array) -> Array:
+    """Rows and columns picked."""
     for axis, result in zip((1, 2), output_size(call), strict=True):
-        length = values.shape[axis]
-        places = coordinates(call, length, result)
-        picked = round_away(places) if align_corners else np.floor(places)
-        values = np.take(values, np.clip(picked.astype(np.int64), 0, length - 1), axis=axis)
+        values = np.take(values, nearest_places(call, values.shape[axis], result), axis=axis)
     return values
+
+
+def neighbours(call: Call, length: int, result: int) -> tuple[Array, Array, Array]:
+    """Between which of `length` elements each of `result` lies, int64, and how far from the first, float32."""
+    _, half_pixel_centers = flags(call)
+    places = coordinates(call, length, result) - np.float32(0.5 * half_pixel_centers)
+    lower = np.clip(np.floor(places), 0, length - 1)
+    upper = np.clip(np.ceil(places), 0, length - 1)
+    return lower.astype(np.int64), upper.astype(np.int64), places - lower
 
 
 def _bilinear(call: Call, values: Array) -> Array:
     """One axis after the other, in float32; stored values are rounded at the end, ties away from zero."""
     output = call.operand("output")
-    _, half_pixel_centers = flags(call)
     real = values.astype(np.float32)
     for axis, result in zip((1, 2), output_size(call), strict=True):
-        length = real.shape[axis]
-        places = coordinates(call, length, result) - np.float32(0.5 * half_pixel_centers)
-        lower = np.clip(np.floor(places), 0, length - 1)
-        upper = np.clip(np.ceil(places), 0, length - 1)
-        along = (-1, 1, 1) if axis == 1 else (-1, 1)
-        weight = (places - lower).reshape(along)
-        first, second = (np.take(real, ends.astype(np.int64), axis=axis) for ends in (lower, upper))
+        lower, upper, after = neighbours(call, real.shape[axis], result)
+        weight = after.reshape((-1, 1, 1) if axis == 1 else (-1, 1))
+        first, second = (np.take(real, ends, axis=axis) for ends in (lower, upper))
         real = first * (1 - weight) + second * weight
     return saturate(round_away(real), output) if is_quantized(output) else real.astype(values.dtype)
 

@@ -18,7 +18,7 @@ _LEVEL = FeatureLevel.LEVEL_3
 _NUMBERS = data_rows(_LEVEL, quant8=_LEVEL, int32=_LEVEL)
 
 
-def _rescaled(call: Call, name: str) -> Array:
+def rescaled(call: Call, name: str) -> Array:
     """An input as the output stores it; one that is not quantised is as it should be.
 
     Android NN rounds here after it has added the zero point, which matters where it is a tie.
@@ -38,7 +38,7 @@ def _broadcasting(
         return (broadcast_shape(call, "input1", "input2"),)
 
     def reference(call: Call) -> tuple[Array, ...]:
-        first, second = _rescaled(call, "input1"), _rescaled(call, "input2")
+        first, second = rescaled(call, "input1"), rescaled(call, "input2")
         dtype = first.dtype
         if widens:
             first, second = first.astype(np.float32), second.astype(np.float32)
@@ -61,7 +61,7 @@ def _select_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _select(call: Call) -> tuple[Array, ...]:
-    return (np.where(call.array("condition"), _rescaled(call, "input1"), _rescaled(call, "input2")),)
+    return (np.where(call.array("condition"), rescaled(call, "input1"), rescaled(call, "input2")),)
 
 
 def _prelu_shape(call: Call) -> tuple[Shape, ...]:

@@ -14,7 +14,7 @@ from neurald.hal.types import FeatureLevel, OperandType
 _ROWS = data_rows(FeatureLevel.LEVEL_3, quant8=FeatureLevel.LEVEL_3, int32=FeatureLevel.LEVEL_3)
 
 
-def _slice(call: Call) -> tuple[slice, ...]:
+def slice_parts(call: Call) -> tuple[slice, ...]:
     """What SLICE takes along each axis; a size of -1 is all from `begin` on."""
     shape = call.shape("input")
     begins, sizes = (integers(call, name, (len(shape),)).tolist() for name in ("begin", "size"))
@@ -31,14 +31,14 @@ def _slice(call: Call) -> tuple[slice, ...]:
 
 
 def _slice_shape(call: Call) -> tuple[Shape, ...]:
-    return (tuple(part.stop - part.start for part in _slice(call)),)
+    return (tuple(part.stop - part.start for part in slice_parts(call)),)
 
 
 def _slice_reference(call: Call) -> tuple[Array, ...]:
-    return (np.asarray(call.array("input")[_slice(call)]),)
+    return (np.asarray(call.array("input")[slice_parts(call)]),)
 
 
-def _strided_slice(call: Call) -> tuple[tuple[slice, ...], Shape]:
+def strided_parts(call: Call) -> tuple[tuple[slice, ...], Shape]:
     """What STRIDED_SLICE takes along each axis, and the shape of its output.
 
     Begin and end count from the end where they are negative, and are cut to what there is. Axis i is bit i of a mask:
@@ -75,15 +75,15 @@ def _strided_slice(call: Call) -> tuple[tuple[slice, ...], Shape]:
 
 
 def _strided_slice_shape(call: Call) -> tuple[Shape, ...]:
-    return (_strided_slice(call)[1],)
+    return (strided_parts(call)[1],)
 
 
 def _strided_slice_reference(call: Call) -> tuple[Array, ...]:
-    parts, shape = _strided_slice(call)
+    parts, shape = strided_parts(call)
     return (call.array("input")[parts].reshape(shape),)
 
 
-def _split(call: Call) -> tuple[int, int]:
+def split_parts(call: Call) -> tuple[int, int]:
     """The axis to split, and in how many parts."""
     parts, outputs = call.scalar_in("splits", 1), len(call.indexes("outputs"))
     if parts != outputs:
@@ -98,13 +98,13 @@ def _split(call: Call) -> tuple[int, int]:
 
 
 def _split_shape(call: Call) -> tuple[Shape, ...]:
-    axis, parts = _split(call)
+    axis, parts = split_parts(call)
     shape = call.shape("input")
     return ((*shape[:axis], shape[axis] // parts, *shape[axis + 1 :]),) * parts
 
 
 def _split_reference(call: Call) -> tuple[Array, ...]:
-    axis, parts = _split(call)
+    axis, parts = split_parts(call)
     return tuple(np.split(call.array("input"), parts, axis=axis))
 
 

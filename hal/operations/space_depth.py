@@ -64,7 +64,7 @@ def _space_to_depth(call: Call, values: Array, result: Shape) -> Array:
     return blocks.transpose(0, 1, 3, 2, 4, 5).reshape(result)
 
 
-def _block_shape(call: Call) -> Pair:
+def block_lengths(call: Call) -> Pair:
     """Height and width of a block."""
     height, width = (int(length) for length in integers(call, "block_shape", (2,)))
     if min(height, width) < 1:
@@ -74,7 +74,7 @@ def _block_shape(call: Call) -> Pair:
 
 def _batch_to_space_shape(call: Call, shape: Shape) -> Shape:
     batches, height, width, depth = shape
-    rows, columns = _block_shape(call)
+    rows, columns = block_lengths(call)
     if batches % (rows * columns):
         raise BadData(
             f"{call.name('block_shape')} is {[rows, columns]}; "
@@ -85,13 +85,13 @@ def _batch_to_space_shape(call: Call, shape: Shape) -> Shape:
 
 def _batch_to_space(call: Call, values: Array, result: Shape) -> Array:
     _, height, width, depth = values.shape
-    blocks = values.reshape(*_block_shape(call), result[0], height, width, depth)
+    blocks = values.reshape(*block_lengths(call), result[0], height, width, depth)
     return blocks.transpose(2, 3, 0, 4, 1, 5).reshape(result)
 
 
 def _space_to_batch_shape(call: Call, shape: Shape) -> Shape:
     batches, depth = shape[0], shape[3]
-    rows, columns = _block_shape(call)
+    rows, columns = block_lengths(call)
     height, width = (
         before + length + after for length, (before, after) in zip(shape[1:3], paddings(call, 2), strict=True)
     )
@@ -106,7 +106,7 @@ def _space_to_batch_shape(call: Call, shape: Shape) -> Shape:
 def _space_to_batch(call: Call, values: Array, result: Shape) -> Array:
     batches, _, _, depth = values.shape
     _, height, width, _ = result
-    rows, columns = _block_shape(call)
+    rows, columns = block_lengths(call)
     padded = pad(values, ((0, 0), *paddings(call, 2), (0, 0)), call.operand("input").zero_point)
     blocks = padded.reshape(batches, height, rows, width, columns, depth)
     return blocks.transpose(2, 4, 0, 1, 3, 5).reshape(result)

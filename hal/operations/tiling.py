@@ -58,7 +58,7 @@ def _fill_reference(call: Call) -> tuple[Array, ...]:
     return (np.full(_fill_shape(call)[0], call.array("value")),)
 
 
-def _pack_axis(call: Call) -> int:
+def pack_axis(call: Call) -> int:
     """The axis of the output along which the inputs follow one another."""
     first, *others = call.shapes("inputs")
     for position, shape in enumerate(others, start=1):
@@ -72,13 +72,13 @@ def _pack_axis(call: Call) -> int:
 
 
 def _pack_shape(call: Call) -> tuple[Shape, ...]:
-    axis = _pack_axis(call)
+    axis = pack_axis(call)
     first = call.shapes("inputs")[0]
     return ((*first[:axis], len(call.indexes("inputs")), *first[axis:]),)
 
 
 def _pack_reference(call: Call) -> tuple[Array, ...]:
-    return (np.stack(call.arrays("inputs"), axis=_pack_axis(call)),)
+    return (np.stack(call.arrays("inputs"), axis=pack_axis(call)),)
 
 
 def _expand_dims_shape(call: Call) -> tuple[Shape, ...]:

@@ -14,7 +14,7 @@ from neurald.hal.types import FeatureLevel, OperandType
 _RANKS = (1, 4)
 
 
-def _permutation(call: Call) -> tuple[int, ...]:
+def transposed_axes(call: Call) -> tuple[int, ...]:
     """For each axis of the output the axis of the input; without the argument, a matrix is transposed."""
     shape = call.shape("input")
     if not call.has("permutation"):
@@ -33,14 +33,14 @@ def _permutation(call: Call) -> tuple[int, ...]:
 
 def _transpose_shape(call: Call) -> tuple[Shape, ...]:
     shape = call.shape("input")
-    return (tuple(shape[axis] for axis in _permutation(call)),)
+    return (tuple(shape[axis] for axis in transposed_axes(call)),)
 
 
 def _transpose_reference(call: Call) -> tuple[Array, ...]:
-    return (call.array("input").transpose(_permutation(call)),)
+    return (call.array("input").transpose(transposed_axes(call)),)
 
 
-def _groups(call: Call) -> tuple[int, int]:
+def shuffled_groups(call: Call) -> tuple[int, int]:
     """The axis to shuffle, and in how many groups."""
     shape = call.shape("input")
     axis = resolve_axis(call.scalar("axis"), len(shape), call.name("axis"))
@@ -53,19 +53,20 @@ def _groups(call: Call) -> tuple[int, int]:
 
 
 def _shuffle_shape(call: Call) -> tuple[Shape, ...]:
-    _groups(call)
+    shuffled_groups(call)
     return shape_of_input(call)
 
 
 def _shuffle_reference(call: Call) -> tuple[Array, ...]:
     """The first element of every group, then the second of every group, and so on."""
-    values, (axis, groups) = call.array("input"), _groups(call)
+    values, (axis, groups) = call.array("input"), shuffled_groups(call)
     shape = values.shape
     grouped = values.reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
     return (grouped.swapaxes(axis, axis + 1).reshape(shape),)
 
 
-def _reversed_axis(call: Call) -> int:
+def reversed_axis(call: Call) -> int:
+    """The axis that REVERSE turns around."""
     rank = len(call.shape("input"))
     axis = int(integers(call, "axis", (1,))[0])
     if not 0 <= axis < rank:
@@ -74,12 +75,12 @@ def _reversed_axis(call: Call) -> int:
 
 
 def _reverse_shape(call: Call) -> tuple[Shape, ...]:
-    _reversed_axis(call)
+    reversed_axis(call)
     return shape_of_input(call)
 
 
 def _reverse_reference(call: Call) -> tuple[Array, ...]:
-    return (np.flip(call.array("input"), _reversed_axis(call)),)
+    return (np.flip(call.array("input"), reversed_axis(call)),)
 
 
 DEFINITIONS = (

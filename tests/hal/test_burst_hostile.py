@@ -96,7 +96,7 @@ class Raw:
     def ask(self, packet: bytes, *descriptors: int) -> None:
         self.connection.sendmsg([packet], rights(descriptors) if descriptors else [])
         answer = self.connection.recv(1 << 16)
-        while answer[:1] == b"\0":  # it wakes us
+        while answer and answer[0] != ANSWER:  # it wakes us, or tells the outcome of a run
             answer = self.connection.recv(1 << 16)
         require_success(answer)
 

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neurald.hal.memory import ALIGNMENT
-from neurald.runtime.arena import Lifespan, plan_arena
+from neurald.hal.memory_plan import Lifespan
+from neurald.runtime.arena import plan_arena
 
 
 def overlapping(spans: list[Lifespan], offsets: dict[int, int]) -> list[tuple[int, int]]:

@@ -29,7 +29,7 @@ _PLAIN = (*FLOATS, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
 _COMPLEX = OperandType.TENSOR_COMPLEX64
 
 #: Addends whose difference is squared are shifted left so far.
-_DIFFERENCE_SHIFT = 7
+DIFFERENCE_SHIFT = 7
 
 _ACTIVATED = binary_form(scalar("activation"))
 #: Whether powers of two as scales make a sum of int16 one of shifted numbers.
@@ -93,7 +93,7 @@ def _none_for_complex(call: Call) -> None:
         raise BadData(f"{call.name('activation')} is {call.activation.name}; TENSOR_COMPLEX64 takes NONE")
 
 
-def _shifts(call: Call) -> tuple[int, int] | None:
+def sum_shifts(call: Call) -> tuple[int, int] | None:
     """By how much each input of a sum of int16 is shifted right; None if it is rescaled."""
     if call.operand("output").type is not _INT16 or not call.scalar("power_of_two_scales"):
         return None
@@ -105,7 +105,7 @@ def _shifts(call: Call) -> tuple[int, int] | None:
 
 
 def _one_is_shifted(call: Call) -> None:
-    shifts = _shifts(call)
+    shifts = sum_shifts(call)
     if shifts is not None and (min(shifts) < 0 or 0 not in shifts):
         raise BadData(
             f"{call.name('output')} has scale {call.operand('output').scale:g}; that of one input, "
@@ -117,7 +117,7 @@ def _sum(sign: int) -> Callable[[Call], Array]:
     general = quantized_sum(sign)
 
     def compute(call: Call) -> Array:
-        shifts = _shifts(call)
+        shifts = sum_shifts(call)
         if shifts is None:
             return general(call)
         first, second = (
@@ -173,7 +173,7 @@ def _quantized_quotient(call: Call) -> Array:
         call.array("input2").astype(np.int64) - two.zero_point,
     )
     dividend, divisor = (first * np.sign(second)).reshape(-1), np.abs(second).reshape(-1)
-    inverse, over_unit = _reciprocal(divisor)
+    inverse, over_unit = reciprocal(divisor)
     headroom = 31 - _bits(np.where(dividend < 0, -dividend - 1, dividend))
     scale = np.float32(one.scale) / (np.float32(two.scale) * np.float32(output.scale))
     mantissa, exponent = quantize_multiplier(float(scale))
@@ -194,7 +194,7 @@ def _product32(first: Array, second: Array | int) -> Array:
     return np.asarray(np.minimum(product >> 31, (1 << 31) - 1))
 
 
-def _reciprocal(values: Array) -> tuple[Array, Array]:
+def reciprocal(values: Array) -> tuple[Array, Array]:
     """1 / values as fractions of 2^31, and the bits by which these are to be shifted right; Newton and Raphson."""
     bits = _bits(values)
     one = (1 << 31) - 1
@@ -216,9 +216,9 @@ def _squared_difference(call: Call) -> tuple[Array, ...]:
     total: Array | int = 0
     for name, sign in (("input1", 1), ("input2", -1)):
         operand = call.operand(name)
-        shifted = (call.array(name).astype(np.int64) - operand.zero_point) << _DIFFERENCE_SHIFT
+        shifted = (call.array(name).astype(np.int64) - operand.zero_point) << DIFFERENCE_SHIFT
         total = total + sign * multiply(shifted, *quantize_multiplier(operand.scale / largest))
-    rescale = largest * largest / ((1 << 2 * _DIFFERENCE_SHIFT) * output.scale)
+    rescale = largest * largest / ((1 << 2 * DIFFERENCE_SHIFT) * output.scale)
     squares = multiply(np.square(np.asarray(total)), *quantize_multiplier(rescale))
     return (saturate(squares + output.zero_point, output),)
 

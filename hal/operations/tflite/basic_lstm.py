@@ -44,10 +44,10 @@ def with_basic_cell(definition: Definition) -> Definition:
     """The cell of floats with stored weights that takes the arguments of the basic one, too."""
 
     def shape(call: Call) -> tuple[Shape, ...]:
-        return _shape(call) if _is_basic(call) else definition.shape(call)
+        return _shape(call) if is_basic(call) else definition.shape(call)
 
     def reference(call: Call) -> tuple[Array, ...]:
-        return _reference(call) if _is_basic(call) else definition.reference(call)
+        return _reference(call) if is_basic(call) else definition.reference(call)
 
     return replace(
         definition,
@@ -59,20 +59,21 @@ def with_basic_cell(definition: Definition) -> Definition:
     )
 
 
-def _is_basic(call: Call) -> bool:
+def is_basic(call: Call) -> bool:
+    """Whether the cell is the basic one."""
     return "weights" in call.binding.inputs
 
 
 def _of_the_full_cell(check: Check) -> Check:
     def checked(call: Call) -> None:
-        if not _is_basic(call):
+        if not is_basic(call):
             check(call)
 
     return checked
 
 
 def _scales(call: Call) -> None:
-    if not _is_basic(call):
+    if not is_basic(call):
         return
     scale = call.operand("cell_state_out").scale
     if abs(np.log2(scale / _CELL_SCALE)) >= _LOG2_TOLERANCE:

@@ -24,7 +24,8 @@ from neurald.hal.operations.tflite.tables import (
 )
 from neurald.hal.types import OperandType
 
-_PRECISION_BITS = 8
+#: Bits behind the point of compared numbers.
+PRECISION_BITS = 8
 
 _COMPARED = Form(
     inputs=(tensor("input1", rank=ANY_RANK), tensor("input2", rank=ANY_RANK)),
@@ -41,11 +42,20 @@ _CHOSEN = Form(
 _ANY = (*REALS, OperandType.TENSOR_BOOL8)
 #: What can be told apart without an order.
 _EQUATED = (*_ANY, OperandType.TENSOR_STRING)
+#: The comparisons that heed the scales of int16.
+_SCALES_INT16 = (OperationType.TFLITE_EQUAL, OperationType.TFLITE_NOT_EQUAL)
+
+
+def is_compared_by_scale(call: Call) -> bool:
+    """Whether a comparison looks at the real numbers that stored ones stand for."""
+    operand = call.operand("input1")
+    is_int16 = operand.type is OperandType.TENSOR_QUANT16_SYMM
+    return is_quantized(operand) and (not is_int16 or call.binding.type in _SCALES_INT16)
 
 
 def _comparable(call: Call, name: str) -> Array:
     operand, values = call.operand(name), call.array(name)
-    precise = (values.astype(np.int64) - operand.zero_point) << _PRECISION_BITS
+    precise = (values.astype(np.int64) - operand.zero_point) << PRECISION_BITS
     return multiply(precise, *quantize_multiplier(operand.scale))
 
 
@@ -55,16 +65,11 @@ def _compare(
     function: np.ufunc,
     *,
     types: Sequence[OperandType] = _ANY,
-    scales_int16: bool = False,
 ) -> Definition:
-    """A comparison of values of one of the types; `scales_int16`: it heeds the scales of int16."""
+    """A comparison of values of one of the types."""
 
     def reference(call: Call) -> tuple[Array, ...]:
-        operand = call.operand("input1")
-        is_scaled = is_quantized(operand) and (
-            scales_int16 or operand.type is not OperandType.TENSOR_QUANT16_SYMM
-        )
-        read = _comparable if is_scaled else Call.array
+        read = _comparable if is_compared_by_scale(call) else Call.array
         return (np.asarray(function(read(call, "input1"), read(call, "input2"))),)
 
     return Definition(
@@ -127,14 +132,8 @@ def _select_broadcast(call: Call) -> tuple[Array, ...]:
 
 
 DEFINITIONS = (
-    _compare(OperationType.TFLITE_EQUAL, OperationType.EQUAL, np.equal, types=_EQUATED, scales_int16=True),
-    _compare(
-        OperationType.TFLITE_NOT_EQUAL,
-        OperationType.NOT_EQUAL,
-        np.not_equal,
-        types=_EQUATED,
-        scales_int16=True,
-    ),
+    _compare(OperationType.TFLITE_EQUAL, OperationType.EQUAL, np.equal, types=_EQUATED),
+    _compare(OperationType.TFLITE_NOT_EQUAL, OperationType.NOT_EQUAL, np.not_equal, types=_EQUATED),
     _compare(OperationType.TFLITE_LESS, OperationType.LESS, np.less),
     _compare(OperationType.TFLITE_LESS_EQUAL, OperationType.LESS_EQUAL, np.less_equal),
     _compare(OperationType.TFLITE_GREATER, OperationType.GREATER, np.greater),

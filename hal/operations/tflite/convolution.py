@@ -63,7 +63,7 @@ def rounding(call: Call) -> Rounding:
     return Rounding.SHORT if is_short(call) else Rounding.TWICE
 
 
-def _is_asymmetric(call: Call) -> bool:
+def has_zero_points(call: Call) -> bool:
     """Whether images get a zero point: they do where the weights' scales differ."""
     return len(set(hybrid.weight_scales(call.operand("filter")).tolist())) > 1
 
@@ -86,7 +86,7 @@ def _grouped_geometry(call: Call) -> tuple[Window, Shape]:
 def _sum(call: Call, place: Window, output: Array) -> None:
     channels = output.shape[3]
     if hybrid.is_hybrid(call):
-        stored, scales, zero_points = _images(_nhwc(call), asymmetric=_is_asymmetric(call))
+        stored, scales, zero_points = _images(_nhwc(call), asymmetric=has_zero_points(call))
         matrix = hybrid.stored_weights(call, (1, 2, 3)).reshape(channels, -1)
         total = matrix.sum(axis=1, dtype=np.float64)
         for image, scale, zero_point, result in zip(stored, scales, zero_points, output, strict=True):

@@ -37,16 +37,17 @@ def _form(*shape: Parameter) -> Form:
     )
 
 
-def _steps(call: Call, name: str) -> tuple[int, ...]:
+def steps(call: Call, name: str) -> tuple[int, ...]:
+    """The strides or dilations, which `name` says, along all axes."""
     return tuple(call.scalar_in(f"{name}_{axis}", 1) for axis in _AXES)
 
 
 def _extents(call: Call, kernel: Shape) -> list[int]:
     """How far the window reaches along each axis."""
-    return [(taps - 1) * gap + 1 for taps, gap in zip(kernel, _steps(call, "dilation"), strict=True)]
+    return [(taps - 1) * gap + 1 for taps, gap in zip(kernel, steps(call, "dilation"), strict=True)]
 
 
-def _positions(call: Call, image: Shape, kernel: Shape) -> tuple[Shape, Shape]:
+def window_positions(call: Call, image: Shape, kernel: Shape) -> tuple[Shape, Shape]:
     """How many positions the window takes along each axis of an image, and the padding before it.
 
     Raises:
@@ -54,7 +55,7 @@ def _positions(call: Call, image: Shape, kernel: Shape) -> tuple[Shape, Shape]:
     """
     counts, heads = [], []
     is_same = call.padding_scheme is PaddingScheme.SAME
-    strides, extents = _steps(call, "stride"), _extents(call, kernel)
+    strides, extents = steps(call, "stride"), _extents(call, kernel)
     for axis, size, taps, extent, stride in zip(_AXES, image, kernel, extents, strides, strict=True):
         if size < 1 or taps < 1 or (extent > size and not is_same):
             raise BadData(
@@ -68,7 +69,7 @@ def _positions(call: Call, image: Shape, kernel: Shape) -> tuple[Shape, Shape]:
 
 def _taps(call: Call, image: Shape, kernel: Shape, positions: Shape, heads: Shape) -> Iterator[_Tap]:
     """All elements of the window that see any of the image."""
-    strides, dilations = _steps(call, "stride"), _steps(call, "dilation")
+    strides, dilations = steps(call, "stride"), steps(call, "dilation")
     for place in product(*map(range, kernel)):
         of: list[slice] = []
         to: list[slice] = []
@@ -89,7 +90,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
     *kernel, filter_depth, channels = call.shape("filter")
     _expect_depth(call, depth, filter_depth)
     expect_bias(call, channels)
-    positions, _ = _positions(call, tuple(image), tuple(kernel))
+    positions, _ = window_positions(call, tuple(image), tuple(kernel))
     return ((batches, *positions, channels),)
 
 
@@ -114,7 +115,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
     image, kernel = values.shape[1:4], filter_.shape[:3]
     sums = np.zeros(shape, np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        for place, of, to in _taps(call, image, kernel, *_positions(call, image, kernel)):
+        for place, of, to in _taps(call, image, kernel, *window_positions(call, image, kernel)):
             sums[:, *to] += values[:, *of] @ filter_[place]
     return _finish(call, sums)
 
@@ -134,7 +135,7 @@ def _transpose_shape(call: Call) -> tuple[Shape, ...]:
         raise BadData(
             f"{call.name('output_shape')} is {list(shape)}; {batches} volumes of {channels} channels are expected"
         )
-    positions, _ = _positions(call, shape[1:4], tuple(kernel))
+    positions, _ = window_positions(call, shape[1:4], tuple(kernel))
     if positions != tuple(image):
         raise BadData(
             f"{call.name('output_shape')} is {list(shape)}, for an input of {list(positions)} positions; "
@@ -149,7 +150,7 @@ def _transpose_reference(call: Call) -> tuple[Array, ...]:
     kernel, volume = filter_.shape[:3], shape[1:4]
     sums = np.zeros(shape, np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        for place, of, to in _taps(call, volume, kernel, *_positions(call, volume, kernel)):
+        for place, of, to in _taps(call, volume, kernel, *window_positions(call, volume, kernel)):
             sums[:, *of] += values[:, *to] @ filter_[place].T
     return _finish(call, sums)
 

@@ -15,11 +15,11 @@ from neurald.hal.types import FeatureLevel, OperandType
 
 _TABLE_RANKS = (2, MAXIMUM_RANK)
 
-_FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
-_STORED = (OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL)
+FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
+STORED_TABLES = (OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL)
 
 
-class _Combiner(IntEnum):
+class Combiner(IntEnum):
     """What becomes of the rows of one place, each times its weight."""
 
     SUM = 0
@@ -47,7 +47,7 @@ def _rows_exist(call: Call) -> None:
 def _dequantized_table(call: Call) -> None:
     """A table of 8 bits that is looked up as floats has zero point 0, and one scale or one for each row."""
     table = call.operand("values")
-    if call.operand("output").type not in _FLOATS or table.type not in _STORED:
+    if call.operand("output").type not in FLOATS or table.type not in STORED_TABLES:
         return
     if table.zero_point:
         raise BadData(f"{call.name('values')} has zero point {table.zero_point}; 0 is expected")
@@ -57,7 +57,7 @@ def _dequantized_table(call: Call) -> None:
 
 
 def _keeps_scale(call: Call) -> None:
-    if call.operand("output").type not in _FLOATS:
+    if call.operand("output").type not in FLOATS:
         same_scale("values")(call)
 
 
@@ -68,7 +68,7 @@ def _lookup_shape(call: Call) -> tuple[Shape, ...]:
 def _lookup(call: Call) -> tuple[Array, ...]:
     numbers, table, output = _rows(call, "lookups"), call.operand("values"), call.operand("output")
     found = call.array("values")[numbers]
-    if output.type not in _FLOATS or table.type not in _STORED:
+    if output.type not in FLOATS or table.type not in STORED_TABLES:
         return (found,)
     quant = table.channel_quant
     scales = np.array((table.scale,) if quant is None else quant.scales, np.float32)
@@ -97,19 +97,33 @@ def _sparse_shape(call: Call) -> tuple[Shape, ...]:
     return ((*lengths[:-1], *call.shape("values")[1:]),)
 
 
-def _combiner(call: Call) -> _Combiner:
+def known_combiner(call: Call) -> Combiner:
+    """What EMBEDDING_LOOKUP_SPARSE makes of the rows of a place.
+
+    Raises:
+        BadData: the number stands for nothing.
+    """
     number = call.scalar("combiner")
-    if number not in list(_Combiner):
+    if number not in list(Combiner):
         raise BadData(f"{call.name('combiner')} is {number}; 0 (SUM), 1 (MEAN) or 2 (SQRTN) is expected")
-    return _Combiner(number)
+    return Combiner(number)
 
 
 def _combiner_is_known(call: Call) -> None:
-    _combiner(call)
+    known_combiner(call)
 
 
-def _places(call: Call, lengths: Shape) -> Array:
-    """Which row of the output each lookup adds to."""
+def sparse_places(call: Call, lengths: Shape) -> Array:
+    """Which row of the output each lookup adds to.
+
+    Args:
+        call: of EMBEDDING_LOOKUP_SPARSE.
+        lengths: of the output, without those of a row.
+
+    Raises:
+        BadData: there is no such row.
+        UnknownValue: the indices are not known yet.
+    """
     indices = call.array("indices")[:, : len(lengths)]
     wrong = np.flatnonzero(((indices < 0) | (indices >= np.array(lengths, np.int64))).any(axis=1))
     if wrong.size:
@@ -127,10 +141,10 @@ def _lookup_sparse(call: Call) -> tuple[Array, ...]:
     """Lookups of one place that follow one another are combined; a place may come again, and what it has counts once."""
     (shape,) = _sparse_shape(call)
     _lists_agree(call)
-    numbers, combiner = _rows(call, "lookups"), _combiner(call)
+    numbers, combiner = _rows(call, "lookups"), known_combiner(call)
     table, weights = call.array("values"), call.array("weights")
     lengths = shape[: len(shape) - table.ndim + 1]
-    places = _places(call, lengths)
+    places = sparse_places(call, lengths)
     output = np.zeros(shape, np.float32)
     flat = output.reshape(int(np.prod(lengths)), *table.shape[1:])
     borders = np.flatnonzero(np.diff(places)) + 1
@@ -139,9 +153,9 @@ def _lookup_sparse(call: Call) -> tuple[Array, ...]:
         for run in runs:
             place, weight = places[run[0]], weights[run]
             flat[place] += np.tensordot(weight, table[numbers[run]], 1)
-            if combiner is _Combiner.MEAN:
+            if combiner is Combiner.MEAN:
                 flat[place] /= weight.sum(dtype=np.float32)
-            elif combiner is _Combiner.SQRTN:
+            elif combiner is Combiner.SQRTN:
                 flat[place] /= np.sqrt(np.square(weight).sum(dtype=np.float32))
     return (output,)
 
@@ -160,7 +174,7 @@ DEFINITIONS = (
         ),
         rows=(
             *(row(FeatureLevel.LEVEL_1, F=kind, T=kind) for kind in ELEMENTS),
-            *(row(FeatureLevel.LEVEL_1, F=stored, T=kind) for stored in _STORED for kind in _FLOATS),
+            *(row(FeatureLevel.LEVEL_1, F=stored, T=kind) for stored in STORED_TABLES for kind in FLOATS),
         ),
         checks=(_keeps_scale, _dequantized_table, _rows_exist),
         shape=_lookup_shape,

@@ -88,7 +88,7 @@ def _hybrid(call: Call, output: Array) -> None:
     hybrid.float_writer(call, scales[:, np.newaxis])(sums, output)
 
 
-def _rounding(call: Call) -> Rounding:
+def rounding(call: Call) -> Rounding:
     """That of the kernels that LiteRT's interpreter takes by default, which differ for outputs of 16 bits."""
     filter_ = call.operand("filter")
     if filter_.type is _INT16:
@@ -113,7 +113,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
     zero_offset = -zero_point * matrix.sum(axis=1, dtype=np.float64) if zero_point else None
     with np.errstate(over="ignore", invalid="ignore"):
         sums = values.reshape(len(flat), matrix.shape[1]).astype(matrix.dtype) @ matrix.T
-    output_writer(call, zero_offset, _rounding(call))(sums, flat)
+    output_writer(call, zero_offset, rounding(call))(sums, flat)
     return (output,)
 
 

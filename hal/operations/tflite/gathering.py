@@ -23,7 +23,7 @@ from neurald.hal.operations.tflite.elements import (
 _GATHER = next(d for d in gathering.DEFINITIONS if d.type is OperationType.GATHER)
 
 
-def _axis_and_batches(call: Call) -> tuple[int, int]:
+def axis_and_batches(call: Call) -> tuple[int, int]:
     """The axis along which indexes pick, and how many leading axes values and indexes have in common."""
     values, picked = call.shape("values"), call.shape("indices")
     axis = resolve_axis(call.scalar("axis"), len(values), call.name("axis"))
@@ -44,13 +44,13 @@ def _axis_and_batches(call: Call) -> tuple[int, int]:
 
 
 def _gather_shape(call: Call) -> tuple[Shape, ...]:
-    axis, batches = _axis_and_batches(call)
+    axis, batches = axis_and_batches(call)
     values, picked = call.shape("values"), call.shape("indices")
     return ((*values[:axis], *picked[batches:], *values[axis + 1 :]),)
 
 
 def _gather(call: Call) -> tuple[Array, ...]:
-    axis, batches = _axis_and_batches(call)
+    axis, batches = axis_and_batches(call)
     values = call.array("values")
     picked = places(call, "indices", values.shape[axis])
     if not batches:

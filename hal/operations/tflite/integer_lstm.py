@@ -77,10 +77,10 @@ def with_integers(definition: Definition) -> Definition:
     """A sequence of cells of floats that takes integers, too."""
 
     def shape(call: Call) -> tuple[Shape, ...]:
-        return _shape(call) if _is_integer(call) else definition.shape(call)
+        return _shape(call) if is_integer(call) else definition.shape(call)
 
     def reference(call: Call) -> tuple[Array, ...]:
-        return _reference(call) if _is_integer(call) else definition.reference(call)
+        return _reference(call) if is_integer(call) else definition.reference(call)
 
     return replace(
         definition,
@@ -92,13 +92,14 @@ def with_integers(definition: Definition) -> Definition:
     )
 
 
-def _is_integer(call: Call) -> bool:
+def is_integer(call: Call) -> bool:
+    """Whether the cell is one of integers."""
     return is_quantized(call.operand("input"))
 
 
 def _of_integers(check: Callable[[Call], None]) -> Check:
     def checked(call: Call) -> None:
-        if _is_integer(call):
+        if is_integer(call):
             check(call)
 
     return checked
@@ -204,7 +205,8 @@ def _stored_clip(call: Call, name: str, of: str, largest: int) -> int | None:
     return int(min(steps, np.float32(largest))) or None
 
 
-def _read_cell(call: Call) -> QuantizedLstmCell:
+def read_cell(call: Call) -> QuantizedLstmCell:
+    """The cell of an operation on integers."""
     hidden_scale = call.scalar("hidden_state_scale")
     output = call.operand("output_state_in")
     cell = QuantizedLstmCell(
@@ -242,7 +244,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
     is_step = values.ndim == 2
     time_major = is_step or call.scalar("time_major")
     outputs, output_state, cell_state = run_quantized_lstm(
-        _read_cell(call),
+        read_cell(call),
         swap_batch(values[np.newaxis] if is_step else values, time_major=time_major),
         call.array("output_state_in"),
         call.array("cell_state_in"),

@@ -16,7 +16,7 @@ from neurald.hal.operations.tflite.tables import FLOATS, QUANT8, typed_rows
 from neurald.hal.operations.tflite.widening import widen
 
 #: Results are fractions of 2^7.
-_FRACTION_BITS = 7
+FRACTION_BITS = 7
 
 _NARROW = next(d for d in NORMALIZATIONS if d.type is OperationType.L2_NORMALIZATION)
 
@@ -33,9 +33,9 @@ def _reference(call: Call) -> tuple[Array, ...]:
     mantissas, exponents = inverse_square_root(squares)
     # TFLite multiplies unsigned values otherwise than signed ones, which matters where it rounds.
     if rows.size and values.dtype.kind == "u":
-        rows = multiply(rows << _FRACTION_BITS, mantissas, exponents)
+        rows = multiply(rows << FRACTION_BITS, mantissas, exponents)
     elif rows.size:
-        rows = multiply(rows, mantissas, exponents + _FRACTION_BITS)
+        rows = multiply(rows, mantissas, exponents + FRACTION_BITS)
     results = np.moveaxis(rows.reshape(differences.shape), 0, axis)
     return (saturate(results + output.zero_point, output),)
 

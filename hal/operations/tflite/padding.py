@@ -35,7 +35,8 @@ def _pad(call: Call) -> tuple[Array, ...]:
     return (result,)
 
 
-def _dilations(call: Call) -> list[int]:
+def checked_dilations(call: Call) -> list[int]:
+    """How far apart DILATE moves elements along each axis."""
     steps: list[int] = integers(call, "dilations", (len(call.shape("input")),)).tolist()
     if min(steps, default=1) < 1:
         raise BadData(f"{call.name('dilations')} is {steps}; numbers of at least 1 are expected")
@@ -43,14 +44,14 @@ def _dilations(call: Call) -> list[int]:
 
 
 def _dilated_shape(call: Call) -> tuple[Shape, ...]:
-    pairs = zip(call.shape("input"), _dilations(call), strict=True)
+    pairs = zip(call.shape("input"), checked_dilations(call), strict=True)
     return (tuple((length - 1) * step + 1 if length else 0 for length, step in pairs),)
 
 
 def _dilate(call: Call) -> tuple[Array, ...]:
     """The value fills what lies between elements."""
     result = np.full(_dilated_shape(call)[0], _one_value(call, "value"))
-    result[tuple(slice(None, None, step) for step in _dilations(call))] = call.array("input")
+    result[tuple(slice(None, None, step) for step in checked_dilations(call))] = call.array("input")
     return (result,)
 
 

@@ -55,7 +55,7 @@ def _wide_quantization(call: Call) -> None:
         raise BadData(f"{call.name('wide_scale')} is {scale:g}; it must be positive and finite")
 
 
-def _quantization(call: Call, name: str) -> tuple[float, int]:
+def quantization(call: Call, name: str) -> tuple[float, int]:
     """Scale and zero point of the input or the output."""
     operand = call.operand(name)
     if operand.type is _INT32:
@@ -67,8 +67,8 @@ def _requantize(call: Call) -> tuple[Array, ...]:
     operand, output = call.operand("input"), call.operand("output")
     if not is_quantized(operand) and operand.type is not _INT32:
         return _QUANTIZE.reference(call)
-    scale, zero_point = _quantization(call, "input")
-    output_scale, output_zero_point = _quantization(call, "output")
+    scale, zero_point = quantization(call, "input")
+    output_scale, output_zero_point = quantization(call, "output")
     difference = call.array("input").astype(np.int64) - zero_point
     rescaled = multiply(difference, *quantize_multiplier(scale / output_scale)) + output_zero_point
     if output.type is _INT32:
@@ -96,14 +96,20 @@ def _valid_range(call: Call) -> None:
     _range(call)
 
 
-def _fake_quantize(call: Call) -> tuple[Array, ...]:
-    """Rounded to what could be stored, in a range moved a little so that 0 is exact; all in float32."""
+def nudged_range(call: Call) -> tuple[np.float32, np.float32, np.float32]:
+    """The ends of FAKE_QUANT's range, moved a little so that 0 is exact, and what lies between two stored numbers."""
     low, high = (np.float32(end) for end in _range(call))
     steps = np.float32((1 << call.scalar("bits")) - 1)
     with np.errstate(all="ignore"):
         scale = (high - low) / steps
-        zero_point = np.clip(round_away(np.asarray(-low / scale)), 0, steps).astype(np.float32)
-        lowest, highest = -zero_point * scale, (steps - zero_point) * scale
+        zero_point = np.float32(np.clip(round_away(np.asarray(-low / scale)), 0, steps))
+        return -zero_point * scale, (steps - zero_point) * scale, scale
+
+
+def _fake_quantize(call: Call) -> tuple[Array, ...]:
+    """Rounded to what could be stored; all in float32."""
+    lowest, highest, scale = nudged_range(call)
+    with np.errstate(all="ignore"):
         values = np.clip(call.array("input"), lowest, highest)
         result = round_away((values - lowest) * (np.float32(1) / scale)) * scale + lowest
     return (result.astype(np.float32),)

@@ -36,13 +36,13 @@ def _form(keep_dims: OperandType) -> Form:
     )
 
 
-def _axes(call: Call) -> tuple[int, ...]:
-    """Of a scalar there is nothing to reduce, whatever the axes."""
+def reduced_axes(call: Call) -> tuple[int, ...]:
+    """The axes to reduce: of a scalar there are none, whatever is given."""
     return resolve_axes(call, "axes") if call.shape("input") else ()
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
-    axes, shape = _axes(call), call.shape("input")
+    axes, shape = reduced_axes(call), call.shape("input")
     if call.scalar("keep_dims"):
         return (tuple(1 if axis in axes else length for axis, length in enumerate(shape)),)
     return (tuple(length for axis, length in enumerate(shape) if axis not in axes),)
@@ -61,7 +61,7 @@ def _reduction(
 
     def reference(call: Call) -> tuple[Array, ...]:
         operand, output = call.operand("input"), call.operand("output")
-        values, axes, (shape,) = call.array("input"), _axes(call), _shape(call)
+        values, axes, (shape,) = call.array("input"), reduced_axes(call), _shape(call)
         with np.errstate(all="ignore"):
             if quantized is not None and is_quantized(output):
                 kept = [axis for axis in range(values.ndim) if axis not in axes]
@@ -105,14 +105,18 @@ def _product_of_stored(rows: Array, operand: Operand, output: Operand) -> Array:
     count = len(rows)
     if not count:
         return np.zeros(rows.shape[1], output.type.dtype)
-    mantissa, exponent = quantize_multiplier(operand.scale / output.scale ** (1 / count))
-    multiplier = min((mantissa + (1 << 15)) >> 16, (1 << _MULTIPLIER_BITS) - 1)
-    right = _MULTIPLIER_BITS - exponent
+    multiplier, right = product_multiplier(count, operand, output)
     factors = rows.astype(np.int64) - operand.zero_point
     product = factors[0]
     for factor in [*factors[1:], 1]:
         product = _rescaled(product * factor, multiplier, right)
     return saturate(product + output.zero_point, output)
+
+
+def product_multiplier(count: int, operand: Operand, output: Operand) -> tuple[int, int]:
+    """What each of `count` steps of a product is multiplied by, and by how many bits it is shifted right then."""
+    mantissa, exponent = quantize_multiplier(operand.scale / output.scale ** (1 / count))
+    return min((mantissa + (1 << 15)) >> 16, (1 << _MULTIPLIER_BITS) - 1), _MULTIPLIER_BITS - exponent
 
 
 def _rescaled(values: Array, multiplier: int, right: int) -> Array:
@@ -136,11 +140,11 @@ def _fold(function: np.ufunc, start: Callable[[Array], float] | None = None) -> 
 
 
 def _cumulative_shape(call: Call) -> tuple[Shape, ...]:
-    _cumulative_axis(call)
+    cumulative_axis(call)
     return (call.shape("input"),)
 
 
-def _cumulative_axis(call: Call) -> int:
+def cumulative_axis(call: Call) -> int:
     """The axis to sum along.
 
     Raises:
@@ -154,7 +158,7 @@ def _cumulative_axis(call: Call) -> int:
 
 
 def _cumulative(call: Call) -> tuple[Array, ...]:
-    values, axis = call.array("input"), _cumulative_axis(call)
+    values, axis = call.array("input"), cumulative_axis(call)
     if call.scalar("reverse"):
         values = np.flip(values, axis)
     with np.errstate(all="ignore"):

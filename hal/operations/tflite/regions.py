@@ -28,7 +28,7 @@ _UPDATES: dict[int, Callable[[Array, tuple[Array, ...], Array], None]] = {
 _ORDERED = tuple(kind for kind in ELEMENTS if kind is not OperandType.TENSOR_COMPLEX64)
 
 
-def _axes(call: Call, name: str, rank: int) -> list[int]:
+def different_axes(call: Call, name: str, rank: int) -> list[int]:
     """A list of axes of something of that rank, none of them twice."""
     (count,) = call.shape(name)
     axes: list[int] = integers(call, name, (count,)).tolist()
@@ -37,7 +37,7 @@ def _axes(call: Call, name: str, rank: int) -> list[int]:
     return axes
 
 
-def _index_shape(call: Call, depth: int) -> tuple[Shape, int]:
+def index_shape(call: Call, depth: int) -> tuple[Shape, int]:
     """The shape of the indexes without their own axis, and which axis that is; one behind the last has length 1."""
     shape = call.shape("indices")
     axis = call.scalar_in("index_axis", 0, len(shape))
@@ -68,7 +68,8 @@ def _where(starts: Array, sizes: Shape) -> list[Array]:
     ]
 
 
-def _sizes(call: Call) -> Shape:
+def slice_sizes(call: Call) -> Shape:
+    """The shape of each slice that is picked."""
     shape = call.shape("input")
     sizes: Shape = tuple(integers(call, "sizes", (len(shape),)).tolist())
     if any(not 0 <= size <= length for size, length in zip(sizes, shape, strict=True)):
@@ -77,11 +78,11 @@ def _sizes(call: Call) -> Shape:
 
 
 def _gathered_shape(call: Call) -> tuple[Shape, ...]:
-    rank, sizes = len(call.shape("input")), _sizes(call)
-    collapsed, mapped = _axes(call, "collapsed", rank), _axes(call, "mapped", rank)
-    batches, _ = _index_shape(call, len(mapped))
+    rank, sizes = len(call.shape("input")), slice_sizes(call)
+    collapsed, mapped = different_axes(call, "collapsed", rank), different_axes(call, "mapped", rank)
+    batches, _ = index_shape(call, len(mapped))
     kept = [size for axis, size in enumerate(sizes) if axis not in collapsed]
-    offsets = _axes(call, "offsets", len(batches) + len(kept))
+    offsets = different_axes(call, "offsets", len(batches) + len(kept))
     if any(sizes[axis] != 1 for axis in collapsed) or len(offsets) != len(kept):
         raise BadData(
             f"{call.name('collapsed')} is {collapsed}; axes where sizes {list(sizes)} are 1, and {len(kept)} "
@@ -95,28 +96,34 @@ def _gathered_shape(call: Call) -> tuple[Shape, ...]:
 
 def _gather(call: Call) -> tuple[Array, ...]:
     """Slices that would leave the input are moved back into it."""
-    values, sizes = call.array("input"), _sizes(call)
+    values, sizes = call.array("input"), slice_sizes(call)
     (shape,) = _gathered_shape(call)
-    collapsed, mapped = _axes(call, "collapsed", values.ndim), _axes(call, "mapped", values.ndim)
-    batches, axis = _index_shape(call, len(mapped))
+    collapsed, mapped = (
+        different_axes(call, "collapsed", values.ndim),
+        different_axes(call, "mapped", values.ndim),
+    )
+    batches, axis = index_shape(call, len(mapped))
     limits = np.array(values.shape, np.int64) - np.array(sizes, np.int64)
     starts = np.clip(_starts(call, axis, mapped, values.ndim), 0, limits)
     kept = [size for dimension, size in enumerate(sizes) if dimension not in collapsed]
     if 0 in shape:
         return (np.empty(shape, values.dtype),)
     found = values[tuple(_where(starts, sizes))] if values.ndim else np.full(len(starts), values)
-    offsets = _axes(call, "offsets", len(shape))
+    offsets = different_axes(call, "offsets", len(shape))
     rest = [place for place in range(len(shape)) if place not in offsets]
     result = np.moveaxis(found.reshape(*batches, *kept), range(len(shape)), [*rest, *sorted(offsets)])
     return (np.ascontiguousarray(result),)
 
 
-def _scatter_parts(call: Call) -> tuple[list[int], list[int], list[int], int]:
+def scatter_parts(call: Call) -> tuple[list[int], list[int], list[int], int]:
     """Axes of the updates that lie inside of slices, of the input that slices lack, those indexed; and the index axis."""
     shape, updates = call.shape("input"), call.shape("updates")
-    window = sorted(_axes(call, "window", len(updates)))
-    inserted, mapped = _axes(call, "inserted", len(shape)), _axes(call, "mapped", len(shape))
-    batches, axis = _index_shape(call, len(mapped))
+    window = sorted(different_axes(call, "window", len(updates)))
+    inserted, mapped = (
+        different_axes(call, "inserted", len(shape)),
+        different_axes(call, "mapped", len(shape)),
+    )
+    batches, axis = index_shape(call, len(mapped))
     sliced = [length for dimension, length in enumerate(shape) if dimension not in inserted]
     outer = tuple(length for dimension, length in enumerate(updates) if dimension not in window)
     if (
@@ -132,28 +139,46 @@ def _scatter_parts(call: Call) -> tuple[list[int], list[int], list[int], int]:
 
 
 def _scattered_shape(call: Call) -> tuple[Shape, ...]:
-    _scatter_parts(call)
+    scatter_parts(call)
     return (call.shape("input"),)
+
+
+def scattered_updates(call: Call) -> Array:
+    """The updates slice by slice: (indexes, elements of a slice)."""
+    window, _, _, _ = scatter_parts(call)
+    updates = call.array("updates")
+    outer = [dimension for dimension in range(updates.ndim) if dimension not in window]
+    count = math.prod(updates.shape[dimension] for dimension in outer)
+    inner = math.prod(updates.shape[dimension] for dimension in window)
+    slices: Array = updates.transpose(*outer, *window).reshape(count, inner)
+    return slices
+
+
+def scattered_places(call: Call) -> Array:
+    """Where in the flattened input each of `scattered_updates` goes; -1 for those that would lie outside.
+
+    Raises:
+        UnknownValue: the indexes are not known yet.
+    """
+    window, inserted, mapped, axis = scatter_parts(call)
+    shape, updates = call.shape("input"), call.shape("updates")
+    lengths = iter(updates[dimension] for dimension in window)
+    sizes = tuple(1 if dimension in inserted else next(lengths) for dimension in range(len(shape)))
+    starts = _starts(call, axis, mapped, len(shape))
+    where = np.zeros((len(starts), *sizes), np.int64)
+    fits = np.ones(where.shape, bool)
+    for places, length in zip(_where(starts, sizes), shape, strict=True):
+        fits &= (places >= 0) & (places < length)
+        where = where * length + places
+    return np.where(fits, where, -1).reshape(len(starts), math.prod(sizes))
 
 
 def _scatter(call: Call) -> tuple[Array, ...]:
     """Elements of updates that would lie outside of the input are left out."""
-    window, inserted, mapped, axis = _scatter_parts(call)
-    result, updates = call.array("input").copy(), call.array("updates")
-    inside = iter(updates.shape[dimension] for dimension in window)
-    sizes = tuple(1 if dimension in inserted else next(inside) for dimension in range(result.ndim))
-    outer = [dimension for dimension in range(updates.ndim) if dimension not in window]
-    starts = _starts(call, axis, mapped, result.ndim)
-    values = updates.transpose(*outer, *window).reshape(len(starts), *sizes)
-    where = np.broadcast_arrays(*_where(starts, sizes), values)[:-1]
-    fits = np.ones(values.shape, bool)
-    for places, length in zip(where, result.shape, strict=True):
-        fits &= (places >= 0) & (places < length)
-    flat = np.zeros(int(fits.sum()), np.int64)
-    for places, length in zip(where, result.shape, strict=True):
-        flat = flat * length + places[fits]
+    result, places = call.array("input").copy(), scattered_places(call)
+    fits = places >= 0
     elements = result.reshape(-1)
-    _UPDATES[call.scalar("update")](elements, (flat,), values[fits])
+    _UPDATES[call.scalar("update")](elements, (places[fits],), scattered_updates(call)[fits])
     return (elements.reshape(result.shape),)
 
 

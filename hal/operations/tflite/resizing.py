@@ -12,14 +12,15 @@ from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import resizing
 from neurald.hal.operations.call import Array, Call
 from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.resizing import FLAGS, coordinates, flags, flags_fit, output_size
+from neurald.hal.operations.resizing import FLAGS, flags, flags_fit, neighbours, output_size
 from neurald.hal.operations.rules import data_rows
 from neurald.hal.operations.signature import Form, row, tensor
 from neurald.hal.operations.tflite.elements import ELEMENTS
 from neurald.hal.operations.windowing import from_nhwc, is_nchw, to_nhwc
 from neurald.hal.types import FeatureLevel, OperandType
 
-_ONE = 1 << 10
+#: A whole weight of stored values that are signed.
+ONE = 1 << 10
 
 _BILINEAR_ROWS = (
     *data_rows(quant8=FeatureLevel.LEVEL_1),
@@ -37,41 +38,42 @@ _FORM = Form(
 )
 
 
+def fixed_point_neighbours(call: Call, length: int, result: int) -> tuple[Array, Array, Array]:
+    """Between which of `length` elements each of `result` lies, and how far from the first in fractions of `ONE`. int64."""
+    align_corners, half_pixel_centers = flags(call)
+    if align_corners and result > 1:
+        step = (ONE * (length - 1) + (result - 1) // 2) // (result - 1)
+    else:
+        step = (ONE * length + result // 2) // result
+    places = np.arange(result, dtype=np.int64) * step
+    if half_pixel_centers:
+        places += step // 2 - ONE // 2
+    # Before the first element, both ends are the first.
+    lower = np.maximum(places // ONE, 0)
+    upper = np.clip(-(-places // ONE), 0, length - 1)
+    return np.minimum(lower, length - 1), upper, places - lower * ONE
+
+
 def _fixed_point(call: Call, values: Array) -> Array:
     """One axis after the other, exactly; rounded at the end, ties away from zero."""
-    align_corners, half_pixel_centers = flags(call)
     # Two products with weights of 10 bits, and the sign.
     sums = values.astype(np.int32 if values.dtype.itemsize == 1 else np.int64)
     for axis, result in zip((1, 2), output_size(call), strict=True):
-        length = sums.shape[axis]
-        if align_corners and result > 1:
-            step = (_ONE * (length - 1) + (result - 1) // 2) // (result - 1)
-        else:
-            step = (_ONE * length + result // 2) // result
-        places = np.arange(result, dtype=np.int64) * step
-        if half_pixel_centers:
-            places += step // 2 - _ONE // 2
-        # Before the first element, both ends are the first.
-        lower = np.maximum(places // _ONE, 0)
-        upper = np.clip(-(-places // _ONE), 0, length - 1)
-        weight = (places - lower * _ONE).astype(sums.dtype).reshape((-1, 1, 1) if axis == 1 else (-1, 1))
-        first, second = (np.take(sums, np.minimum(ends, length - 1), axis=axis) for ends in (lower, upper))
-        sums = first * (_ONE - weight) + second * weight
-    half = _ONE * _ONE // 2
-    rounded: Array = np.sign(sums) * ((np.abs(sums) + half) // (_ONE * _ONE))
+        lower, upper, after = fixed_point_neighbours(call, sums.shape[axis], result)
+        weight = after.astype(sums.dtype).reshape((-1, 1, 1) if axis == 1 else (-1, 1))
+        first, second = (np.take(sums, ends, axis=axis) for ends in (lower, upper))
+        sums = first * (ONE - weight) + second * weight
+    half = ONE * ONE // 2
+    rounded: Array = np.sign(sums) * ((np.abs(sums) + half) // (ONE * ONE))
     return rounded.astype(values.dtype)
 
 
 def _unsigned(call: Call, values: Array) -> Array:
     """The four neighbours, each times both weights, in float32; rounded at the end."""
-    _, half_pixel_centers = flags(call)
     ends, weights = [], []
     for axis, result in zip((1, 2), output_size(call), strict=True):
-        length = values.shape[axis]
-        places = coordinates(call, length, result) - np.float32(0.5 * half_pixel_centers)
-        lower = np.clip(np.floor(places).astype(np.int64), 0, length - 1)
-        upper = np.clip(np.ceil(places).astype(np.int64), 0, length - 1)
-        after = (places - lower.astype(np.float32)).reshape((-1, 1, 1) if axis == 1 else (-1, 1))
+        lower, upper, after = neighbours(call, values.shape[axis], result)
+        after = after.reshape((-1, 1, 1) if axis == 1 else (-1, 1))
         ends.append((lower, upper))
         weights.append((1 - after, after))
     total: Array | np.float32 = np.float32(0)

@@ -21,7 +21,7 @@ def _reverse(call: Call) -> tuple[Array, ...]:
     return (np.flip(call.array("input"), resolve_axes(call, "axis")),)
 
 
-def _sequence_axes(call: Call) -> tuple[int, int]:
+def sequence_axes(call: Call) -> tuple[int, int]:
     """The axis that is reversed, and the one along which the lengths differ."""
     rank = len(call.shape("input"))
     along, batch = (resolve_axis(call.scalar(name), rank, call.name(name)) for name in ("axis", "batch_axis"))
@@ -33,20 +33,35 @@ def _sequence_axes(call: Call) -> tuple[int, int]:
 
 
 def _sequence_shape(call: Call) -> tuple[Shape, ...]:
-    shape, (along, batch) = call.shape("input"), _sequence_axes(call)
+    sequence_axes(call)
+    return (call.shape("input"),)
+
+
+def sequence_lengths(call: Call) -> Array:
+    """How much of each element of the batch is reversed.
+
+    Raises:
+        BadData: there is not one length for each, or one is longer than the axis.
+        UnknownValue: they are not known yet.
+    """
+    shape, (along, batch) = call.shape("input"), sequence_axes(call)
     ends = integers(call, "lengths", (shape[batch],))
     if ((ends < 0) | (ends > shape[along])).any():
         raise BadData(
             f"{call.name('lengths')} is {ends.tolist()}; numbers from 0 to {shape[along]} are expected"
         )
-    return (shape,)
+    return ends
+
+
+def _lengths_fit(call: Call) -> None:
+    sequence_lengths(call)
 
 
 def _reverse_sequence(call: Call) -> tuple[Array, ...]:
     """Of each element of the batch as much as its length says, from the start on; the rest stays."""
-    values, (along, batch) = call.array("input"), _sequence_axes(call)
+    values, (along, batch) = call.array("input"), sequence_axes(call)
     steps = np.arange(values.shape[along])
-    ends = call.array("lengths").astype(np.int64)[:, np.newaxis]
+    ends = sequence_lengths(call).astype(np.int64)[:, np.newaxis]
     order = np.where(steps < ends, ends - 1 - steps, steps)
     shape = [1] * values.ndim
     shape[batch], shape[along] = order.shape
@@ -82,6 +97,7 @@ DEFINITIONS = (
             ),
         ),
         rows=element_rows(),
+        checks=(_lengths_fit,),
         shape=_sequence_shape,
         reference=_reverse_sequence,
     ),

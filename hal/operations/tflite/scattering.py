@@ -51,26 +51,37 @@ def _dense_shape(call: Call) -> tuple[Shape, ...]:
     return (shape,)
 
 
-def _dense(call: Call) -> tuple[Array, ...]:
+def dense_places(call: Call) -> Array:
+    """Where in the flattened output the values go, in order.
+
+    Raises:
+        BadData: an index is outside of it.
+        UnknownValue: they are not known yet.
+    """
     (shape,) = _dense_shape(call)
     indices = call.array("indices")
     count = len(indices) if indices.ndim else 1
     tuples = indices.reshape(count, len(shape)).astype(np.int64)
     if ((tuples < 0) | (tuples >= np.array(shape, np.int64))).any():
         raise BadData(f"{call.name('indices')} has an index outside of the output, {list(shape)}")
-    result = np.full(shape, call.array("default"))
     weights = np.cumprod((1, *shape[:0:-1]), dtype=np.int64)[::-1][: len(shape)]
-    result.reshape(-1)[(tuples * weights).sum(axis=1)] = call.array("values")
+    places: Array = (tuples * weights).sum(axis=1)
+    return places
+
+
+def _dense(call: Call) -> tuple[Array, ...]:
+    result = np.full(_dense_shape(call)[0], call.array("default"))
+    result.reshape(-1)[dense_places(call)] = call.array("values")
     return (result,)
 
 
-def _one_hot_axis(call: Call) -> int:
+def one_hot_axis(call: Call) -> int:
     """The axis of the output that the indices do not have; -1 is the last one."""
     return resolve_axis(call.scalar("axis"), len(call.shape("indices")) + 1, call.name("axis"))
 
 
 def _one_hot_shape(call: Call) -> tuple[Shape, ...]:
-    axis, shape = _one_hot_axis(call), call.shape("indices")
+    axis, shape = one_hot_axis(call), call.shape("indices")
     for name in ("on", "off"):
         if int(np.prod(call.shape(name))) != 1:
             raise BadData(f"{call.name(name)} has shape {list(call.shape(name))}; one element is expected")
@@ -79,7 +90,7 @@ def _one_hot_shape(call: Call) -> tuple[Shape, ...]:
 
 def _one_hot(call: Call) -> tuple[Array, ...]:
     """The value `on` where an index is the position along the new axis, `off` everywhere else."""
-    axis, depth = _one_hot_axis(call), call.scalar("depth")
+    axis, depth = one_hot_axis(call), call.scalar("depth")
     steps = np.arange(depth).reshape(depth, *(1,) * (len(call.shape("indices")) - axis))
     is_on = np.expand_dims(call.array("indices"), axis) == steps
     return (np.where(is_on, call.array("on").reshape(()), call.array("off").reshape(())),)

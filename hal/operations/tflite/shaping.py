@@ -41,7 +41,7 @@ def _squeeze_reference(call: Call) -> tuple[Array, ...]:
     return (call.array("input").reshape(_squeeze_shape(call)[0]),)
 
 
-def _unpack_axis(call: Call) -> int:
+def unpack_axis(call: Call) -> int:
     """The axis that goes, of whose elements each output gets one."""
     shape, outputs = call.shape("input"), len(call.indexes("outputs"))
     axis = resolve_axis(call.scalar("axis"), len(shape), call.name("axis"))
@@ -54,12 +54,12 @@ def _unpack_axis(call: Call) -> int:
 
 
 def _unpack_shape(call: Call) -> tuple[Shape, ...]:
-    axis, shape = _unpack_axis(call), call.shape("input")
+    axis, shape = unpack_axis(call), call.shape("input")
     return ((*shape[:axis], *shape[axis + 1 :]),) * len(call.indexes("outputs"))
 
 
 def _unpack_reference(call: Call) -> tuple[Array, ...]:
-    return tuple(np.asarray(part) for part in np.moveaxis(call.array("input"), _unpack_axis(call), 0))
+    return tuple(np.asarray(part) for part in np.moveaxis(call.array("input"), unpack_axis(call), 0))
 
 
 def _count_shape(call: Call) -> tuple[Shape, ...]:

@@ -16,7 +16,7 @@ from neurald.hal.types import OperandType
 _ANDROID = {definition.type: definition for definition in slicing.DEFINITIONS}
 
 
-def _split_sizes(call: Call) -> tuple[int, list[int]]:
+def split_sizes(call: Call) -> tuple[int, list[int]]:
     """The axis to split, and the length of each part; one of them may be -1: what the others leave."""
     shape, outputs = call.shape("input"), len(call.indexes("outputs"))
     axis = resolve_axis(call.scalar("axis"), len(shape), call.name("axis"))
@@ -33,17 +33,17 @@ def _split_sizes(call: Call) -> tuple[int, list[int]]:
 
 
 def _split_shapes(call: Call) -> tuple[Shape, ...]:
-    axis, sizes = _split_sizes(call)
+    axis, sizes = split_sizes(call)
     shape = call.shape("input")
     return tuple((*shape[:axis], size, *shape[axis + 1 :]) for size in sizes)
 
 
 def _split(call: Call) -> tuple[Array, ...]:
-    axis, sizes = _split_sizes(call)
+    axis, sizes = split_sizes(call)
     return tuple(np.split(call.array("input"), np.cumsum(sizes)[:-1], axis=axis))
 
 
-def _sparse(call: Call) -> tuple[list[slice | None], list[bool]]:
+def strided_parts(call: Call) -> tuple[list[slice | None], list[bool]]:
     """What STRIDED_SLICE takes along each axis of the result, None for a new one; and which of these axes go.
 
     Bit i of a mask stands for the entry i of begin, end and strides. An ellipsis stands for all of as many axes as
@@ -128,7 +128,7 @@ def _range(
 
 
 def _strided_shape(call: Call) -> tuple[Shape, ...]:
-    parts, gone = _sparse(call)
+    parts, gone = strided_parts(call)
     rest = iter(call.shape("input"))
     result = []
     for part, goes in zip(parts, gone, strict=True):
@@ -139,7 +139,7 @@ def _strided_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _strided(call: Call) -> tuple[Array, ...]:
-    parts, _ = _sparse(call)
+    parts, _ = strided_parts(call)
     return (call.array("input")[tuple(parts)].reshape(_strided_shape(call)[0]),)
 
 

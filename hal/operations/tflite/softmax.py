@@ -63,33 +63,38 @@ def _softmax(call: Call) -> tuple[Array, ...]:
 
 
 @lru_cache(maxsize=1)
-def _exponential_table() -> Array:
+def exponential_table() -> Array:
     """e^x from -10 to 0, in fractions of 2^15."""
     steps = 0xFFFF
     return table16(np.exp, np.float64(_LEAST_EXPONENT / steps), _INT16_LIMITS.max, np.float64(2 / steps), 0)
 
 
 @lru_cache(maxsize=1)
-def _reciprocal_table() -> Array:
+def reciprocal_table() -> Array:
     """1 / (1 + x) from 0 to 1, in fractions of 2^15."""
     steps = 0xFFFF
     return table16(lambda x: 1 / (1 + x), np.float64(1 / steps), _INT16_LIMITS.min, np.float64(2 / steps), 0)
 
 
+def exponent_steps(call: Call) -> float:
+    """How many steps of `exponential_table` a stored value of 16 bits is."""
+    rescale = np.float32(call.operand("input").scale) * np.float32(call.scalar("beta"))
+    return float(rescale) / (_LEAST_EXPONENT / 0xFFFF)
+
+
 def _softmax16(call: Call) -> Array:
     """Two tables, of powers and of the reciprocal of their sum."""
     values, axis = call.array("input").astype(np.int64), call.scalar("axis")
-    rescale = np.float32(call.operand("input").scale) * np.float32(call.scalar("beta"))
     differences = values - values.max(axis=axis, keepdims=True)
-    scaled = multiply(differences, *quantize_multiplier(float(rescale) / (_LEAST_EXPONENT / 0xFFFF)))
+    scaled = multiply(differences, *quantize_multiplier(exponent_steps(call)))
     centered = np.clip(scaled + _INT16_LIMITS.max, _INT16_LIMITS.min, _INT16_LIMITS.max)
-    powers = interpolate(_exponential_table(), centered).astype(np.int64)
+    powers = interpolate(exponential_table(), centered).astype(np.int64)
     total = powers.sum(axis=axis, keepdims=True)
     # The sum as a number from 1 to 2, less 1, and its bits before the point.
     bits = np.frexp(total.astype(np.float64))[1].astype(np.int64)
     shifted = ((total << (31 - bits)) + (1 << 13)) >> 14
     centered = np.clip(shifted - ((1 << 15) + (1 << 16)), _INT16_LIMITS.min, _INT16_LIMITS.max)
-    reciprocal = interpolate(_reciprocal_table(), centered).astype(np.int64)
+    reciprocal = interpolate(reciprocal_table(), centered).astype(np.int64)
     right = bits - 1
     result = (powers * reciprocal + ((1 << right) >> 1)) >> right
     return np.asarray(np.clip(result, 0, _INT16_LIMITS.max)).astype(np.int16)

@@ -33,7 +33,7 @@ def _form(*names: str) -> Form:
     )
 
 
-def _block(call: Call) -> Shape:
+def block_lengths(call: Call) -> Shape:
     """The length of a block along each axis between batches and channels."""
     count = len(call.shape("input")) - 2
     lengths = tuple(int(length) for length in integers(call, "block_shape", (count,)))
@@ -44,20 +44,20 @@ def _block(call: Call) -> Shape:
 
 def _batch_to_space_shape(call: Call) -> tuple[Shape, ...]:
     batches, *image, channels = call.shape("input")
-    block = _block(call)
+    block = block_lengths(call)
     if batches % math.prod(block):
         raise BadData(
             f"{call.name('block_shape')} is {list(block)}; its product does not divide the number of batches, {batches}"
         )
     lengths = []
-    for size, length, (before, after) in zip(image, block, _crops(call), strict=True):
+    for size, length, (before, after) in zip(image, block, crop_pairs(call), strict=True):
         if size * length < before + after:
             raise BadData(f"{call.name('crops')} takes {before} and {after} off a length of {size * length}")
         lengths.append(size * length - before - after)
     return ((batches // math.prod(block), *lengths, channels),)
 
 
-def _crops(call: Call) -> tuple[tuple[int, int], ...]:
+def crop_pairs(call: Call) -> tuple[tuple[int, int], ...]:
     """What is cut off both ends of each axis."""
     count = len(call.shape("input")) - 2
     if not call.has("crops"):
@@ -70,7 +70,7 @@ def _crops(call: Call) -> tuple[tuple[int, int], ...]:
 
 def _batch_to_space(call: Call) -> tuple[Array, ...]:
     (shape,) = _batch_to_space_shape(call)
-    values, block = call.array("input"), _block(call)
+    values, block = call.array("input"), block_lengths(call)
     image, count = values.shape[1:-1], len(block)
     apart = values.reshape(*block, shape[0], *image, values.shape[-1])
     order = [count]
@@ -81,13 +81,13 @@ def _batch_to_space(call: Call) -> tuple[Array, ...]:
         *(size * length for size, length in zip(image, block, strict=True)),
         values.shape[-1],
     )
-    kept = (slice(crop[0], crop[0] + size) for crop, size in zip(_crops(call), shape[1:-1], strict=True))
+    kept = (slice(crop[0], crop[0] + size) for crop, size in zip(crop_pairs(call), shape[1:-1], strict=True))
     return (whole[:, *kept].copy(),)
 
 
 def _space_to_batch_shape(call: Call) -> tuple[Shape, ...]:
     batches, *image, channels = call.shape("input")
-    block = _block(call)
+    block = block_lengths(call)
     lengths = []
     for size, length, (before, after) in zip(image, block, paddings(call, len(image)), strict=True):
         whole = before + size + after
@@ -101,7 +101,7 @@ def _space_to_batch_shape(call: Call) -> tuple[Shape, ...]:
 
 def _space_to_batch(call: Call) -> tuple[Array, ...]:
     (shape,) = _space_to_batch_shape(call)
-    values, block = call.array("input"), _block(call)
+    values, block = call.array("input"), block_lengths(call)
     count = len(block)
     around = ((0, 0), *paddings(call, count), (0, 0))
     padded = pad(values, around, call.operand("output").zero_point)

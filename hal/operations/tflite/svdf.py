@@ -40,7 +40,7 @@ def _typed(form: Form) -> Form:
     )
 
 
-def _factor(call: Call, first: str, second: str, divisor: str) -> tuple[int, int]:
+def factor(call: Call, first: str, second: str, divisor: str) -> tuple[int, int]:
     """The multiplier from products of the first two operands to the third; LiteRT works it out in float32."""
     scales = [np.float32(call.operand(name).scale) for name in (first, second, divisor)]
     return quantize_multiplier(float(scales[0] * scales[1] / scales[2]))
@@ -53,7 +53,7 @@ def _integers(call: Call) -> tuple[Array, ...]:
     values = call.array("input").astype(np.int64) - source.zero_point
     filters, length = times.shape
     features = values @ call.array("weights_feature").T.astype(np.int64)
-    scaled = multiply(features, *_factor(call, "input", "weights_feature", "state_in"))
+    scaled = multiply(features, *factor(call, "input", "weights_feature", "state_in"))
     memory = call.array("state_in").reshape(len(values), filters, length).copy()
     memory[:, :, -1] = np.clip(scaled, -(1 << 15), (1 << 15) - 1)
     sums = (memory * times).sum(axis=2)
@@ -61,7 +61,7 @@ def _integers(call: Call) -> tuple[Array, ...]:
     if is_given(call, "bias"):
         totals = totals + call.array("bias")
     totals = totals.astype(np.int32).astype(np.int64)  # Sums wrap as LiteRT's do.
-    result = multiply(totals, *_factor(call, "state_in", "weights_time", "output"))
+    result = multiply(totals, *factor(call, "state_in", "weights_time", "output"))
     following = np.zeros_like(memory)
     following[:, :, :-1] = memory[:, :, 1:]
     stored = np.clip(result + output.zero_point, -(1 << 7), (1 << 7) - 1).astype(np.int8)

@@ -26,8 +26,8 @@ INTEGERS = (
 REALS = (*FLOATS, OperandType.TENSOR_FLOAT64, *INTEGERS, *STORED)
 
 #: Steps of a table for 16 bits; between them it is interpolated.
-_STEPS = 512
-_STEP_BITS = 7
+STEPS = 512
+STEP_BITS = 7
 
 
 def typed_rows(*types: OperandType) -> tuple[Row, ...]:
@@ -120,12 +120,12 @@ def table16(
     output_range = output_scale * real(limits.max - output_zero_point) - output_scale * real(
         limits.min - output_zero_point
     )
-    step = (highest - lowest) / real(_STEPS)
+    step = (highest - lowest) / real(STEPS)
     factor = real(limits.max - limits.min + 1) / output_range
-    starts = lowest + np.arange(_STEPS).astype(real) * step
+    starts = lowest + np.arange(STEPS).astype(real) * step
     samples = round_away(function(starts) * factor)
     middles = round_away(function(starts + step / real(2)) * factor)
-    following = function(lowest + np.arange(1, _STEPS + 1).astype(real) * step) * factor
+    following = function(lowest + np.arange(1, STEPS + 1).astype(real) * step) * factor
     errors = round_away((following + samples) / real(2)) - middles
     last = round_away(function(np.array([highest])) * factor)
     table = np.concatenate((samples - round_away(errors / real(2)), last))
@@ -135,9 +135,9 @@ def table16(
 
 def interpolate(table: Array, values: Array) -> Array:
     """Results for int16 `values` from a table of `table16`, as int16."""
-    index = (values.astype(np.int32) >> _STEP_BITS) + _STEPS // 2
-    offset = values.astype(np.int32) & ((1 << _STEP_BITS) - 1)
+    index = (values.astype(np.int32) >> STEP_BITS) + STEPS // 2
+    offset = values.astype(np.int32) & ((1 << STEP_BITS) - 1)
     base = table[index].astype(np.int32)
     # The slope is kept in 16 bits.
     slope = (table[index + 1].astype(np.int32) - base).astype(np.int16).astype(np.int32)
-    return np.asarray(base + ((slope * offset + (1 << _STEP_BITS - 1)) >> _STEP_BITS)).astype(np.int16)
+    return np.asarray(base + ((slope * offset + (1 << STEP_BITS - 1)) >> STEP_BITS)).astype(np.int16)

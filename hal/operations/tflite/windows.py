@@ -45,7 +45,8 @@ def _function(call: Call) -> None:
         raise BadData(f"{call.name('function')} is {number}; one of {names} is expected")
 
 
-def _positive(call: Call, name: str) -> list[int]:
+def window_numbers(call: Call, name: str) -> list[int]:
+    """The lengths, strides or dilations, which `name` says, of REDUCE_WINDOW's window along all axes."""
     values: list[int] = integers(call, name, (len(call.shape("input")),)).tolist()
     if min(values, default=1) < 1:
         raise BadData(f"{call.name(name)} is {values}; numbers of at least 1 are expected")
@@ -54,7 +55,7 @@ def _positive(call: Call, name: str) -> list[int]:
 
 def _reduced_shape(call: Call) -> tuple[Shape, ...]:
     """As many windows as fit in without padding."""
-    sizes, strides, dilations = (_positive(call, name) for name in ("window", "strides", "dilations"))
+    sizes, strides, dilations = (window_numbers(call, name) for name in ("window", "strides", "dilations"))
     spans = [(size - 1) * dilation + 1 for size, dilation in zip(sizes, dilations, strict=True)]
     return (
         tuple(
@@ -75,7 +76,7 @@ def _reduce(call: Call) -> tuple[Array, ...]:
     values = call.array("input")
     if 0 in shape:
         return (np.empty(shape, values.dtype),)
-    sizes, strides, dilations = (_positive(call, name) for name in ("window", "strides", "dilations"))
+    sizes, strides, dilations = (window_numbers(call, name) for name in ("window", "strides", "dilations"))
     with np.errstate(all="ignore"):
         for axis, (size, stride, dilation) in enumerate(zip(sizes, strides, dilations, strict=True)):
             before = (slice(None),) * axis
@@ -88,7 +89,7 @@ def _reduce(call: Call) -> tuple[Array, ...]:
         return (np.asarray(function(initial.reshape(()), values)).astype(initial.dtype),)
 
 
-def _paddings(call: Call) -> list[tuple[int, int, int]]:
+def interior_paddings(call: Call) -> list[tuple[int, int, int]]:
     """Of each axis: elements before (fewer than none cut off), after, and between two."""
     rank = len(call.shape("input"))
     low, high, between = (integers(call, name, (rank,)).tolist() for name in ("low", "high", "interior"))
@@ -103,7 +104,7 @@ def _paddings(call: Call) -> list[tuple[int, int, int]]:
 def _padded_shape(call: Call) -> tuple[Shape, ...]:
     shape = tuple(
         low + (max(0, length - 1) * between + length) + high
-        for length, (low, high, between) in zip(call.shape("input"), _paddings(call), strict=True)
+        for length, (low, high, between) in zip(call.shape("input"), interior_paddings(call), strict=True)
     )
     if min(shape, default=0) < 0:
         raise BadData(f"{call.name('low')}: the output would have shape {list(shape)}")
@@ -117,7 +118,7 @@ def _pad(call: Call) -> tuple[Array, ...]:
         raise BadData(f"{call.name('value')} has shape {list(value.shape)}; exactly one element is expected")
     result = np.full(shape, value.reshape(()))
     sources, targets = [], []
-    for length, end, (low, _, between) in zip(values.shape, shape, _paddings(call), strict=True):
+    for length, end, (low, _, between) in zip(values.shape, shape, interior_paddings(call), strict=True):
         places = low + np.arange(length) * (between + 1)
         kept = np.flatnonzero((places >= 0) & (places < end))
         sources.append(kept)

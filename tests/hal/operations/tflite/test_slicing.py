@@ -1,12 +1,15 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from support.single_operation import Given, evaluate, evaluate_all, given, ints, scalars, wanted
+from support.single_operation import Given, call_of, evaluate, evaluate_all, given, ints, scalars, wanted
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
+from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Array
 from neurald.hal.operations.tflite.elements import ELEMENTS
-from neurald.hal.types import OperandType
+from neurald.hal.types import Lifetime, OperandType
 
 FLOAT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT64
 
@@ -145,3 +148,12 @@ def test_sequences_that_are_too_long() -> None:
         evaluate(OperationType.TFLITE_REVERSE_SEQUENCE, inputs, wanted(FLOAT32))
     with pytest.raises(BadData, match="other than the reversed"):
         evaluate(OperationType.TFLITE_REVERSE_SEQUENCE, (*inputs[:2], *scalars(1, 1)), wanted(FLOAT32))
+
+
+def test_lengths_of_sequences_may_come_late() -> None:
+    inputs = given(FLOAT32, np.zeros((3, 2))), ints(1, 2), *scalars(0, 1)
+    late = Given(operand=replace(inputs[1].operand, lifetime=Lifetime.SUBGRAPH_INPUT, value=b""), value=None)
+    call = call_of(OperationType.TFLITE_REVERSE_SEQUENCE, (inputs[0], late, *inputs[2:]), wanted(FLOAT32))
+    definition = DEFINITIONS[OperationType.TFLITE_REVERSE_SEQUENCE]
+    definition.check(call)
+    assert definition.output_shapes(call) == ((3, 2),)

@@ -1,0 +1,1 @@
+"""What the kernel compilers share: the graph of a step model, what its operations compute, transformations and fusion."""

@@ -1,0 +1,212 @@
+"""A step model as a graph: every operation by its lowering, and what only depends on constants computed right away.
+
+Whether a device supports an operation is found by lowering it, so that there is no second list that could say otherwise.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from neurald.drivers.compiler.builder import Builder, Unsupported
+from neurald.drivers.compiler.graph import Graph, Shape, Value
+from neurald.drivers.compiler.lowering import LOWERINGS
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.specialization import assumed, is_specified
+from neurald.hal.device import Verdict
+from neurald.hal.errors import BadData
+from neurald.hal.inference import at_operation, declared_shape, infer_shapes
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.call import Array, Call, UnknownValue
+from neurald.hal.types import Lifetime, Model, Operand, OperandType
+
+#: What gives other results each time is not computed ahead.
+_RANDOM = frozenset(
+    (
+        OperationType.RANDOM_MULTINOMIAL,
+        OperationType.TFLITE_RANDOM_UNIFORM,
+        OperationType.TFLITE_RANDOM_STANDARD_NORMAL,
+        OperationType.TFLITE_MULTINOMIAL,
+    )
+)
+
+#: Says why a device does not take a node's value or an operation; empty: it does.
+Objection = Callable[[Graph], str]
+
+
+def build_graph(model: Model, input_shapes: Mapping[int, Shape] | None = None) -> Graph:
+    """The graph of a model's main graph, all of whose operations have verdicts that are ok.
+
+    Args:
+        model: valid.
+        input_shapes: of inputs, by operand, where the model leaves them open.
+
+    Raises:
+        BadData: an operation has no lowering, or contradicts its arguments.
+    """
+    main = model.main
+    bindings = [DEFINITIONS[each.type].bind(each, main.operands) for each in main.operations]
+    shapes = infer_shapes(model, main, bindings, input_shapes)
+    known: dict[int, Array] = {}
+    for index, operand in enumerate(main.operands):
+        array = model.constant(operand)
+        if array is not None:
+            known[index] = array
+    values: dict[int, Value] = {}
+
+    def value_of(index: int) -> Value:
+        if index not in values:
+            values[index] = _value(main.operands[index], shapes.get(index), known.get(index), index)
+        return values[index]
+
+    graph = Graph(inputs=[], outputs=[])
+    builder = Builder(graph, value_of)
+    for position, (operation, binding) in enumerate(zip(main.operations, bindings, strict=True)):
+        call = Call(binding, main.operands, shapes.get, known.get, referenced=model.referenced)
+        builder.begin(position)
+        try:
+            folded = _folded(call, known)
+            if folded is not None:
+                known.update(zip(operation.outputs, folded, strict=True))
+                shapes.update((i, a.shape) for i, a in zip(operation.outputs, folded, strict=True))
+                continue
+            for index, shape in zip(operation.outputs, _output_shapes(call), strict=True):
+                shapes[index] = shape
+            results = _lowered(call, builder)
+        except Unsupported as error:
+            raise at_operation(main, position, BadData(str(error))) from None
+        for index, result in zip(operation.outputs, results, strict=True):
+            _require(result, main.operands[index], shapes[index], call)
+            result.name = result.name or main.operands[index].name or f"operand {index}"
+            values[index] = result
+            if result.constant is not None:
+                known[index] = result.constant
+    try:
+        graph.inputs = [value_of(index) for index in main.inputs]
+        graph.outputs = [value_of(index) for index in main.outputs]
+    except Unsupported as error:
+        raise BadData(str(error)) from None
+    graph.remove_unused()
+    return graph
+
+
+def supported_operations(model: Model, objection: Objection = lambda _: "") -> tuple[Verdict, ...]:
+    """For each operation of the main graph whether it has a lowering, from what the model declares.
+
+    Where inputs have unspecified dimensions, for those that `specialization.assumed` takes.
+
+    Args:
+        model: valid.
+        objection: what a device says of the graph of a single operation that it would have to compute.
+    """
+    if not is_specified(model):
+        model = assumed(model)
+    return tuple(
+        Verdict(ok=not reason, reason=reason)
+        for reason in (_reason(model, position, objection) for position in range(len(model.main.operations)))
+    )
+
+
+def _reason(model: Model, position: int, objection: Objection) -> str:
+    operands, operation = model.main.operands, model.main.operations[position]
+    definition = DEFINITIONS.get(operation.type)
+    if definition is None or operation.type not in LOWERINGS:
+        return f"{operation.type.name} has no kernel"
+
+    def value_of(index: int) -> Value:
+        operand = operands[index]
+        return _value(operand, declared_shape(operand), model.constant(operand), index)
+
+    graph = Graph(inputs=[], outputs=[])
+    try:
+        call = Call(
+            definition.bind(operation, operands),
+            operands,
+            lambda index: declared_shape(operands[index]),
+            lambda index: model.constant(operands[index]),
+            referenced=model.referenced,
+        )
+        shapes = _output_shapes(call)
+        results = _lowered(call, Builder(graph, value_of))
+        for index, result, shape in zip(operation.outputs, results, shapes, strict=True):
+            _require(result, operands[index], shape, call)
+    except (Unsupported, BadData) as error:
+        return str(error)
+    graph.outputs = list(results)
+    return objection(graph)
+
+
+def _lowered(call: Call, builder: Builder) -> Sequence[Value]:
+    lowering = LOWERINGS.get(call.binding.type)
+    if lowering is None:
+        raise Unsupported(f"{call.binding.type.name} has no kernel")
+    try:
+        return lowering(call, builder)
+    except UnknownValue as error:
+        raise Unsupported(f"its argument {error} is not known before execution") from None
+
+
+def _output_shapes(call: Call) -> tuple[Shape, ...]:
+    try:
+        return DEFINITIONS[call.binding.type].output_shapes(call)
+    except UnknownValue as error:
+        raise Unsupported(
+            f"the shape of its result follows from {error}, which is not known before execution"
+        ) from None
+
+
+def _folded(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None:
+    """The results of an operation on constants, None where it has other inputs."""
+    binding = call.binding
+    if binding.type in _RANDOM or not all(
+        index in known for name, indexes in binding.inputs.items() if call.has(name) for index in indexes
+    ):
+        return None
+    definition = DEFINITIONS[binding.type]
+    try:
+        shapes = definition.output_shapes(call)
+        kinds = [operand.type for name in binding.outputs for operand in call.operands(name)]
+        return [
+            np.ascontiguousarray(result, kind.dtype).reshape(shape)
+            for result, kind, shape in zip(definition.reference(call), kinds, shapes, strict=True)
+        ]
+    except UnknownValue:
+        return None
+
+
+def _value(operand: Operand, shape: Shape | None, array: Array | None, index: int) -> Value:
+    """An operand as a value.
+
+    Raises:
+        Unsupported: there are no kernels for its type, or it is too early to know its shape.
+    """
+    kind = scalar_of(operand.type)
+    if shape is None:
+        raise Unsupported(f"the shape of operand {index} is not known before execution")
+    if operand.lifetime is Lifetime.NO_VALUE:
+        raise Unsupported(f"operand {index} is omitted")
+    return Value(shape, kind, array, operand.name or f"operand {index}")
+
+
+def scalar_of(kind: OperandType) -> Scalar:
+    """The numbers that an operand of that type holds.
+
+    Raises:
+        Unsupported: none that kernels know.
+    """
+    if kind is OperandType.MODEL:
+        raise Unsupported("graphs as operands have no kernel")
+    try:
+        return Scalar.of(kind.dtype)
+    except KeyError:
+        raise Unsupported(f"{kind.name} has no kernel") from None
+
+
+def _require(result: Value, operand: Operand, shape: Shape, call: Call) -> None:
+    """What a lowering promises; if it breaks that, it is wrong, whatever the model."""
+    expected = scalar_of(operand.type)
+    if result.shape != shape or result.type is not expected:
+        raise AssertionError(
+            f"the lowering of {call.binding.type.name} gives {result.type.name} {list(result.shape)}; "
+            f"{expected.name} {list(shape)} is expected"
+        )

@@ -1,0 +1,295 @@
+"""Which nodes become one kernel.
+
+A value that nobody else needs is computed where it is read, instead of being stored and read back:
+
+- What only moves elements is computed wherever it is read: a position is mapped to another one, which costs nothing.
+- Any other `Compute` is computed in its reader if that is the only one, and if that does not mean to compute its elements
+  over and over, or if those are cheap. One that folds is never computed inside another fold.
+- What reads a contraction element by element becomes its epilogue, if it is the only reader.
+
+The values of the graph's outputs are always stored, whoever else reads them.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from neurald.drivers.compiler.expression import (
+    Apply,
+    Axis,
+    Constant,
+    Expression,
+    Load,
+    Reduce,
+    accumulated,
+    axis,
+    load,
+    rewrite,
+    select,
+    substitute,
+    walk,
+)
+from neurald.drivers.compiler.graph import Compute, Contraction, Graph, Node, Value, flat, is_movement, unflat
+from neurald.drivers.compiler.kernel import FusedGraph, Kernel, weight_of
+from neurald.drivers.compiler.scalar import Scalar
+
+#: Elements that cost no more are computed again rather than stored.
+_CHEAP = 4
+#: A kernel that grows beyond this is not fused any further: compilers get slow, and registers few.
+_MAXIMUM_EXPRESSIONS = 400
+_MAXIMUM_INPUTS = 16
+
+#: What an expression is replaced by; None keeps it.
+Replace = Callable[[Expression], Expression | None]
+
+
+def fuse(graph: Graph, *, enabled: bool = True) -> FusedGraph:
+    """The kernels of a graph; with `enabled` false one for each node."""
+    fusion = _Fusion(graph)
+    if enabled:
+        fusion.run()
+    return fusion.result()
+
+
+class _Fusion:
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._kept = set(graph.outputs)
+        self._kernels: dict[Value, Kernel] = {}
+        self._readers: dict[Value, set[Value]] = {}
+        self._order: list[Value] = []
+        self._add_stored_outputs(graph)
+
+    def _add_stored_outputs(self, graph: Graph) -> None:
+        """The nodes as kernels; inputs, constants and values that come twice among the outputs are copied."""
+        for node in graph.nodes:
+            self._add(_kernel(node))
+        self._outputs: list[Value] = []
+        for value in graph.outputs:
+            if value in self._kernels and value not in self._outputs:
+                self._outputs.append(value)
+                continue
+            copy = Value(value.shape, value.type, name=value.name)
+            axes = tuple(axis(length, f"i{d}") for d, length in enumerate(value.shape))
+            self._add(Kernel(output=copy, axes=axes, body=load(value, axes)))
+            self._kept.add(copy)
+            self._outputs.append(copy)
+
+    def _add(self, kernel: Kernel) -> None:
+        self._kernels[kernel.output] = kernel
+        self._order.append(kernel.output)
+        for value in kernel.inputs:
+            self._readers.setdefault(value, set()).add(kernel.output)
+
+    def _replace(self, kernel: Kernel) -> None:
+        """Another kernel for the same output; what nobody reads any more is dropped."""
+        old = self._kernels[kernel.output]
+        self._kernels[kernel.output] = kernel
+        for value in kernel.inputs:
+            self._readers.setdefault(value, set()).add(kernel.output)
+        for value in set(old.inputs) - set(kernel.inputs):
+            self._readers[value].discard(kernel.output)
+            self._drop_if_unread(value)
+
+    def _drop_if_unread(self, value: Value) -> None:
+        if self._readers.get(value) or value in self._kept or value not in self._kernels:
+            return
+        for each in self._kernels.pop(value).inputs:
+            self._readers[each].discard(value)
+            self._drop_if_unread(each)
+
+    def run(self) -> None:
+        for output in self._order:
+            while output in self._kernels and self._step(self._kernels[output]):
+                pass
+
+    def _step(self, kernel: Kernel) -> bool:
+        """Computes one more of the values that a kernel reads inside it; whether there was one."""
+        if kernel.contraction is None:
+            for value in reversed(kernel.inputs):
+                producer = self._kernels.get(value)
+                if producer is not None and producer.contraction is not None:
+                    joined = self._epilogue(producer, kernel)
+                    if joined is not None:
+                        self._replace(joined)
+                        return True
+        contracted = () if kernel.contraction is None else kernel.contraction.inputs
+        for value in kernel.inputs:
+            producer = self._kernels.get(value)
+            if producer is None or producer.contraction is not None or value in contracted:
+                continue
+            if self._is_worthwhile(producer, kernel):
+                joined = _inlined(producer, kernel)
+                if joined is not None:
+                    self._replace(joined)
+                    return True
+        return False
+
+    def _is_only_reader(self, producer: Kernel, reader: Kernel) -> bool:
+        return producer.output not in self._kept and self._readers[producer.output] == {reader.output}
+
+    def _epilogue(self, producer: Kernel, reader: Kernel) -> Kernel | None:
+        """The contraction with the reader as its epilogue, None where it is none."""
+        if not self._is_only_reader(producer, reader) or math.prod(reader.shape) != math.prod(producer.shape):
+            return None
+        expected = flat(reader.axes, reader.shape)
+        for each, times in _loads(reader):
+            if each.value is not producer.output:
+                continue
+            if times > 1 or each.guard is not None or flat(each.index, each.value.shape) is not expected:
+                return None
+        # The position is now that of the contraction.
+        place = flat(producer.axes, producer.shape)
+        where: dict[Expression, Expression] = dict(zip(reader.axes, unflat(place, reader.shape), strict=True))
+
+        def found(expression: Expression) -> Expression | None:
+            is_sum = isinstance(expression, Load) and expression.value is producer.output
+            return producer.body if is_sum else where.get(expression)
+
+        joined = _joined(producer, reader, found)
+        return (
+            None if joined is None else replace(joined, axes=producer.axes, contraction=producer.contraction)
+        )
+
+    def _is_worthwhile(self, producer: Kernel, reader: Kernel) -> bool:
+        if producer.requirements:
+            return False
+        moves = is_movement(producer.body)
+        if not moves and not self._is_only_reader(producer, reader):
+            return False
+        if moves:
+            return True
+        times, is_folded = 0, False
+        for each, count in _loads(reader):
+            if each.value is producer.output:
+                times += math.prod(reader.shape) * count
+                is_folded |= count > 1
+        again = times > math.prod(producer.shape)
+        if producer.has_reduction:
+            return not again and not is_folded
+        return not again or _weight(producer) <= _CHEAP
+
+    def result(self) -> FusedGraph:
+        kernels = [self._kernels[output] for output in self._order if output in self._kernels]
+        aliases: dict[Value, Value] = {}
+        stored = []
+        for kernel in kernels:
+            source = kernel.viewed
+            if source is None or kernel.output in self._kept or source.constant is not None:
+                stored.append(kernel)
+            else:
+                aliases[kernel.output] = aliases.get(source, source)
+        return FusedGraph(
+            kernels=tuple(stored),
+            aliases=aliases,
+            inputs=tuple(self._graph.inputs),
+            outputs=tuple(self._outputs),
+        )
+
+
+def _kernel(node: Node) -> Kernel:
+    """The kernel of one node."""
+    if isinstance(node, Compute):
+        return Kernel(
+            output=node.output,
+            axes=node.axes,
+            body=node.body,
+            requirements=node.requirements,
+            operations=node.operations,
+        )
+    return _plain(node)
+
+
+def _plain(node: Contraction) -> Kernel:
+    axes = tuple(axis(length, f"i{d}") for d, length in enumerate(node.output.shape))
+    return Kernel(
+        output=node.output,
+        axes=axes,
+        body=accumulated(node.output.type),
+        contraction=node,
+        operations=node.operations,
+    )
+
+
+def _inlined(producer: Kernel, reader: Kernel) -> Kernel | None:
+    """The reader with every load of the producer's value replaced by what it is."""
+
+    def found(expression: Expression) -> Expression | None:
+        if not isinstance(expression, Load) or expression.value is not producer.output:
+            return None
+        index = expression.index
+        if producer.output.shape != producer.shape:
+            index = unflat(flat(index, producer.output.shape), producer.shape)
+        body = substitute(producer.body, dict(zip(producer.axes, index, strict=True)))
+        if expression.guard is None or expression.otherwise is None:
+            return body
+        return guarded(body, expression.guard, expression.otherwise)
+
+    return _joined(producer, reader, found)
+
+
+def _joined(producer: Kernel, reader: Kernel, found: Replace) -> Kernel | None:
+    """The reader rewritten, None where it gets too large."""
+    memory: dict[Expression, Expression] = {}
+    joined = replace(
+        reader,
+        body=rewrite(reader.body, found, memory),
+        requirements=tuple(
+            (rewrite(condition, found, memory), text) for condition, text in reader.requirements
+        ),
+        operations=tuple(sorted({*producer.operations, *reader.operations})),
+    )
+    is_small = sum(1 for _ in walk(*joined.roots)) <= _MAXIMUM_EXPRESSIONS
+    return joined if is_small and len(joined.inputs) <= _MAXIMUM_INPUTS else None
+
+
+def guarded(body: Expression, guard: Expression, otherwise: Expression) -> Expression:
+    """`body` where the guard holds, else `otherwise`; nothing of the body is read where it does not hold."""
+
+    def protect(expression: Expression) -> Expression | None:
+        if not isinstance(expression, Load):
+            return None
+        if expression.guard is None:
+            return load(expression.value, expression.index, guard)
+        return load(expression.value, expression.index, guard & expression.guard, expression.otherwise)
+
+    protected = rewrite(body, protect, {})
+    if isinstance(body, Load) and isinstance(protected, Load):
+        if body.guard is None:
+            return load(protected.value, protected.index, guard, otherwise)
+        if body.otherwise is otherwise and isinstance(otherwise, Constant):
+            return protected
+    return select(guard, protected, otherwise)
+
+
+def _loads(kernel: Kernel) -> Iterator[tuple[Load, int]]:
+    """What a kernel's expressions read, and how often for each position of the kernel."""
+    scopes: list[tuple[Expression, int]] = [(root, 1) for root in kernel.roots]
+    while scopes:
+        root, times = scopes.pop()
+        seen: set[Expression] = set()
+        stack = [root]
+        while stack:
+            expression = stack.pop()
+            if expression in seen:
+                continue
+            seen.add(expression)
+            if isinstance(expression, Reduce):
+                scopes.append((expression.body, times * _extent(expression.axes)))
+                continue
+            if isinstance(expression, Load):
+                yield expression, times
+            stack.extend(expression.operands)
+
+
+def _extent(axes: tuple[Axis, ...]) -> int:
+    return math.prod(each.extent for each in axes)
+
+
+def _weight(kernel: Kernel) -> int:
+    """About how many additions an element costs, index arithmetic apart."""
+    return sum(
+        weight_of(each.op)
+        for each in walk(*kernel.roots)
+        if isinstance(each, Apply) and each.type not in (Scalar.INDEX, Scalar.BOOL)
+    )

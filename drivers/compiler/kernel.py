@@ -1,0 +1,116 @@
+"""What a compiler makes one kernel of: a contraction or none, and the expression of every element that is stored."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.expression import Axis, Expression, Load, Reduce, walk
+from neurald.drivers.compiler.graph import Compute, Contraction, Shape, Value
+from neurald.drivers.compiler.op import Op
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Kernel:
+    """A value, element by element, in one go.
+
+    Attributes:
+        output: as many elements as positions of `axes`, in the same order; its shape may be another one.
+        axes: where an element is computed. Those of a contraction's output, if there is one.
+        body: the element; `Accumulated` in it is what the contraction gives at `axes`.
+        contraction: what `body` goes on from.
+        requirements: see `Compute`.
+        operations: the positions in the model of the operations that it stands for, ascending.
+    """
+
+    output: Value
+    axes: tuple[Axis, ...]
+    body: Expression
+    contraction: Contraction | None = None
+    requirements: tuple[tuple[Expression, str], ...] = ()
+    operations: tuple[int, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        """The lengths of the axes."""
+        return tuple(axis.extent for axis in self.axes)
+
+    @property
+    def roots(self) -> tuple[Expression, ...]:
+        """The expressions that it computes."""
+        return (self.body, *(condition for condition, _ in self.requirements))
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values that it reads, each once: those of the contraction first."""
+        contracted = () if self.contraction is None else self.contraction.inputs
+        loaded = (each.value for each in walk(*self.roots) if isinstance(each, Load))
+        return tuple(dict.fromkeys((*contracted, *loaded)))
+
+    @property
+    def has_reduction(self) -> bool:
+        """Whether an element is folded from many, by the body."""
+        return any(isinstance(each, Reduce) for each in walk(*self.roots))
+
+    @property
+    def viewed(self) -> Value | None:
+        """See `Compute.viewed`."""
+        if self.contraction is not None or self.output.shape != self.shape:
+            return None
+        return Compute(
+            output=self.output, axes=self.axes, body=self.body, requirements=self.requirements
+        ).viewed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class FusedGraph:
+    """The kernels of a graph, in an order in which they can run.
+
+    Attributes:
+        aliases: values that are another value's memory in another shape, to that value, which is no alias.
+        inputs, outputs: those of the graph. No output is an alias, an input, a constant, or another output.
+    """
+
+    kernels: tuple[Kernel, ...]
+    aliases: Mapping[Value, Value]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+
+#: What an operation costs, in additions; what is not here costs one.
+_WEIGHTS = {
+    Op.DIVIDE: 4,
+    Op.FLOOR_DIVIDE: 8,
+    Op.MODULO: 8,
+    Op.TRUNCATE_DIVIDE: 8,
+    Op.SQRT: 4,
+    Op.RSQRT: 4,
+    Op.FIXED_POINT: 4,
+    Op.FIXED_POINT_UP: 4,
+    **dict.fromkeys(
+        (
+            Op.POWER,
+            Op.ATAN2,
+            Op.EXP,
+            Op.EXPM1,
+            Op.LOG,
+            Op.LOG1P,
+            Op.SIN,
+            Op.COS,
+            Op.TAN,
+            Op.TANH,
+            Op.LOGISTIC,
+            Op.ERF,
+        ),
+        12,
+    ),
+}
+
+
+def weight_of(op: Op) -> int:
+    """About how many additions an operation costs."""
+    return _WEIGHTS.get(op, 1)
+
+
+def positions(shape: Shape) -> int:
+    """How many positions a shape has."""
+    return math.prod(shape)

@@ -1,0 +1,54 @@
+"""SOFTMAX along an axis."""
+
+from collections.abc import Callable
+
+from neurald.drivers.compiler.builder import Builder
+from neurald.drivers.compiler.expression import Expression, apply, load
+from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.lowering.folding import first_along, fold
+from neurald.drivers.compiler.lowering.quantized import real, store
+from neurald.drivers.compiler.op import Fold, Op
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.call import Call
+from neurald.hal.operations.quantized import is_quantized
+from neurald.hal.operations.rules import resolve_axis
+
+#: Gives the result from an exponent, of which the largest is 0, and the sum of the powers along the axis, which is at least 1.
+_Result = Callable[[Expression, Expression], Expression]
+
+
+def lower_exponents(call: Call, builder: Builder, result: _Result) -> tuple[Value, ...]:
+    """Elements × beta as exponents, the largest along the axis taken away, so that no power overflows."""
+    source, operand, output = builder.value(call, "input"), call.operand("input"), call.operand("output")
+    axis = resolve_axis(call.scalar("axis"), len(source.shape), call.name("axis"))
+    beta = float(call.scalar("beta"))
+    largest = fold(builder, source, (axis,), Fold.MAXIMUM)
+
+    def exponent(at: tuple[Expression, ...]) -> Expression:
+        value, top = load(source, at), load(largest, first_along(at, axis))
+        if is_quantized(operand):
+            difference = value.to(Scalar.INT32) - top.to(Scalar.INT32)
+            return difference.to(Scalar.FLOAT32) * (operand.scale * beta)
+        return (real(value, operand) - real(top, operand)) * beta
+
+    powers = builder.compute(source.shape, lambda *at: apply(Op.EXP, exponent(at)))
+    sums = fold(builder, powers, (axis,), Fold.SUM)
+    return (
+        builder.compute(
+            source.shape, lambda *at: store(result(exponent(at), load(sums, first_along(at, axis))), output)
+        ),
+    )
+
+
+def lower_softmax(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Powers over their sum."""
+    return lower_exponents(call, builder, lambda exponent, total: apply(Op.EXP, exponent) / total)
+
+
+def lower_log_softmax(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """The logarithm of that."""
+    return lower_exponents(call, builder, lambda exponent, total: exponent - apply(Op.LOG, total))
+
+
+LOWERINGS = {OperationType.SOFTMAX: lower_softmax}

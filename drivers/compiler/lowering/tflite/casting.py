@@ -1,0 +1,77 @@
+"""Numbers, and bits, as another type: CAST, BITCAST."""
+
+import numpy as np
+
+from neurald.drivers.compiler.builder import Builder, Unsupported
+from neurald.drivers.compiler.expression import Expression, apply, constant, load, select
+from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.lowering.pointwise import ONE, pointwise
+from neurald.drivers.compiler.op import Op
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.call import Call
+from neurald.hal.types import OperandType
+
+_UNSIGNED = {kind.size_bytes: kind for kind in (Scalar.UINT8, Scalar.UINT16, Scalar.UINT32, Scalar.UINT64)}
+
+
+def _target(call: Call) -> Scalar:
+    """The output's type.
+
+    Raises:
+        Unsupported: that of complex numbers.
+    """
+    kind = call.operand("output").type
+    if kind is OperandType.TENSOR_COMPLEX64:
+        raise Unsupported("complex numbers have no kernel")
+    return Scalar.of(kind.dtype)
+
+
+def _cast(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Whole numbers keep the bits that fit; what is not a number becomes the largest whole one."""
+    target = _target(call)
+
+    def function(value: Expression) -> Expression:
+        if not (value.type.is_float and target.is_integer):
+            return value.to(target)
+        largest = constant(int(np.iinfo(target.dtype.name).max), target)
+        return select(apply(Op.IS_NAN, value), largest, value.to(target))
+
+    return pointwise(call, builder, ONE, function)
+
+
+def _as_bits(value: Expression) -> Expression:
+    return _reinterpreted(value, _UNSIGNED[value.type.size_bytes])
+
+
+def _reinterpreted(value: Expression, kind: Scalar) -> Expression:
+    return value if value.type is kind else apply(Op.REINTERPRET, value, type=kind)
+
+
+def _bitcast(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """A smaller type adds an axis of parts, the lowest first; a larger one takes it away."""
+    source, target = builder.value(call, "input"), _target(call)
+    bits = _UNSIGNED[target.size_bytes]
+    if source.type.size_bytes == target.size_bytes:
+        return pointwise(call, builder, ONE, lambda value: _reinterpreted(value, target))
+    if source.type.size_bytes > target.size_bytes:
+        count = source.type.size_bytes // target.size_bytes
+
+        def part(*at: Expression) -> Expression:
+            whole = _as_bits(load(source, at[:-1]))
+            shift = at[-1].to(whole.type) * (8 * target.size_bytes)
+            return _reinterpreted((whole >> shift).to(bits), target)
+
+        return (builder.compute((*source.shape, count), part),)
+
+    def joined(*at: Expression) -> Expression:
+        whole: Expression = constant(0, bits)
+        for position in range(source.shape[-1]):
+            found = _as_bits(load(source, (*at, constant(position, Scalar.INDEX)))).to(bits)
+            whole = whole | (found << (8 * source.type.size_bytes * position))
+        return _reinterpreted(whole, target)
+
+    return (builder.compute(source.shape[:-1], joined),)
+
+
+LOWERINGS = {OperationType.TFLITE_CAST: _cast, OperationType.TFLITE_BITCAST: _bitcast}

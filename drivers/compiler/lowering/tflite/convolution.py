@@ -1,0 +1,39 @@
+"""Convolutions with TFLite's types, see `neurald.hal.operations.tflite.convolution`."""
+
+from collections.abc import Callable
+
+from neurald.drivers.compiler.builder import Builder
+from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.lowering.convolution import plan_convolution, plan_depthwise
+from neurald.drivers.compiler.lowering.layout import from_nhwc, to_nhwc
+from neurald.drivers.compiler.lowering.table import Lowering, Lowerings
+from neurald.drivers.compiler.lowering.tflite import hybrid
+from neurald.drivers.compiler.lowering.transpose_convolution import plan_transposed
+from neurald.drivers.compiler.lowering.weighted_sum import Planner, exact_sums, finish
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.call import Call
+from neurald.hal.operations.tflite.convolution import has_zero_points, rounding
+from neurald.hal.operations.tflite.hybrid import is_hybrid
+from neurald.hal.operations.windowing import is_nchw
+
+
+def _lower(planner: Planner, asymmetric: Callable[[Call], bool]) -> Lowering:
+    """As `lower_windows`, and float images with stored weights, `asymmetric` if these get zero points."""
+
+    def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
+        source = to_nhwc(builder, builder.value(call, "input"), is_nchw(call))
+        plan = planner(call, builder)
+        if is_hybrid(call):
+            result = hybrid.windows(call, builder, plan, source, asymmetric=asymmetric(call))
+        else:
+            result = finish(call, builder, exact_sums(call, plan, source), rounding(call))
+        return (from_nhwc(builder, result, is_nchw(call)),)
+
+    return lower
+
+
+LOWERINGS: Lowerings = {
+    OperationType.TFLITE_CONV_2D: _lower(plan_convolution, has_zero_points),
+    OperationType.TFLITE_DEPTHWISE_CONV_2D: _lower(plan_depthwise, lambda _: True),
+    OperationType.TFLITE_TRANSPOSE_CONV: _lower(plan_transposed, lambda _: True),
+}

@@ -1,0 +1,143 @@
+"""Models with dimensions that only an execution tells: compiled once for each set of shapes that comes, and the last ones kept."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from neurald.drivers.compiler.graph import Shape
+from neurald.hal.device import (
+    Artifact,
+    Burst,
+    ExecuteOptions,
+    ExecutionResult,
+    FencedExecution,
+    PreparedModel,
+)
+from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.fence import Fence
+from neurald.hal.in_process import InProcessBurst, start_fenced
+from neurald.hal.inference import bind_operations, declared_shape, infer_shapes
+from neurald.hal.types import Model, Operand, Request
+
+#: Sets of shapes whose models are kept.
+_KEPT = 8
+#: What an unspecified dimension is taken for, to say which operations are supported.
+_ASSUMED = 1
+
+
+class Prepared(PreparedModel, Protocol):
+    """A prepared model that knows the operands of its model."""
+
+    def operand(self, index: int, *, is_output: bool) -> Operand:
+        """What the model says of an input or output; BadData where there is none of that index."""
+        ...
+
+
+def is_specified(model: Model) -> bool:
+    """Whether the shapes of all inputs are known before execution."""
+    main = model.main
+    return all(main.operands[index].is_fully_specified for index in main.inputs)
+
+
+def assumed(model: Model) -> Model:
+    """The model with every unspecified dimension of an input taken for 1, as far as ranks are known."""
+    main = model.main
+    shapes = {
+        index: tuple(length or _ASSUMED for length in operand.dimensions)
+        for index in main.inputs
+        if declared_shape(operand := main.operands[index]) is None and operand.dimensions is not None
+    }
+    try:
+        found = infer_shapes(model, main, bind_operations(main), shapes)
+    except BadData:
+        return model
+    operands = tuple(
+        operand
+        if operand.is_fully_specified or index not in found
+        else replace(operand, dimensions=found[index])
+        for index, operand in enumerate(main.operands)
+    )
+    return replace(model, main=replace(main, operands=operands))
+
+
+class SpecializingModel:
+    """Implements `PreparedModel` with one prepared model for each set of input shapes.
+
+    Args:
+        model: with unspecified dimensions.
+        prepare: prepares it for inputs of these shapes, by operand; raises BadData where they do not fit.
+        tolerant: see `PreparedModel.tolerates_changing_inputs`.
+    """
+
+    def __init__(
+        self, model: Model, prepare: Callable[[Model, Mapping[int, Shape]], Prepared], *, tolerant: bool
+    ) -> None:
+        self._model = model
+        self._prepare = prepare
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[Shape | None, ...], Prepared] = OrderedDict()
+        self.tolerates_changing_inputs = tolerant
+
+    def operand(self, index: int, *, is_output: bool) -> Operand:
+        """What the model says of an input or output.
+
+        Raises:
+            BadData: there is none of that index.
+        """
+        main = self._model.main
+        indexes = main.outputs if is_output else main.inputs
+        if not 0 <= index < len(indexes):
+            raise BadData(f"{'output' if is_output else 'input'} {index}; the model has {len(indexes)}")
+        return main.operands[indexes[index]]
+
+    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        """See `PreparedModel.execute`. The first execution with some shapes compiles for them."""
+        return self._variant(self._shapes(request)).execute(request, options)
+
+    def _shapes(self, request: Request) -> tuple[Shape | None, ...]:
+        main = self._model.main
+        return tuple(
+            main.operands[index].dimensions if argument.dimensions is None else argument.dimensions
+            for index, argument in zip(main.inputs, request.inputs, strict=True)
+        )
+
+    def _variant(self, shapes: tuple[Shape | None, ...]) -> Prepared:
+        with self._lock:
+            found = self._kept.get(shapes)
+            if found is None:
+                known = {
+                    index: shape
+                    for index, shape in zip(self._model.main.inputs, shapes, strict=True)
+                    if shape is not None
+                }
+                try:
+                    found = self._prepare(self._model, known)
+                except BadData as error:
+                    raise OpFailed(
+                        f"with inputs of shapes {[list(s or ()) for s in shapes]}: {error}"
+                    ) from None
+                self._kept[shapes] = found
+                while len(self._kept) > _KEPT:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(shapes)
+            return found
+
+    def execute_fenced(
+        self,
+        request: Request,
+        wait_for: Sequence[Fence],
+        options: ExecuteOptions,
+        after_fences_s: float | None = None,
+    ) -> FencedExecution:
+        """See `PreparedModel.execute_fenced`."""
+        return start_fenced(self, request, wait_for, options, after_fences_s)
+
+    def create_burst(self) -> Burst:
+        """See `PreparedModel.create_burst`."""
+        return InProcessBurst(self)
+
+    def artifact(self) -> Artifact | None:
+        """See `PreparedModel.artifact`: which shapes will come is not known."""
+        return None

@@ -1,0 +1,52 @@
+"""Changes of a graph after which it gives the same results with less work: one kind a file.
+
+Each is a function that changes a graph in place and says whether it did. They run in the order of `TRANSFORMATIONS`, over and
+over until none of them finds anything more to change; every one takes away something that none of the others brings back.
+"""
+
+from collections.abc import Callable
+
+from neurald.drivers.compiler.check import check
+from neurald.drivers.compiler.graph import Graph
+from neurald.drivers.compiler.transformations import (
+    constants,
+    duplicates,
+    grouped,
+    padding,
+    pointwise_products,
+    scaling,
+    transposition,
+    views,
+)
+
+#: Changes a graph in place; whether there was anything to change.
+Transformation = Callable[[Graph], bool]
+
+#: In the order in which they run. Constants come first, so that what follows sees weights as they are.
+TRANSFORMATIONS: tuple[Transformation, ...] = (
+    constants.fold_constants,
+    duplicates.merge_duplicates,
+    views.remove_views,
+    padding.merge_padding,
+    transposition.merge_transposition,
+    grouped.find_depthwise,
+    scaling.merge_scaling,
+    pointwise_products.simplify_products,
+)
+
+
+def transform(graph: Graph) -> None:
+    """Applies all transformations.
+
+    Raises:
+        InvalidGraph: the graph contradicts itself, at the beginning or after a transformation.
+    """
+    check(graph)
+    is_changed = True
+    while is_changed:
+        is_changed = False
+        for transformation in TRANSFORMATIONS:
+            if transformation(graph):
+                is_changed = True
+                graph.remove_unused()
+                check(graph)

@@ -1,0 +1,75 @@
+"""What the OpenCL device keeps in a cache: the executable with its program's binary, and the constants.
+
+Two memories: how to run and the machine code, which decide what is executed, as MessagePack; and the constants, as they lie in
+their buffer.
+"""
+
+import msgspec
+import numpy as np
+
+from neurald.drivers.compiler.placement import Base
+from neurald.drivers.opencl.executable import Call, Executable
+from neurald.hal.device import Artifact
+from neurald.hal.errors import BadData
+from neurald.hal.memory import HostMemory
+
+_MAGIC = b"nopencl1"
+
+
+class _Stored(msgspec.Struct, frozen=True, array_like=True):
+    executable: Executable
+    binary: bytes
+
+
+def write_artifact(executable: Executable, binary: bytes, constants: np.ndarray) -> Artifact:
+    """What `read_artifact` makes a step of again."""
+    stored = _Stored(executable=msgspec.structs.replace(executable, text=""), binary=binary)
+    return Artifact(
+        model=(HostMemory(_MAGIC + msgspec.msgpack.encode(stored)),), data=(HostMemory(constants),)
+    )
+
+
+def read_artifact(artifact: Artifact) -> tuple[Executable, bytes, np.ndarray]:
+    """The executable, the binary of its program, and its constants.
+
+    Raises:
+        BadData: it is no artifact of this driver, or its parts contradict each other.
+    """
+    if len(artifact.model) != 1 or len(artifact.data) != 1:
+        raise BadData(
+            f"{len(artifact.model)} and {len(artifact.data)} cache files; one of each kind is expected"
+        )
+    head = bytes(artifact.model[0].view())
+    if not head.startswith(_MAGIC):
+        raise BadData("these cache files are not of the OpenCL driver")
+    try:
+        stored = msgspec.msgpack.decode(head[len(_MAGIC) :], type=_Stored)
+    except msgspec.DecodeError as error:
+        raise BadData(f"these cache files are not of the OpenCL driver: {error}") from None
+    constants = np.frombuffer(artifact.data[0].view(), np.uint8)
+    _require_places(stored.executable, constants.nbytes)
+    return stored.executable, stored.binary, constants
+
+
+def _require_places(executable: Executable, constants_bytes: int) -> None:
+    """Every place lies in its buffer."""
+    sizes = {Base.ARENA: executable.arena_bytes, Base.CONSTANTS: executable.constants_bytes}
+    if constants_bytes != executable.constants_bytes:
+        raise BadData(f"{constants_bytes} bytes of constants; {executable.constants_bytes} are expected")
+    if not 0 <= executable.workspace <= executable.arena_bytes - executable.workspace_bytes:
+        raise BadData("the workspace is outside of the arena")
+    calls: list[Call] = [*executable.calls]
+    if executable.persistent is not None:
+        calls.append(executable.persistent)
+    for call in calls:
+        for place in call.places:
+            if not 0 <= place.offset <= sizes[place.base]:
+                raise BadData(f"an argument of {call.kernel} begins at {place.offset}, outside of its buffer")
+        if call.status is not None and not 0 <= call.status <= executable.arena_bytes - 4:
+            raise BadData(f"the status of {call.kernel} is outside of the arena")
+        if call.workspace not in (None, executable.workspace):
+            raise BadData(f"the workspace of {call.kernel} is not that of the step")
+        if call.groups < 0 or call.local_size < 1:
+            raise BadData(f"{call.kernel} has {call.groups} groups of {call.local_size}")
+    for port in (*executable.inputs, *executable.outputs):
+        port.check(executable.arena_bytes)

@@ -1,0 +1,199 @@
+"""The OpenCL device: what it says of itself, and how it makes prepared models."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from neurald._version import __version__
+from neurald.drivers.compiler.build import supported_operations
+from neurald.drivers.compiler.graph import Graph, Shape
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.specialization import Prepared, SpecializingModel, is_specified
+from neurald.drivers.opencl.artifact import read_artifact
+from neurald.drivers.opencl.calibration import calibrated
+from neurald.drivers.opencl.compiler import compile_model
+from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts, DeviceKind, choose, discover
+from neurald.drivers.opencl.precision import Precision
+from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
+from neurald.drivers.opencl.program import Program
+from neurald.drivers.opencl.tuning import Tuner, Tuning
+from neurald.hal.device import (
+    Artifact,
+    BufferDescription,
+    CacheFilesNeeded,
+    Capabilities,
+    PrepareOptions,
+    Verdict,
+)
+from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient, OpFailed
+from neurald.hal.managed_buffer import described_operand
+from neurald.hal.memory import HostMemory, Memory
+from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand, value_size
+
+_LOG = logging.getLogger(__name__)
+
+#: The precision of models that allow float16, whatever the device would choose: f32, f32_f16 or f16.
+PRECISION_VARIABLE = "NEURALD_OPENCL_PRECISION"
+#: Changes whenever what the compiler makes of a model does.
+_GENERATOR = 1
+
+_TYPES = {
+    DeviceKind.GPU: DeviceType.GPU,
+    DeviceKind.CPU: DeviceType.CPU,
+    DeviceKind.ACCELERATOR: DeviceType.ACCELERATOR,
+}
+#: Positions are computed in 32 bits.
+_MOST_ELEMENTS = 2**31 - 1
+
+
+class OpenClDevice:
+    """Implements `neurald.hal.device.Device`. The device is opened when the first model is prepared.
+
+    Args:
+        facts: which device.
+        name: how the runtime calls it.
+        is_fused: whether operations are joined to larger kernels.
+    """
+
+    feature_level = FeatureLevel.LEVEL_8
+    extensions = ("neurald.tflite",)
+    #: One memory with machine code and how to run it, one with constants.
+    cache_files_needed = CacheFilesNeeded(model=1, data=1)
+
+    def __init__(self, facts: DeviceFacts, *, name: str = "opencl", is_fused: bool = True) -> None:
+        self.name = name
+        self.facts = facts
+        self.type = _TYPES[facts.kind]
+        self.version = f"neurald opencl {__version__}.{_GENERATOR}, {facts.digest}"
+        self._is_fused = is_fused
+        self._opening = threading.Lock()
+        self._context: DeviceContext | None = None
+
+    @property
+    def context(self) -> DeviceContext:
+        """The open device.
+
+        Raises:
+            Error: it cannot be opened.
+        """
+        with self._opening:
+            if self._context is None:
+                self._context = DeviceContext(self.facts)
+            return self._context
+
+    def capabilities(self) -> Capabilities:
+        """See `Device.capabilities`: measured against the CPU device once for each version of both, and kept."""
+        return calibrated(self)
+
+    def supported_operations(self, model: Model) -> Sequence[Verdict]:
+        """See `Device.supported_operations`: what has a lowering, and numbers and sizes that the device can handle."""
+        return supported_operations(model, self._objection)
+
+    def _objection(self, graph: Graph) -> str:
+        for node in graph.nodes:
+            for value in (node.output, *node.inputs):
+                if value.type is Scalar.FLOAT64 and not self.facts.has_fp64:
+                    return f"{self.facts.name} has no float64"
+                if value.count > _MOST_ELEMENTS or value.size_bytes > self.facts.max_allocation_bytes:
+                    return f"{list(value.shape)} is too large for {self.facts.name}"
+        return ""
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> Prepared:
+        """See `Device.prepare_model`. With unspecified dimensions, executions compile for the shapes that come."""
+        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+            raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
+        refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
+        if refused:
+            raise BadData(f"{self.name}: {'; '.join(refused)}")
+        if not is_specified(model):
+            later = replace(options, deadline_s=None, cache_key=b"")
+            return SpecializingModel(
+                model, lambda each, shapes: self._compiled(each, shapes, later), tolerant=True
+            )
+        prepared = self._compiled(model, {}, options)
+        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+            raise MissedDeadlineTransient("the deadline passed while the model was prepared")
+        return prepared
+
+    def _compiled(
+        self, model: Model, input_shapes: Mapping[int, Shape], options: PrepareOptions
+    ) -> OpenClPreparedModel:
+        """A model compiled for inputs of these shapes."""
+        started = time.monotonic()
+        tuner = Tuner(self.context, Tuning.of(options.preference, self.facts))
+        compiled = compile_model(
+            model,
+            input_shapes,
+            self.facts,
+            precision=self._precision(model),
+            choose=tuner.choose,
+            is_fused=self._is_fused,
+        )
+        executable = compiled.executable
+        program = Program.from_source(self.context, executable.text)
+        prepared = OpenClPreparedModel(
+            self.context, executable, program, compiled.constants, keeps_artifact=bool(options.cache_key)
+        )
+        _LOG.info(
+            "%s: %d operations as %d kernels, %d bytes of values (%d without sharing), in %.0f ms",
+            self.name,
+            len(model.main.operations),
+            len(executable.calls),
+            executable.arena_bytes,
+            executable.unshared_bytes,
+            (time.monotonic() - started) * 1e3,
+        )
+        return prepared
+
+    def _precision(self, model: Model) -> Precision:
+        """Halves save a GPU's bandwidth; CPUs would only convert them to and fro."""
+        if not model.relaxed:
+            return Precision.F32
+        wanted = os.environ.get(PRECISION_VARIABLE)
+        if wanted:
+            try:
+                return Precision(wanted)
+            except ValueError:
+                names = ", ".join(each.value for each in Precision)
+                raise BadData(f"{PRECISION_VARIABLE} is {wanted!r}; one of {names} is expected") from None
+        return Precision.F32 if self.facts.is_cpu else Precision.F16
+
+    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> OpenClPreparedModel:
+        """See `Device.prepare_model_from_cache`."""
+        executable, binary, constants = read_artifact(artifact)
+        program = Program.from_binary(self.context, binary)
+        return OpenClPreparedModel(
+            self.context, executable, program, constants, keeps_artifact=bool(options.cache_key)
+        )
+
+    def allocate(self, description: BufferDescription) -> Memory:
+        """See `Device.allocate`; it is memory of the host, from which inputs and outputs are copied."""
+        uses: list[tuple[str, Operand]] = []
+        for roles, is_output in ((description.input_roles, False), (description.output_roles, True)):
+            for role in roles:
+                prepared = role.prepared_model
+                if not isinstance(prepared, OpenClPreparedModel | SpecializingModel):
+                    raise BadData(f"a role in a model that {self.name} has not prepared")
+                uses.append((f"role {len(uses)}", prepared.operand(role.index, is_output=is_output)))
+        operand = described_operand(uses, description.dimensions)
+        size = value_size(operand.type, operand.dimensions)
+        if size is None:
+            raise OpFailed(f"{self.name} allocates no memory for values of unknown size")
+        return HostMemory(np.zeros(size, np.uint8))
+
+
+def create() -> OpenClDevice:
+    """The factory that `neurald.hal.registry` calls: the device that NEURALD_OPENCL_DEVICE names, or the best one.
+
+    Raises:
+        UnavailableDevice: pyopencl, a platform or a device is missing; the message says what to install.
+    """
+    discovery = discover()
+    for skipped in discovery.skipped:
+        _LOG.info("OpenCL %s is skipped: %s", skipped.name, skipped.reason)
+    return OpenClDevice(choose(discovery))

@@ -1,0 +1,377 @@
+"""How OpenCL C spells types, constants and operations: one table, whatever the kernel."""
+
+import math
+
+from neurald.drivers.compiler.expression import Apply, Constant
+from neurald.drivers.compiler.op import Fold, Number, Op, fold_start
+from neurald.drivers.compiler.scalar import Scalar
+
+_STORED = {
+    Scalar.BOOL: "uchar",
+    Scalar.INT8: "char",
+    Scalar.UINT8: "uchar",
+    Scalar.INT16: "short",
+    Scalar.UINT16: "ushort",
+    Scalar.INT32: "int",
+    Scalar.UINT32: "uint",
+    Scalar.INT64: "long",
+    Scalar.UINT64: "ulong",
+    Scalar.FLOAT16: "half",
+    Scalar.FLOAT32: "float",
+    Scalar.FLOAT64: "double",
+}
+#: Halves are computed with as floats that a half can hold, since not every device has their arithmetic.
+_COMPUTED = {**_STORED, Scalar.BOOL: "int", Scalar.FLOAT16: "float", Scalar.INDEX: "int"}
+
+#: What every program begins with.
+HEAD = """\
+#ifdef NEURALD_FP64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#pragma OPENCL FP_CONTRACT OFF
+"""
+
+#: Functions that texts call, by name; a program has those that it calls.
+_FUNCTIONS = {
+    "neurald_min": """\
+static inline float neurald_min(float a, float b) {
+  return a < b || a != a ? a : b;
+}
+""",
+    "neurald_max": """\
+static inline float neurald_max(float a, float b) {
+  return a > b || a != a ? a : b;
+}
+""",
+    "neurald_min_double": """\
+static inline double neurald_min_double(double a, double b) {
+  return a < b || a != a ? a : b;
+}
+""",
+    "neurald_max_double": """\
+static inline double neurald_max_double(double a, double b) {
+  return a > b || a != a ? a : b;
+}
+""",
+    "neurald_sign": """\
+static inline float neurald_sign(float x) {
+  return x != x ? x : sign(x);
+}
+""",
+    "neurald_sign_long": """\
+static inline int neurald_sign_long(long x) {
+  return (x > 0) - (x < 0);
+}
+""",
+    "neurald_half": """\
+static inline float neurald_half(float x) {
+  ushort bits;
+  vstore_half_rte(x, 0, (__private half *)&bits);
+  return vload_half(0, (const __private half *)&bits);
+}
+""",
+    "neurald_half_bits": """\
+static inline ushort neurald_half_bits(float x) {
+  ushort bits;
+  vstore_half_rte(x, 0, (__private half *)&bits);
+  return bits;
+}
+""",
+    "neurald_half_of_bits": """\
+static inline float neurald_half_of_bits(ushort bits) {
+  return vload_half(0, (const __private half *)&bits);
+}
+""",
+    "neurald_floor_div": """\
+static inline int neurald_floor_div(int a, int b) {
+  int q = a / b;
+  return q - ((a % b != 0) & ((a < 0) != (b < 0)));
+}
+""",
+    "neurald_floor_mod": """\
+static inline int neurald_floor_mod(int a, int b) {
+  int r = a % b;
+  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
+}
+""",
+    "neurald_floor_div_long": """\
+static inline long neurald_floor_div_long(long a, long b) {
+  long q = a / b;
+  return q - ((a % b != 0) & ((a < 0) != (b < 0)));
+}
+""",
+    "neurald_floor_mod_long": """\
+static inline long neurald_floor_mod_long(long a, long b) {
+  long r = a % b;
+  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
+}
+""",
+    "neurald_floor_mod_float": """\
+static inline float neurald_floor_mod_float(float a, float b) {
+  float r = fmod(a, b);
+  return r != 0.0f && ((r < 0.0f) != (b < 0.0f)) ? r + b : r;
+}
+""",
+    "neurald_power": """\
+static inline long neurald_power(long a, long b) {
+  long result = 1;
+  for (; b > 0; b >>= 1) {
+    if (b & 1) result = (long)((ulong)result * (ulong)a);
+    a = (long)((ulong)a * (ulong)a);
+  }
+  return result;
+}
+""",
+    "neurald_fixed_point": """\
+static inline long neurald_fixed_point(long value, int mantissa, int exponent, int ties_up) {
+  if (exponent > 0) value = clamp(value << exponent, -2147483648L, 2147483647L);
+  const int right = exponent < 0 ? -exponent : 0;
+  long product = value * (long)mantissa + (1L << 30);
+  if (right) product += (1L << (30 + right)) - (!ties_up && product - (1L << 30) < 0 ? 1L << 31 : 0);
+  return product >> (31 + right);
+}
+""",
+}
+
+
+def functions_for(text: str) -> str:
+    """The functions of this dialect that a text calls."""
+    return "".join(function for name, function in _FUNCTIONS.items() if f"{name}(" in text)
+
+
+def stored(kind: Scalar) -> str:
+    """The C type of an element in memory."""
+    return _STORED[kind]
+
+
+def computed(kind: Scalar) -> str:
+    """The C type of a number in a register."""
+    return _COMPUTED[kind]
+
+
+def constant_text(value: Number, kind: Scalar) -> str:
+    """A number that is known."""
+    if kind.is_float:
+        suffix = "" if kind is Scalar.FLOAT64 else "f"
+        number = float(value)
+        if math.isnan(number):
+            return "NAN"
+        if math.isinf(number):
+            return "INFINITY" if number > 0 else "(-INFINITY)"
+        if number == int(number) and abs(number) < 1e6:
+            return (
+                f"{number!r}{suffix}"
+                if number >= 0 and math.copysign(1, number) > 0
+                else f"({number!r}{suffix})"
+            )
+        text = f"{number.hex()}{suffix}"
+        return f"({text})" if number < 0 else text
+    whole = int(value)
+    if kind is Scalar.INT64:
+        return (
+            "(-9223372036854775807L - 1L)"
+            if whole == -(2**63)
+            else f"({whole}L)"
+            if whole < 0
+            else f"{whole}L"
+        )
+    if kind is Scalar.UINT64:
+        return f"{whole}UL"
+    if kind is Scalar.UINT32:
+        return f"{whole}u"
+    if whole == -(2**31):
+        return "(-2147483647 - 1)"
+    return f"({whole})" if whole < 0 else str(whole)
+
+
+def load_text(pointer: str, place: str, kind: Scalar) -> str:
+    """The element at a place of memory."""
+    if kind is Scalar.FLOAT16:
+        return f"vload_half({place}, {pointer})"
+    if kind is Scalar.BOOL:
+        return f"({pointer}[{place}] != 0)"
+    return f"{pointer}[{place}]"
+
+
+def store_text(pointer: str, place: str, value: str, kind: Scalar) -> str:
+    """The statement that stores an element."""
+    if kind is Scalar.FLOAT16:
+        return f"vstore_half_rte({value}, {place}, {pointer});"
+    return f"{pointer}[{place}] = {value};"
+
+
+_UNSIGNED = {Scalar.INT32: "uint", Scalar.INT64: "ulong", Scalar.INDEX: "uint"}
+_INFIX = {
+    Op.ADD: "+",
+    Op.SUBTRACT: "-",
+    Op.MULTIPLY: "*",
+    Op.EQUAL: "==",
+    Op.NOT_EQUAL: "!=",
+    Op.LESS: "<",
+    Op.LESS_EQUAL: "<=",
+    Op.AND: "&",
+    Op.OR: "|",
+    Op.XOR: "^",
+}
+_CALLS = {
+    Op.SQRT: "sqrt",
+    Op.EXP: "exp",
+    Op.EXPM1: "expm1",
+    Op.LOG: "log",
+    Op.LOG1P: "log1p",
+    Op.SIN: "sin",
+    Op.COS: "cos",
+    Op.TAN: "tan",
+    Op.TANH: "tanh",
+    Op.ERF: "erf",
+    Op.FLOOR: "floor",
+    Op.CEIL: "ceil",
+    Op.ROUND_EVEN: "rint",
+    Op.ROUND_AWAY: "round",
+    Op.ATAN2: "atan2",
+}
+
+
+def apply_text(expression: Apply, arguments: list[str]) -> str:
+    """An operation on texts of its operands, each a name or in parentheses."""
+    kind, op = expression.type, expression.op
+    text = _applied(expression, arguments)
+    if kind in (Scalar.INT8, Scalar.UINT8, Scalar.INT16, Scalar.UINT16) and op is not Op.SELECT:
+        return f"({computed(kind)})({text})"
+    if kind is Scalar.FLOAT16 and op not in _EXACT_ON_HALVES:
+        return f"neurald_half({text})"
+    return text
+
+
+#: What gives a half whenever its operands are halves.
+_EXACT_ON_HALVES = frozenset(
+    (
+        Op.MINIMUM,
+        Op.MAXIMUM,
+        Op.NEGATE,
+        Op.ABSOLUTE,
+        Op.SELECT,
+        Op.FLOOR,
+        Op.CEIL,
+        Op.ROUND_EVEN,
+        Op.ROUND_AWAY,
+        Op.SIGN,
+    )
+)
+
+
+def _applied(expression: Apply, arguments: list[str]) -> str:
+    kind, op = expression.type, expression.op
+    first = arguments[0]
+    second = arguments[1] if len(arguments) > 1 else ""
+    source = expression.arguments[0].type
+    if op in (Op.AND, Op.OR) and kind is Scalar.BOOL:
+        return f"{first} {'&&' if op is Op.AND else '||'} {second}"
+    if op in (Op.ADD, Op.SUBTRACT, Op.MULTIPLY) and kind in (Scalar.INT32, Scalar.INT64):
+        unsigned = _UNSIGNED[kind]
+        return f"({computed(kind)})(({unsigned}){first} {_INFIX[op]} ({unsigned}){second})"
+    if op in _INFIX:
+        return f"{first} {_INFIX[op]} {second}"
+    if op in _CALLS:
+        return f"{_CALLS[op]}({', '.join(arguments)})"
+    if op is Op.DIVIDE:
+        return f"{first} / {second}"
+    if op in (Op.FLOOR_DIVIDE, Op.MODULO):
+        return _floor(expression, first, second)
+    if op is Op.TRUNCATE_DIVIDE:
+        return f"{first} / {second}"
+    if op in (Op.MINIMUM, Op.MAXIMUM):
+        return _extreme(kind, first, second, is_minimum=op is Op.MINIMUM)
+    if op is Op.POWER:
+        return (
+            f"pow({first}, {second})"
+            if kind.is_float
+            else f"({computed(kind)})neurald_power({first}, {second})"
+        )
+    if op is Op.SHIFT_LEFT:
+        wide = "ulong" if kind in (Scalar.INT64, Scalar.UINT64) else "uint"
+        return f"({computed(kind)})(({wide}){first} << {second})"
+    if op is Op.SHIFT_RIGHT:
+        return f"{first} >> {second}"
+    if op is Op.NEGATE:
+        return f"-{first}" if kind.is_float else f"({computed(kind)})(0 - {first})"
+    if op is Op.ABSOLUTE:
+        return (
+            f"fabs({first})" if kind.is_float else f"({computed(kind)})({first} < 0 ? 0 - {first} : {first})"
+        )
+    if op is Op.NOT:
+        return f"!{first}" if kind is Scalar.BOOL else f"~{first}"
+    if op is Op.RSQRT:
+        return f"1.0f / sqrt({first})"
+    if op is Op.LOGISTIC:
+        return f"1.0f / (1.0f + exp(-{first}))"
+    if op is Op.SIGN:
+        return f"neurald_sign({first})" if kind.is_float else f"({computed(kind)})neurald_sign_long({first})"
+    if op is Op.IS_NAN:
+        return f"isnan({first})"
+    if op is Op.CONVERT:
+        return _converted(first, source, kind)
+    if op is Op.REINTERPRET:
+        return _reinterpreted(first, source, kind)
+    if op is Op.SELECT:
+        return f"{first} ? {second} : {arguments[2]}"
+    assert op in (Op.FIXED_POINT, Op.FIXED_POINT_UP)  # noqa: S101 - there is nothing else
+    return f"neurald_fixed_point({first}, {second}, {arguments[2]}, {int(op is Op.FIXED_POINT_UP)})"
+
+
+def _extreme(kind: Scalar, first: str, second: str, *, is_minimum: bool) -> str:
+    """The smaller or larger of two numbers; texts of operands come once each, for they may be long."""
+    name = "min" if is_minimum else "max"
+    if kind.is_float:
+        return f"neurald_{name}{'_double' if kind is Scalar.FLOAT64 else ''}({first}, {second})"
+    return f"{name}(({computed(kind)}){first}, ({computed(kind)}){second})"
+
+
+def _floor(expression: Apply, first: str, second: str) -> str:
+    kind, is_division = expression.type, expression.op is Op.FLOOR_DIVIDE
+    if kind.is_float:
+        return f"floor({first} / {second})" if is_division else f"neurald_floor_mod_float({first}, {second})"
+    is_unsigned = kind.value.startswith("u")
+    if kind is Scalar.INDEX:
+        divisor = expression.arguments[1]
+        is_unsigned = expression.arguments[0].low >= 0 and isinstance(divisor, Constant)
+    if is_unsigned:
+        return f"{first} {'/' if is_division else '%'} {second}"
+    function = "neurald_floor_div" if is_division else "neurald_floor_mod"
+    return f"{function}_long({first}, {second})" if kind is Scalar.INT64 else f"{function}({first}, {second})"
+
+
+def _reinterpreted(text: str, source: Scalar, kind: Scalar) -> str:
+    """Halves are floats in registers, so that their bits go through memory."""
+    if source is Scalar.FLOAT16:
+        text = f"neurald_half_bits({text})"
+    if kind is Scalar.FLOAT16:
+        return f"neurald_half_of_bits({text})"
+    return f"as_{computed(kind)}({text})"
+
+
+def _converted(text: str, source: Scalar, kind: Scalar) -> str:
+    if kind is Scalar.BOOL:
+        return f"{text} != 0"
+    if kind is Scalar.FLOAT16:
+        # As every result of that type, it is rounded to a half where it is not stored as one at once.
+        return f"(float){text}"
+    if source.is_float and kind.is_integer:
+        return f"convert_{computed(kind)}_sat({text})"
+    return f"({computed(kind)}){text}"
+
+
+def fold_text(fold: Fold, total: str, value: str, kind: Scalar) -> str:
+    """The statement that folds one more value into a total."""
+    if fold is Fold.SUM:
+        return f"{total} += {value};"
+    if fold is Fold.PRODUCT:
+        return f"{total} *= {value};"
+    if fold in (Fold.ANY, Fold.ALL):
+        return f"{total} = {total} {'||' if fold is Fold.ANY else '&&'} {value};"
+    return f"{total} = {_extreme(kind, value, total, is_minimum=fold is Fold.MINIMUM)};"
+
+
+def fold_start_text(fold: Fold, kind: Scalar) -> str:
+    """What a fold starts with."""
+    return constant_text(fold_start(fold, kind), kind)

@@ -1,0 +1,167 @@
+"""Depthwise convolutions: every work-item computes four channels (or one) of a few positions side by side."""
+
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.graph import DepthwiseConvolution
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.opencl.kernels.epilogue import Epilogue, epilogue, used_values
+from neurald.drivers.opencl.kernels.product import is_supported, loads
+from neurald.drivers.opencl.kernels.template import arguments, fill
+from neurald.drivers.opencl.platform import DeviceFacts
+from neurald.drivers.opencl.render import LOCAL_SIZE, parameters
+from neurald.drivers.opencl.source import NAME, Source
+
+#: Windows of more taps are looped over, not written out.
+_MAXIMUM_TAPS = 49
+#: Work-items that keep a compute unit busy.
+_BUSY_ITEMS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Channels and positions of a work-item."""
+
+    contraction: DepthwiseConvolution
+    channels: int
+    positions: int
+
+    @property
+    def items(self) -> int:
+        images, rows, columns, channels = self.contraction.output.shape
+        return images * rows * -(-columns // self.positions) * (channels // self.channels)
+
+
+def candidates(kernel: Kernel, contraction: DepthwiseConvolution, facts: DeviceFacts) -> list[Source]:
+    """How many positions an item takes: more where there are many, since it then reads less."""
+    if not is_supported(contraction.input, contraction.weights, contraction.output):
+        return []
+    if kernel.output.count != contraction.output.count:
+        return []
+    channels, columns = contraction.output.shape[3], contraction.output.shape[2]
+    width = 4 if contraction.multiplier == 1 and channels % 4 == 0 else 1
+    is_long = contraction.kernel[0] * contraction.kernel[1] > _MAXIMUM_TAPS
+    plans = [
+        _Plan(contraction, width, positions)
+        for positions in ((1,) if is_long else (4, 2, 1))
+        if positions <= columns
+    ]
+    enough = facts.compute_units * _BUSY_ITEMS
+    plans.sort(
+        key=lambda plan: (plan.items < enough, -plan.positions if plan.items >= enough else plan.positions)
+    )
+    return [_source(kernel, plan) for plan in plans]
+
+
+def _source(kernel: Kernel, plan: _Plan) -> Source:
+    contraction = plan.contraction
+    values = arguments(kernel.output, (contraction.input, contraction.weights), used_values(kernel))
+    after = epilogue(kernel, values)
+    kind = "float" if contraction.output.type is Scalar.FLOAT32 else "int"
+    text = "".join(
+        (
+            loads("l", contraction.input, contraction.input_zero, kind),
+            loads("r", contraction.weights, contraction.weights_zero, kind),
+            after.text,
+            _text(plan, after, parameters(values), kind),
+        )
+    )
+    return Source(
+        text=text,
+        arguments=values,
+        groups=-(-plan.items // LOCAL_SIZE),
+        local_size=LOCAL_SIZE,
+        label=f"depthwise, {plan.channels} channels of {plan.positions} positions",
+        operations=kernel.operations,
+    )
+
+
+_BEGIN = """\
+static void $KERNEL($HEAD) {
+  const int at = group * $ITEMS + lid;
+  if (at >= $TOTAL) return;
+  const int c = at % $ACROSS * $WIDTH, position = at / $ACROSS;
+  const int x = position % $STRIPS * $POSITIONS, line = position / $STRIPS, y = line % $ROWS, image = line / $ROWS;
+  const int top = y * $STRIDE_Y - $PAD_Y, left = x * $STRIDE_X - $PAD_X;
+  const int base = ((image * $HEIGHT + top) * $LENGTH + left) * $CHANNELS + c / $MULTIPLIER;
+  $T sums[$POSITIONS];
+"""
+
+
+def _text(plan: _Plan, after: Epilogue, head: str, kind: str) -> str:
+    contraction = plan.contraction
+    _, height, width, channels = contraction.input.shape
+    _, rows, columns, outputs = contraction.output.shape
+    vector = f"{kind}{plan.channels if plan.channels > 1 else ''}"
+    begin = fill(
+        _BEGIN,
+        HEAD=head,
+        ITEMS=LOCAL_SIZE,
+        TOTAL=plan.items,
+        ACROSS=outputs // plan.channels,
+        WIDTH=plan.channels,
+        STRIPS=-(-columns // plan.positions),
+        POSITIONS=plan.positions,
+        ROWS=rows,
+        STRIDE_Y=contraction.stride[0],
+        STRIDE_X=contraction.stride[1],
+        PAD_Y=contraction.padding[0][0],
+        PAD_X=contraction.padding[1][0],
+        HEIGHT=height,
+        LENGTH=width,
+        CHANNELS=channels,
+        MULTIPLIER=contraction.multiplier,
+        T=vector,
+    )
+    lines = [f"  for (int o = 0; o < {plan.positions}; ++o) sums[o] = ({vector})(0);"]
+    is_long = contraction.kernel[0] * contraction.kernel[1] > _MAXIMUM_TAPS
+    lines += _looped(plan, vector) if is_long else _written_out(plan, vector)
+    store = after.store4 if plan.channels == 4 else after.store
+    place = f"(image * {rows} + y) * {columns} + x"
+    for o in range(plan.positions):
+        guard = f"if (x + {o} < {columns}) " if columns % plan.positions else ""
+        lines.append(f"  {guard}{store(f'sums[{o}]', f'{place} + {o}', 'c')}")
+    return "\n".join((begin.rstrip("\n"), *lines, "}", ""))
+
+
+def _looped(plan: _Plan, vector: str) -> list[str]:
+    """The window of one position, tap by tap."""
+    contraction, size = plan.contraction, plan.channels
+    _, height, width, channels = contraction.input.shape
+    outputs = contraction.output.shape[3]
+    return [
+        f"  for (int i = 0; i < {contraction.kernel[0]}; ++i)",
+        f"    for (int j = 0; j < {contraction.kernel[1]}; ++j) {{",
+        f"      const int y_at = i * {contraction.dilation[0]}, x_at = j * {contraction.dilation[1]};",
+        f"      if ((uint)(top + y_at) < {height}u && (uint)(left + x_at) < {width}u)",
+        f"        sums[0] += {NAME}_l{size}(a1, base + (y_at * {width} + x_at) * {channels})"
+        f" * {NAME}_r{size}(a2, (i * {contraction.kernel[1]} + j) * {outputs} + c);",
+        "    }",
+    ]
+
+
+def _written_out(plan: _Plan, vector: str) -> list[str]:
+    """The windows of all positions; what several of them see is read once."""
+    contraction, size = plan.contraction, plan.channels
+    _, height, width, channels = contraction.input.shape
+    outputs, (rows, columns) = contraction.output.shape[3], contraction.kernel
+    stride, dilation = contraction.stride[1], contraction.dilation[1]
+    lines = []
+    for i in range(rows):
+        y = i * contraction.dilation[0]
+        lines += ["  {", f"    const bool seen = (uint)(top + {y}) < {height}u;"]
+        lines += [
+            f"    const {vector} w{j} = {NAME}_r{size}(a2, {(i * columns + j) * outputs} + c);"
+            for j in range(columns)
+        ]
+        readers: dict[int, list[tuple[int, int]]] = {}
+        for o in range(plan.positions):
+            for j in range(columns):
+                readers.setdefault(o * stride + j * dilation, []).append((o, j))
+        for x, pairs in sorted(readers.items()):
+            inside = f"seen && (uint)(left + {x}) < {width}u"
+            place = f"base + {(y * width + x) * channels}"
+            lines.append(f"    const {vector} x{x} = {inside} ? {NAME}_l{size}(a1, {place}) : ({vector})(0);")
+            lines += [f"    sums[{o}] += x{x} * w{j};" for o, j in pairs]
+        lines.append("  }")
+    return lines

@@ -1,0 +1,156 @@
+"""What matrix products of a work-group do with their sums: added up across groups, and stored.
+
+The text that comes before leaves each work-item with vectors of four sums, side by side along the columns.
+"""
+
+from dataclasses import dataclass
+
+from neurald.drivers.opencl.kernels.epilogue import Epilogue
+from neurald.drivers.opencl.kernels.product import Product
+from neurald.drivers.opencl.kernels.template import fill
+from neurald.drivers.opencl.source import WORKSPACE_ZEROS
+
+#: How many tiles a product may have whose depth is shared out among groups.
+MOST_TILES = WORKSPACE_ZEROS // 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sums:
+    """Where a work-item has its sums.
+
+    Attributes:
+        kind: `int` or `float`.
+        count: vectors of each work-item.
+        vector: the text of vector `e`.
+        at: whether there is a vector `e`; what is to be declared before `row` and `column` of it are known.
+        row, column: of its first sum.
+    """
+
+    kind: str
+    count: int
+    items: int
+    vector: str
+    row: str
+    column: str
+    guard: str = ""
+    before: str = ""
+
+
+#: Every work-item adds up, over all slices, what local memory has of its vectors.
+GATHERED = """\
+  ${T}4 totals[$NE];
+#pragma unroll
+  for (int e = 0; e < $NE; ++e) {
+    ${T}4 sum = (${T}4)(0);
+    if ((lid + e * $ITEMS) * 4 < $BM * $BN) {
+#pragma unroll
+      for (int z = 0; z < $KS; ++z) sum += *(__local ${T}4 *)(all + z * $BM * $BN + (lid + e * $ITEMS) * 4);
+    }
+    totals[e] = sum;
+  }
+"""
+
+
+def gathered(kind: str, rows: int, columns: int, items: int) -> Sums:
+    """The sums after `GATHERED`."""
+    return Sums(
+        kind=kind,
+        count=-(-rows * columns // 4 // items),
+        items=items,
+        vector="totals[e]",
+        before=f"const int at = (lid + e * {items}) * 4;",
+        row=f"m0 + at / {columns}",
+        column=f"n0 + at % {columns}",
+        guard=f"at < {rows * columns} && ",
+    )
+
+
+#: Stores the sums of a group; only the last group of a tile goes on, with the sums of all.
+_PARTS = """\
+  {
+    __global uint *count = (__global uint *)workspace + batch * $TILES + tile;
+    __global volatile ${T}4 *parts = (__global volatile ${T}4 *)(workspace + $ZEROS) +
+      (batch * $TILES + tile) * ($SPLIT * $NE * $ITEMS) + lid;
+#pragma unroll
+    for (int e = 0; e < $NE; ++e) parts[(share * $NE + e) * $ITEMS] = $VECTOR;
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    __local uint *before = (__local uint *)scratch;
+    if (lid == 0) {
+      *before = atomic_inc(count);
+      if (*before == $SPLIT - 1) *count = 0;
+      asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    }
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    const bool is_last = *before == $SPLIT - 1;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (!is_last) return;
+#pragma unroll
+    for (int e = 0; e < $NE; ++e) {
+      ${T}4 sum = (${T}4)(0);
+#pragma unroll 4
+      for (int z = 0; z < $SPLIT; ++z) sum += parts[(z * $NE + e) * $ITEMS];
+      $VECTOR = sum;
+    }
+  }
+"""
+
+_STORED = """\
+#pragma unroll
+  for (int e = 0; e < $NE; ++e) {
+    $BEFORE
+    const int m = $ROW, n = $COLUMN;
+    const ${T}4 sum = $VECTOR;
+    if ($GUARD m < $M && n < $N) { $STORE }
+  }
+}
+"""
+
+
+def finish(product: Product, after: Epilogue, sums: Sums, *, tiles: int, split: int) -> str:
+    """The end of a function that has `group`'s `tile`, `share` and `batch`, and a workspace if the depth is split.
+
+    Args:
+        product: what is computed.
+        after: the epilogue.
+        sums: of a work-item.
+        tiles: of a batch.
+        split: how many groups share out the depth.
+    """
+    stored = store_text(product, after)
+    names = {
+        "T": sums.kind,
+        "NE": sums.count,
+        "ITEMS": sums.items,
+        "VECTOR": sums.vector,
+        "ROW": sums.row,
+        "COLUMN": sums.column,
+        "GUARD": sums.guard,
+        "BEFORE": sums.before,
+        "TILES": tiles,
+        "SPLIT": split,
+        "M": product.rows,
+        "N": product.columns,
+        "STORE": stored,
+        "ZEROS": WORKSPACE_ZEROS,
+    }
+    return fill((_PARTS if split > 1 else "") + _STORED, **names)
+
+
+def store_text(product: Product, after: Epilogue) -> str:
+    """The statements that store `sum`, of row `m` and columns from `n` of `batch`."""
+    row, column = f"batch * {product.row_step} + m", f"batch * {product.column_step} + n"
+    if product.column_step == 0 or product.columns % 4 == 0:
+        return after.store4("sum", row, column)
+    # What lies beyond the columns of a batch is the next one's.
+    return " ".join(
+        f"if (n + {i} < {product.columns}) {after.store(f'sum.s{i}', row, f'{column} + {i}')}"
+        for i in range(4)
+    )
+
+
+def workspace_bytes(product: Product, sums: Sums, *, tiles: int, split: int) -> int:
+    """What the groups of a product need to share out the depth."""
+    if split == 1:
+        return 0
+    return WORKSPACE_ZEROS + tiles * product.batches * split * sums.count * sums.items * 16

@@ -1,0 +1,34 @@
+"""Weights in the order in which kernels read them: constants of their own, made once for each layout."""
+
+from collections.abc import Callable, Hashable
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.scalar import Scalar
+
+_packed: "WeakKeyDictionary[Value, dict[Hashable, Value]]" = WeakKeyDictionary()
+
+
+def packed(weights: Value, layout: Hashable, pack: Callable[[np.ndarray], np.ndarray]) -> Value:
+    """Constant weights in another order; the same value for the same weights and layout.
+
+    Args:
+        weights: with a constant.
+        layout: what tells the orders apart.
+        pack: gives the other order.
+    """
+    known = _packed.setdefault(weights, {})
+    if layout not in known:
+        assert weights.constant is not None  # noqa: S101 - callers pack constants
+        array = np.ascontiguousarray(pack(weights.constant))
+        known[layout] = Value(array.shape, Scalar.of(array.dtype), array, weights.name)
+    return known[layout]
+
+
+def padded(array: np.ndarray, dimension: int, multiple: int, fill: int) -> np.ndarray:
+    """The array with a dimension made a multiple of a length."""
+    pads = [(0, 0)] * array.ndim
+    pads[dimension] = (0, -array.shape[dimension] % multiple)
+    return np.pad(array, pads, constant_values=fill)

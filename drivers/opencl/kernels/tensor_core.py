@@ -1,0 +1,391 @@
+"""Matrix products on the tensor cores of NVIDIA's GPUs, by PTX: halves, FLOAT32 rounded to TF32, and 8 bits.
+
+Rows of both matrices come into local memory 16 bytes at a time (`cp.async`), several steps ahead; where each 16 bytes of a row lie
+depends on the row, so that `ldmatrix` finds those of eight rows in different banks. Every warp multiplies a part of the tile,
+and where there are more warps than parts, several share out the depth of a step. All three types move and multiply the
+same bytes: 32 of a row at a time.
+
+The zero point of 8-bit inputs is multiplied like any other value, also outside of images, and what it adds to the sums of a column
+is subtracted as a constant. That of weights is taken off when they are packed, where they still fit 8 bits then.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.opencl.dialect import stored
+from neurald.drivers.opencl.kernels.epilogue import epilogue, used_values
+from neurald.drivers.opencl.kernels.finish import (
+    GATHERED,
+    MOST_TILES,
+    finish,
+    gathered,
+    workspace_bytes,
+)
+from neurald.drivers.opencl.kernels.packing import packed
+from neurald.drivers.opencl.kernels.product import Product
+from neurald.drivers.opencl.kernels.template import arguments, fill
+from neurald.drivers.opencl.platform import DeviceFacts
+from neurald.drivers.opencl.render import parameters
+from neurald.drivers.opencl.source import Source
+
+_LOCAL_BYTES = 48 * 1024
+_ITEMS = 256
+_WARPS = _ITEMS // 32
+#: What a warp multiplies at a time: 32 bytes of each row.
+_PART_BYTES = 32
+
+_MULTIPLY = {
+    Scalar.FLOAT16: "m16n8k16.row.col.f32.f16.f16.f32",
+    Scalar.FLOAT32: "m16n8k8.row.col.f32.tf32.tf32.f32",
+    Scalar.INT8: "m16n8k32.row.col.s32.s8.s8.s32",
+    Scalar.UINT8: "m16n8k32.row.col.s32.u8.s8.s32",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Tiling:
+    """How a product is cut: tile of a group and of a warp, bytes of a step's row, steps in local memory, groups."""
+
+    rows: int
+    columns: int
+    warp_rows: int
+    warp_columns: int
+    bytes: int
+    stages: int
+    split: int = 1
+
+    @property
+    def slices(self) -> int:
+        return _WARPS * self.warp_rows * self.warp_columns // (self.rows * self.columns)
+
+    @property
+    def scratch_bytes(self) -> int:
+        steps = (self.rows + self.columns) * self.bytes * self.stages
+        return max(steps, self.rows * self.columns * self.slices * 4)
+
+    def tiles(self, product: Product) -> int:
+        return -(-product.rows // self.rows) * -(-product.columns // self.columns)
+
+
+#: Rows, columns, and those of a warp.
+_SHAPES = (
+    (128, 64, 32, 32),
+    (64, 128, 32, 32),
+    (64, 64, 32, 16),
+    (64, 32, 16, 16),
+    (32, 64, 16, 16),
+    (32, 32, 16, 16),
+    (16, 64, 16, 16),
+    (64, 16, 16, 16),
+    (16, 32, 16, 16),
+)
+
+
+def candidates(
+    kernel: Kernel, product: Product, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool
+) -> list[Source]:
+    """Every tiling that suits, the best first; none where there are no tensor cores for such operands."""
+    if not facts.is_nvidia or (facts.compute_capability or (0, 0)) < (8, 0):
+        return []
+    if product.left.type is Scalar.FLOAT32 and not relaxed:
+        return []
+    right = _right(product)
+    if right is None or not product.is_left_by_row or product.run % (16 // product.left.type.size_bytes):
+        return []
+    found = []
+    for tiling in _tilings(product, facts, has_workspace):
+        found.append((_cost(tiling, product, facts), tiling))
+    found.sort(key=lambda pair: pair[0])
+    return [_source(kernel, product, right, tiling) for _, tiling in found]
+
+
+def _right(product: Product) -> Value | None:
+    """The right matrix, columns side by side in memory, of the type that is multiplied; None where there is no such."""
+    kind = product.left.type
+    if product.is_integer:
+        return _eight_bits(product)
+    if product.right.type is not kind:
+        return None
+    if product.is_right_by_column:
+        return product.right
+    if product.right.constant is None:
+        return None
+    columns = product.columns
+    return packed(product.right, ("by column", columns), lambda array: _by_column(array, columns))
+
+
+def _by_column(array: np.ndarray, columns: int) -> np.ndarray:
+    return array.reshape(-1, *array.shape[-2:])[:, :, :columns].swapaxes(1, 2)
+
+
+def _eight_bits(product: Product) -> Value | None:
+    zero, columns = product.right_zero, product.columns
+    if product.right.constant is None:
+        is_plain = product.right.type is Scalar.INT8 and zero == 0 and product.left_zero == 0
+        return product.right if is_plain and product.is_right_by_column else None
+    wide = product.right.constant.astype(np.int16) - zero
+    if wide.min() < -128 or wide.max() > 127:
+        return None
+    return packed(
+        product.right,
+        ("by column", columns, zero),
+        lambda array: _by_column((array.astype(np.int16) - zero).astype(np.int8), columns),
+    )
+
+
+def _tilings(product: Product, facts: DeviceFacts, has_workspace: bool) -> Iterator[_Tiling]:
+    size = product.left.type.size_bytes
+    for rows, columns, warp_rows, warp_columns in _SHAPES:
+        if (rows > 16 and rows >= 2 * product.rows) or (columns > 16 and columns >= 2 * product.columns):
+            continue
+        slices = _WARPS * warp_rows * warp_columns // (rows * columns)
+        # A step has at least a part for each slice.
+        length = 128 if slices > 2 or (rows + columns) <= 128 else 64
+        stages = min(4, _LOCAL_BYTES // ((rows + columns) * length))
+        tiling = _Tiling(
+            rows=rows,
+            columns=columns,
+            warp_rows=warp_rows,
+            warp_columns=warp_columns,
+            bytes=length,
+            stages=stages,
+        )
+        steps = -(-product.depth * size // length)
+        tiles = tiling.tiles(product) * product.batches
+        for split in (1, 2, 3, 4, 6, 8, 12, 16):
+            is_worth = steps >= 3 * split and tiles * split <= 2 * facts.compute_units and tiles <= MOST_TILES
+            if split == 1 or (has_workspace and is_worth):
+                yield _Tiling(
+                    rows=rows,
+                    columns=columns,
+                    warp_rows=warp_rows,
+                    warp_columns=warp_columns,
+                    bytes=length,
+                    stages=stages,
+                    split=split,
+                )
+
+
+def _cost(tiling: _Tiling, product: Product, facts: DeviceFacts) -> float:
+    """About how long it takes, in cycles of a compute unit."""
+    groups = tiling.tiles(product) * product.batches * tiling.split
+    waves = math.ceil(groups / facts.compute_units)
+    length = product.depth * product.left.type.size_bytes
+    steps = math.ceil(math.ceil(length / tiling.bytes) / tiling.split)
+    bytes_of_step = (tiling.rows + tiling.columns) * tiling.bytes
+    busy = max(bytes_of_step / 40, tiling.rows * tiling.columns * tiling.bytes / 8192)
+    latency = 60 + 700 / max(1, tiling.stages - 1)
+    overhead = 1500 + (1500 + 100 * tiling.split if tiling.split > 1 else 0) + 30 * tiling.slices
+    overlapped = min(waves, max(1, 4 * 48 * 1024 // tiling.scratch_bytes), 4)
+    return math.ceil(waves / overlapped) * (steps * max(busy * overlapped, latency) + overhead)
+
+
+def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling) -> Source:
+    operands = [product.left, right]
+    zero = product.left_zero
+    if zero:
+        operands += [_zeros(product.left.type, zero), _corrections(right, zero)]
+    values = arguments(kernel.output, operands, used_values(kernel))
+    after = epilogue(kernel, values)
+    kind = "int" if product.is_integer else "float"
+    size = product.left.type.size_bytes
+    head = parameters(values)
+    if tiling.split > 1:
+        head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
+    is_shared = right.constant is not None and right.shape[0] == 1
+    steps = -(-product.depth * size // tiling.bytes)
+    names = {
+        "T": kind,
+        "BM": tiling.rows,
+        "BN": tiling.columns,
+        "WM": tiling.warp_rows,
+        "WN": tiling.warp_columns,
+        "ACROSS_WARPS": tiling.columns // tiling.warp_columns,
+        "WARPS": tiling.rows * tiling.columns // (tiling.warp_rows * tiling.warp_columns),
+        "KS": tiling.slices,
+        "BYTES": tiling.bytes,
+        "CHUNKS": tiling.bytes // 16,
+        "SWIZZLE": "(row & 7)" if tiling.bytes == 128 else "((row >> 1) & 3)",
+        "STAGES": tiling.stages,
+        "STEP": (tiling.rows + tiling.columns) * tiling.bytes,
+        "NA": max(1, tiling.rows * tiling.bytes // 16 // _ITEMS),
+        "NB": max(1, tiling.columns * tiling.bytes // 16 // _ITEMS),
+        "NE": -(-tiling.rows * tiling.columns // 4 // _ITEMS),
+        "ITEMS": _ITEMS,
+        "SIZE": size,
+        "EACH_CHUNK": 16 // size,
+        "LEFT": stored(product.left.type),
+        "RIGHT": stored(right.type),
+        "MULTIPLY": _MULTIPLY[product.left.type],
+        "HOLD": "r" if product.is_integer else "f",
+        "PARTS": tiling.bytes // _PART_BYTES // tiling.slices,
+        "K": product.depth,
+        "N": product.columns,
+        "BASE": _base(product, right, is_shared),
+        "TILES": tiling.tiles(product),
+        "ACROSS": -(-product.columns // tiling.columns),
+        "SPLIT": tiling.split,
+        "STEPS": steps,
+        "EACH": -(-steps // tiling.split),
+        "HEAD": head,
+        "MISSING_AT": "a3" if zero else "a1",
+        "MISSING_BYTES": 16 if zero else 0,
+        "FIRST_COLUMN": "0" if is_shared else f"batch * {product.columns}",
+    }
+    sums = gathered(kind, tiling.rows, tiling.columns, _ITEMS)
+    tiles = tiling.tiles(product)
+    return Source(
+        text=product.text
+        + after.text
+        + fill(_TEXT + GATHERED + (_CORRECTED if zero else ""), **names)
+        + fill("  barrier(CLK_LOCAL_MEM_FENCE);\n")
+        + finish(product, after, sums, tiles=tiles, split=tiling.split),
+        arguments=values,
+        groups=tiles * product.batches * tiling.split,
+        local_size=_ITEMS,
+        scratch_bytes=tiling.scratch_bytes,
+        workspace_bytes=workspace_bytes(product, sums, tiles=tiles, split=tiling.split),
+        has_barriers=True,
+        label=f"tensor cores, tile {tiling.rows} x {tiling.columns} x {tiling.bytes} bytes, split by {tiling.split}"
+        f" and {tiling.slices}, {tiling.stages} stages",
+        operations=kernel.operations,
+    )
+
+
+def _base(product: Product, right: Value, is_shared: bool) -> str:
+    if right.constant is None:
+        return product.right_base
+    return "0" if is_shared else f"batch * {product.depth * product.columns}"
+
+
+def _zeros(kind: Scalar, zero: int) -> Value:
+    """What is read outside of images."""
+    return Value((16,), kind, np.full(16, zero, kind.dtype.name))
+
+
+def _corrections(right: Value, zero: int) -> Value:
+    """What the zero point of the left matrix adds to each column."""
+    return packed(
+        right,
+        ("sums", zero),
+        lambda array: (array.astype(np.int64).sum(axis=2) * zero).astype(np.int32).reshape(-1),
+    )
+
+
+#: Takes off what the zero point adds; one of the groups that share out the depth does it.
+_CORRECTED = """\
+  if (share == 0) {
+#pragma unroll
+    for (int e = 0; e < $NE; ++e)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int n = n0 + (lid + e * $ITEMS) * 4 % $BN + i;
+        if (n < $N) ((int *)&totals[e])[i] -= a4[$FIRST_COLUMN + n];
+      }
+  }
+"""
+
+_TEXT = """\
+static inline uint ${KERNEL}_place(const int row, const int chunk) {
+  return row * $BYTES + ((chunk ^ $SWIZZLE) << 4);
+}
+static inline void ${KERNEL}_copy(const uint to, const ulong from, const int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(bytes) : "memory");
+}
+static inline uint4 ${KERNEL}_read(const uint at) {
+  uint4 found;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w) : "r"(at) : "memory");
+  return found;
+}
+static inline void ${KERNEL}_multiply($T *sums, const uint4 left, const uint right_low, const uint right_high) {
+  asm volatile("mma.sync.aligned.$MULTIPLY {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+$HOLD"(sums[0]), "+$HOLD"(sums[1]), "+$HOLD"(sums[2]), "+$HOLD"(sums[3])
+               : "r"(left.x), "r"(left.y), "r"(left.z), "r"(left.w), "r"(right_low), "r"(right_high));
+}
+static void $KERNEL($HEAD) {
+  const int tile = group % $TILES, share = group / $TILES % $SPLIT, batch = group / ($TILES * $SPLIT);
+  const int m0 = tile / $ACROSS * $BM, n0 = tile % $ACROSS * $BN, base = $BASE;
+  const int first = share * $EACH, last = min($STEPS, first + $EACH);
+  const uint local_at = (uint)(ulong)scratch;
+  const int lane = lid & 31, warp = lid / 32 % $WARPS, slice = lid / 32 / $WARPS;
+  const int down = warp / $ACROSS_WARPS * $WM, across = warp % $ACROSS_WARPS * $WN;
+  const int chunk = lid % $CHUNKS, place = lid / $CHUNKS;
+  ${KERNEL}_row rows[$NA];
+#pragma unroll
+  for (int i = 0; i < $NA; ++i) rows[i] = ${KERNEL}_row_of(batch, m0 + place + i * ($ITEMS / $CHUNKS));
+  $T sums[$WM / 16][$WN / 8][4];
+#pragma unroll
+  for (int i = 0; i < $WM / 16; ++i)
+#pragma unroll
+    for (int j = 0; j < $WN / 8; ++j)
+#pragma unroll
+      for (int z = 0; z < 4; ++z) sums[i][j][z] = 0;
+#define NEURALD_COPY(step, stage) { \\
+    if ((step) < last) { \\
+      const int k = (step) * ($BYTES / $SIZE) + chunk * $EACH_CHUNK; \\
+      const uint to = local_at + (stage) * $STEP; \\
+      _Pragma("unroll") for (int i = 0; i < $NA; ++i) { \\
+        const int row = place + i * ($ITEMS / $CHUNKS), at = ${KERNEL}_left(rows[i], k); \\
+        if ($BM * $CHUNKS >= $ITEMS || row < $BM) \\
+          ${KERNEL}_copy(to + ${KERNEL}_place(row, chunk), at < 0 ? (ulong)($MISSING_AT) : (ulong)(a1 + at), \\
+                         at < 0 ? $MISSING_BYTES : 16); \\
+      } \\
+      _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
+        const int row = place + i * ($ITEMS / $CHUNKS), seen = k < $K && n0 + row < $N; \\
+        if ($BN * $CHUNKS >= $ITEMS || row < $BN) \\
+          ${KERNEL}_copy(to + $BM * $BYTES + ${KERNEL}_place(row, chunk), \\
+                         (ulong)(a2 + (seen ? base + (n0 + row) * $K + k : 0)), seen ? 16 : 0); \\
+      } \\
+    } \\
+    asm volatile("cp.async.commit_group;" ::: "memory"); }
+#pragma unroll
+  for (int stage = 0; stage < $STAGES - 1; ++stage) NEURALD_COPY(first + stage, stage)
+  const int left_row = down + (lane & 15), left_chunk = lane >> 4;
+  const int right_row = across + (lane & 7) + ((lane >> 4) << 3), right_chunk = (lane >> 3) & 1;
+  int stage = 0;
+  for (int step = first; step < last; ++step) {
+    asm volatile("cp.async.wait_group %0;" :: "n"($STAGES - 2) : "memory");
+    barrier(CLK_LOCAL_MEM_FENCE);
+    NEURALD_COPY(step + $STAGES - 1, stage == 0 ? $STAGES - 1 : stage - 1)
+    const uint left_at = local_at + stage * $STEP, right_at = left_at + $BM * $BYTES;
+#pragma unroll
+    for (int part = 0; part < $PARTS; ++part) {
+      const int at = (part * $KS + slice) * 2;
+      uint4 left[$WM / 16], right[$WN / 16];
+#pragma unroll
+      for (int i = 0; i < $WM / 16; ++i)
+        left[i] = ${KERNEL}_read(left_at + ${KERNEL}_place(left_row + i * 16, at + left_chunk));
+#pragma unroll
+      for (int j = 0; j < $WN / 16; ++j)
+        right[j] = ${KERNEL}_read(right_at + ${KERNEL}_place(right_row + j * 16, at + right_chunk));
+#pragma unroll
+      for (int i = 0; i < $WM / 16; ++i)
+#pragma unroll
+        for (int j = 0; j < $WN / 16; ++j) {
+          ${KERNEL}_multiply(sums[i][2 * j], left[i], right[j].x, right[j].y);
+          ${KERNEL}_multiply(sums[i][2 * j + 1], left[i], right[j].z, right[j].w);
+        }
+    }
+    stage = stage + 1 == $STAGES ? 0 : stage + 1;
+  }
+#undef NEURALD_COPY
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  barrier(CLK_LOCAL_MEM_FENCE);
+  __local $T *all = (__local $T *)scratch;
+#pragma unroll
+  for (int i = 0; i < $WM / 16; ++i)
+#pragma unroll
+    for (int j = 0; j < $WN / 8; ++j) {
+      __local $T *to = all + (slice * $BM + down + i * 16 + (lane >> 2)) * $BN + across + j * 8 + 2 * (lane & 3);
+      *(__local ${T}2 *)to = (${T}2)(sums[i][j][0], sums[i][j][1]);
+      *(__local ${T}2 *)(to + 8 * $BN) = (${T}2)(sums[i][j][2], sums[i][j][3]);
+    }
+  barrier(CLK_LOCAL_MEM_FENCE);
+"""

@@ -1,0 +1,471 @@
+"""Matrix products by work-groups that compute a tile each, on GPUs.
+
+A group goes along the depth in steps; what it needs of both matrices for a step lies in local memory, while the next steps are on
+their way: into registers, or straight into local memory where the device is NVIDIA's (`cp.async`). Every work-item sums a small
+tile in registers. Where the tile has too few elements for all work-items, those share out the depth of a step, and add
+up at the end. Where a product has too few tiles for the device, several groups share out the depth: each stores its sums,
+and the last one to do so adds all of them up, always in the same order.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.opencl.kernels.epilogue import Epilogue, epilogue, used_values
+from neurald.drivers.opencl.kernels.finish import (
+    GATHERED,
+    MOST_TILES,
+    Sums,
+    finish,
+    gathered,
+    workspace_bytes,
+)
+from neurald.drivers.opencl.kernels.product import Product, readers
+from neurald.drivers.opencl.kernels.template import arguments, fill
+from neurald.drivers.opencl.platform import DeviceFacts
+from neurald.drivers.opencl.render import parameters
+from neurald.drivers.opencl.source import Source
+
+#: Local memory that a group may use, where the device has as much.
+_LOCAL_BYTES = 48 * 1024
+#: Of the steps that are on their way.
+_STAGES = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tiling:
+    """How a product is cut.
+
+    Attributes:
+        rows, columns: of the tile of a group.
+        depth: of a step.
+        item_rows, item_columns: of what a work-item sums.
+        items: of a group.
+        split: how many groups share out the depth.
+        stages: steps in local memory; 2: the next one comes through registers.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    item_rows: int = 4
+    item_columns: int = 4
+    items: int = 256
+    split: int = 1
+    stages: int = 2
+
+    @property
+    def slices(self) -> int:
+        """How many work-items share out the depth of a step."""
+        return self.items * self.item_rows * self.item_columns // (self.rows * self.columns)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Local memory, for steps and then for sums."""
+        step = self.rows * (self.depth + 4) + self.depth * self.columns
+        sums = self.slices * self.rows * self.columns if self.slices > 1 else 0
+        return 4 * max(self.stages * step, sums, 1)
+
+    def tiles(self, product: Product) -> int:
+        """How many tiles one batch has."""
+        return -(-product.rows // self.rows) * -(-product.columns // self.columns)
+
+    def steps(self, product: Product) -> int:
+        """How many steps the depth has."""
+        return -(-product.depth // self.depth)
+
+
+def _tilings(items: int) -> Iterator[Tiling]:
+    """What there is to choose from, for groups of that size."""
+    if items >= 256:
+        yield Tiling(rows=128, columns=128, depth=8, item_rows=8, item_columns=8)
+        yield Tiling(rows=128, columns=64, depth=16, item_rows=8)
+    for rows, columns in (
+        (64, 64),
+        (64, 32),
+        (32, 64),
+        (32, 32),
+        (64, 16),
+        (16, 64),
+        (16, 32),
+        (32, 16),
+        (16, 16),
+    ):
+        slices = items * 16 // (rows * columns)
+        if slices:
+            depth = min(64, max(16, 4 * slices * (2 if slices < 8 else 1)))
+            yield Tiling(rows=rows, columns=columns, depth=depth, items=items)
+
+
+def candidates(kernel: Kernel, product: Product, facts: DeviceFacts, *, has_workspace: bool) -> list[Source]:
+    """Every tiling that suits, the best first."""
+    items = max(size for size in (256, 64, 16) if size <= facts.max_work_group_size)
+    if facts.is_cpu:
+        items = min(items, 64)
+    limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
+    asynchronous = facts.is_nvidia and (facts.compute_capability or (0, 0)) >= (8, 0) and _is_copied(product)
+    found: list[tuple[float, Tiling]] = []
+    for tiling in _tilings(items):
+        if _is_wasteful(tiling, product):
+            continue
+        stages = _STAGES if asynchronous else 2
+        while stages > 2 and _with(tiling, stages=stages).scratch_bytes > limit:
+            stages -= 1
+        chosen = _with(tiling, stages=stages)
+        if chosen.scratch_bytes > limit:
+            continue
+        splits = _splits(chosen, product, facts) if facts.is_nvidia and has_workspace else [1]
+        found += [(_cost(each, product, facts), each) for each in (_with(chosen, split=s) for s in splits)]
+    found.sort(key=lambda pair: pair[0])
+    return [_source(kernel, product, tiling, asynchronous) for _, tiling in found]
+
+
+def _with(tiling: Tiling, *, split: int | None = None, stages: int | None = None) -> Tiling:
+    return Tiling(
+        rows=tiling.rows,
+        columns=tiling.columns,
+        depth=tiling.depth,
+        item_rows=tiling.item_rows,
+        item_columns=tiling.item_columns,
+        items=tiling.items,
+        split=tiling.split if split is None else split,
+        stages=tiling.stages if stages is None else stages,
+    )
+
+
+def _is_copied(product: Product) -> bool:
+    """Whether what is multiplied is what is stored, 16 bytes at a time."""
+    is_plain = product.left.type is product.right.type is Scalar.FLOAT32
+    return (
+        is_plain
+        and product.run % 4 == 0
+        and product.is_left_by_row
+        and not product.is_right_by_column
+        and product.right_row % 4 == 0
+    )
+
+
+def _is_wasteful(tiling: Tiling, product: Product) -> bool:
+    """Whether a smaller tile does the same."""
+    return (tiling.rows > 16 and tiling.rows >= 2 * product.rows) or (
+        tiling.columns > 16 and tiling.columns >= 2 * product.columns
+    )
+
+
+def _splits(tiling: Tiling, product: Product, facts: DeviceFacts) -> list[int]:
+    tiles, steps = tiling.tiles(product) * product.batches, tiling.steps(product)
+    if tiles > MOST_TILES:
+        return [1]
+    return [
+        s
+        for s in (1, 2, 3, 4, 6, 8, 12, 16)
+        if s == 1 or (steps >= 4 * s and tiles * s <= 2 * facts.compute_units)
+    ]
+
+
+def _cost(tiling: Tiling, product: Product, facts: DeviceFacts) -> float:
+    """About how long it takes, in cycles of a compute unit."""
+    groups = tiling.tiles(product) * product.batches * tiling.split
+    waves = math.ceil(groups / facts.compute_units)
+    steps = -(-tiling.steps(product) // tiling.split)
+    work = tiling.rows * tiling.columns * tiling.depth
+    # Multiplications on 128 lanes, what is read from the nearest memory, and what a step waits at least.
+    arithmetic = work / 128 * (1 + 4 / tiling.item_rows)
+    memory = (tiling.rows + tiling.columns) * tiling.depth * 4 / 32
+    latency = 60 + 700 / (tiling.stages - 1)
+    overhead = 1500 + (1500 + 100 * tiling.split if tiling.split > 1 else 0) + 30 * tiling.slices
+    busy = max(arithmetic, memory)
+    overlapped = min(waves, max(1, 48 * 1024 * 4 // tiling.scratch_bytes), 2048 // tiling.items)
+    return math.ceil(waves / overlapped) * (steps * max(busy * overlapped, latency) + overhead)
+
+
+def _source(kernel: Kernel, product: Product, tiling: Tiling, asynchronous: bool) -> Source:
+    values = arguments(kernel.output, (product.left, product.right), used_values(kernel))
+    after = epilogue(kernel, values)
+    has_workspace = tiling.split > 1
+    groups = tiling.tiles(product) * product.batches * tiling.split
+    return Source(
+        text=_text(product, tiling, after, _parameters(values, has_workspace), asynchronous),
+        arguments=values,
+        groups=groups,
+        local_size=tiling.items,
+        scratch_bytes=tiling.scratch_bytes,
+        workspace_bytes=workspace_bytes(
+            product, _sums(product, tiling), tiles=tiling.tiles(product), split=tiling.split
+        ),
+        has_barriers=True,
+        label=f"tile {tiling.rows} x {tiling.columns} x {tiling.depth}, split by {tiling.split}"
+        f" and {tiling.slices}, {tiling.stages} stages",
+        operations=kernel.operations,
+    )
+
+
+def _parameters(values: Sequence[Value], has_workspace: bool) -> str:
+    """The parameter list of the function."""
+    text = parameters(values)
+    if has_workspace:
+        text = text.replace("__global int *status", "__global uchar *workspace, __global int *status")
+    return text
+
+
+def _text(product: Product, tiling: Tiling, after: Epilogue, head: str, asynchronous: bool) -> str:
+    kind = "int" if product.is_integer else "float"
+    names = {
+        "T": kind,
+        "BM": tiling.rows,
+        "BN": tiling.columns,
+        "KC": tiling.depth,
+        "AST": tiling.depth + 4,
+        "TM": tiling.item_rows,
+        "TJ": tiling.item_columns // 4,
+        "ITEMS": tiling.items,
+        "KS": tiling.slices,
+        "STAGES": tiling.stages,
+        "STEP": tiling.rows * (tiling.depth + 4) + tiling.depth * tiling.columns,
+        "NA": -(-tiling.rows * tiling.depth // 4 // tiling.items) or 1,
+        "NB": -(-tiling.columns * tiling.depth // 4 // tiling.items) or 1,
+        "NE": max(1, tiling.rows * tiling.columns // 4 // tiling.items),
+        "N": product.columns,
+        "K": product.depth,
+        "LDB": product.right_row,
+        "BASE": product.right_base,
+        "TILES": tiling.tiles(product),
+        "ACROSS": -(-product.columns // tiling.columns),
+        "SPLIT": tiling.split,
+        "STEPS": tiling.steps(product),
+        "EACH": -(-tiling.steps(product) // tiling.split),
+        "HEAD": head,
+    }
+    pieces = [
+        readers(product),
+        after.text,
+        fill(_BEGIN, **names),
+        fill(_PLACES_BY_ROW if product.is_left_by_row else _PLACES_BY_COLUMN, **names),
+        fill(_ASYNCHRONOUS, **names)
+        if asynchronous and tiling.stages > 2
+        else fill(_THROUGH_REGISTERS, **names, LOAD=_load(product, names), KEEP=_keep(product, names)),
+        fill(_ALL_SLICES, **names) if tiling.slices > 1 else "",
+        finish(product, after, _sums(product, tiling), tiles=tiling.tiles(product), split=tiling.split),
+    ]
+    return "".join(pieces)
+
+
+def _sums(product: Product, tiling: Tiling) -> Sums:
+    """Where the sums of a work-item are in the end."""
+    kind = "int" if product.is_integer else "float"
+    if tiling.slices > 1:
+        return gathered(kind, tiling.rows, tiling.columns, tiling.items)
+    across = tiling.item_columns // 4
+    return Sums(
+        kind=kind,
+        count=tiling.item_rows * across,
+        items=tiling.items,
+        vector=f"sums[e / {across}][e % {across}]",
+        row=f"m0 + e / {across} * {tiling.rows // tiling.item_rows} + down",
+        column=f"n0 + e % {across} * {tiling.columns // across} + across * 4",
+    )
+
+
+def _load(product: Product, names: dict[str, object]) -> str:
+    """Statements that read a step into registers."""
+    right = "e / ($KC / 4)", "(e % ($KC / 4)) * 4"
+    if not product.is_right_by_column:
+        right = "(e % ($BN / 4)) * 4", "e / ($BN / 4)"
+    return fill(
+        """\
+    _Pragma("unroll") for (int i = 0; i < $NA; ++i) \\
+      if ((i + 1) * $ITEMS <= $BM * $KC / 4 || lid + i * $ITEMS < $BM * $KC / 4) \\
+        left[i] = ${KERNEL}_left4(a1, rows[i], (step) * $KC + along[i]); \\
+    _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
+      const int e = lid + i * $ITEMS; \\
+      if ((i + 1) * $ITEMS <= $BN * $KC / 4 || e < $BN * $KC / 4) \\
+        right[i] = ${KERNEL}_right4(a2, base, (step) * $KC + $RIGHT_K, n0 + $RIGHT_N); \\
+    }""",
+        **{key: names[key] for key in ("NA", "NB", "ITEMS", "BM", "BN", "KC")},
+        RIGHT_K=fill(right[1], KC=names["KC"], BN=names["BN"]),
+        RIGHT_N=fill(right[0], KC=names["KC"], BN=names["BN"]),
+    )
+
+
+def _keep(product: Product, names: dict[str, object]) -> str:
+    """Statements that put a step from registers into local memory."""
+    if product.is_right_by_column:
+        kept = "const int n = e / ($KC / 4), k = (e % ($KC / 4)) * 4; " + " ".join(
+            f"(buffer)[$BM * $AST + (k + {i}) * $BN + n] = right[i].s{i};" for i in range(4)
+        )
+    else:
+        kept = "*(__local ${T}4 *)((buffer) + $BM * $AST + e * 4) = right[i];"
+    return fill(
+        """\
+    _Pragma("unroll") for (int i = 0; i < $NA; ++i) \\
+      if ((i + 1) * $ITEMS <= $BM * $KC / 4 || lid + i * $ITEMS < $BM * $KC / 4) \\
+        *(__local ${T}4 *)((buffer) + places[i] * $AST + along[i]) = left[i]; \\
+    _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
+      const int e = lid + i * $ITEMS; \\
+      if ((i + 1) * $ITEMS <= $BN * $KC / 4 || e < $BN * $KC / 4) { """
+        + kept
+        + """ } \\
+    }""",
+        **{key: names[key] for key in ("NA", "NB", "ITEMS", "BM", "BN", "KC", "AST", "T")},
+    )
+
+
+_BEGIN = """\
+static void $KERNEL($HEAD) {
+  const int tile = group % $TILES, share = group / $TILES % $SPLIT, batch = group / ($TILES * $SPLIT);
+  const int m0 = tile / $ACROSS * $BM, n0 = tile % $ACROSS * $BN, base = $BASE;
+  const int first = share * $EACH, last = min($STEPS, first + $EACH);
+  __local $T *steps = (__local $T *)scratch;
+  const int item = lid % ($ITEMS / $KS), slice = lid / ($ITEMS / $KS);
+  const int across = item % ($BN / (4 * $TJ)), down = item / ($BN / (4 * $TJ));
+  ${T}4 sums[$TM][$TJ];
+#pragma unroll
+  for (int i = 0; i < $TM; ++i)
+#pragma unroll
+    for (int j = 0; j < $TJ; ++j) sums[i][j] = (${T}4)(0);
+"""
+
+_PLACES_BY_ROW = """\
+  ${KERNEL}_row rows[$NA];
+  int places[$NA], along[$NA];
+#pragma unroll
+  for (int i = 0; i < $NA; ++i) {
+    const int e = lid + i * $ITEMS;
+    places[i] = e / ($KC / 4);
+    along[i] = e % ($KC / 4) * 4;
+    rows[i] = ${KERNEL}_row_of(batch, m0 + places[i]);
+  }
+"""
+
+_PLACES_BY_COLUMN = """\
+  ${KERNEL}_row rows[$NA];
+  int places[$NA], along[$NA];
+#pragma unroll
+  for (int i = 0; i < $NA; ++i) {
+    const int e = lid + i * $ITEMS;
+    places[i] = e % $BM;
+    along[i] = e / $BM * 4;
+    rows[i] = ${KERNEL}_row_of(batch, m0 + places[i]);
+  }
+"""
+
+#: Multiplies what local memory has of a step.
+_MULTIPLY = """\
+      __local const $T *left_at = buffer + down * $AST + slice * 4;
+      __local const $T *right_at = buffer + $BM * $AST + slice * 4 * $BN + across * 4;
+#pragma unroll
+      for (int q = 0; q < $KC / 4 / $KS; ++q) {
+        ${T}4 right_part[4][$TJ];
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+#pragma unroll
+          for (int j = 0; j < $TJ; ++j)
+            right_part[k][j] = *(__local const ${T}4 *)(right_at + k * $BN + j * ($BN / $TJ));
+#pragma unroll
+        for (int i = 0; i < $TM; ++i) {
+          const ${T}4 part = *(__local const ${T}4 *)(left_at + i * ($BM / $TM) * $AST);
+#pragma unroll
+          for (int j = 0; j < $TJ; ++j) {
+            sums[i][j] += part.x * right_part[0][j];
+            sums[i][j] += part.y * right_part[1][j];
+            sums[i][j] += part.z * right_part[2][j];
+            sums[i][j] += part.w * right_part[3][j];
+          }
+        }
+        left_at += $KS * 4;
+        right_at += $KS * 4 * $BN;
+      }
+"""
+
+_THROUGH_REGISTERS = (
+    """\
+  {
+    ${T}4 left[$NA], right[$NB];
+#define NEURALD_LOAD(step) { \\
+$LOAD }
+#define NEURALD_KEEP(buffer) { \\
+$KEEP }
+    if (first < last) {
+      NEURALD_LOAD(first)
+      NEURALD_KEEP(steps)
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int step = first; step < last; ++step) {
+      __local $T *buffer = steps + (step - first) % 2 * $STEP;
+      if (step + 1 < last) NEURALD_LOAD(step + 1)
+"""
+    + _MULTIPLY
+    + """\
+      if (step + 1 < last) NEURALD_KEEP(steps + (step + 1 - first) % 2 * $STEP)
+      barrier(CLK_LOCAL_MEM_FENCE);
+    }
+#undef NEURALD_LOAD
+#undef NEURALD_KEEP
+  }
+"""
+)
+
+_ASYNCHRONOUS = (
+    """\
+  {
+    const uint local_at = (uint)(ulong)steps;
+#define NEURALD_COPY(step, stage) { \\
+    if ((step) < last) { \\
+      const uint to = local_at + (stage) * ($STEP * 4); \\
+      _Pragma("unroll") for (int i = 0; i < $NA; ++i) \\
+        if ((i + 1) * $ITEMS <= $BM * $KC / 4 || lid + i * $ITEMS < $BM * $KC / 4) { \\
+          const int at = ${KERNEL}_left(rows[i], (step) * $KC + along[i]); \\
+          asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to + (places[i] * $AST + along[i]) * 4), \\
+                       "l"((ulong)(a1 + max(at, 0))), "r"(at < 0 ? 0 : 16) : "memory"); \\
+        } \\
+      _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
+        const int e = lid + i * $ITEMS; \\
+        if ((i + 1) * $ITEMS <= $BN * $KC / 4 || e < $BN * $KC / 4) { \\
+          const int k = (step) * $KC + e / ($BN / 4), n = n0 + e % ($BN / 4) * 4; \\
+          const int seen = k < $K && n < $LDB; \\
+          asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to + ($BM * $AST + e * 4) * 4), \\
+                       "l"((ulong)(a2 + (seen ? base + k * $LDB + n : 0))), "r"(seen ? 16 : 0) : "memory"); \\
+        } \\
+      } \\
+    } \\
+    asm volatile("cp.async.commit_group;" ::: "memory"); }
+#pragma unroll
+    for (int stage = 0; stage < $STAGES - 1; ++stage) NEURALD_COPY(first + stage, stage)
+    int stage = 0;
+    for (int step = first; step < last; ++step) {
+      __local const $T *buffer = steps + stage * $STEP;
+      asm volatile("cp.async.wait_group %0;" :: "n"($STAGES - 2) : "memory");
+      barrier(CLK_LOCAL_MEM_FENCE);
+      NEURALD_COPY(step + $STAGES - 1, stage == 0 ? $STAGES - 1 : stage - 1)
+"""
+    + _MULTIPLY
+    + """\
+      stage = stage + 1 == $STAGES ? 0 : stage + 1;
+    }
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    barrier(CLK_LOCAL_MEM_FENCE);
+#undef NEURALD_COPY
+  }
+"""
+)
+
+#: Puts the sums of all slices into local memory.
+_ALL_SLICES = (
+    """\
+  __local $T *all = steps;
+#pragma unroll
+  for (int i = 0; i < $TM; ++i)
+#pragma unroll
+    for (int j = 0; j < $TJ; ++j)
+      *(__local ${T}4 *)(all + ((slice * $BM + i * ($BM / $TM) + down) * $BN + j * ($BN / $TJ) + across * 4)) =
+        sums[i][j];
+  barrier(CLK_LOCAL_MEM_FENCE);
+"""
+    + GATHERED
+    + """\
+  barrier(CLK_LOCAL_MEM_FENCE);
+"""
+)

@@ -1,0 +1,122 @@
+"""Products with few rows: what counts is to read the right matrix once, in order, with the whole device.
+
+The work-items of a group share out the depth, and add up by halves what they have.
+"""
+
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.opencl.kernels.epilogue import epilogue, used_values
+from neurald.drivers.opencl.kernels.finish import store_text
+from neurald.drivers.opencl.kernels.product import Product, readers
+from neurald.drivers.opencl.kernels.template import arguments, fill
+from neurald.drivers.opencl.platform import DeviceFacts
+from neurald.drivers.opencl.render import parameters
+from neurald.drivers.opencl.source import Source
+
+#: Products with more rows are better cut into tiles.
+_MAXIMUM_ROWS = 8
+
+
+def candidates(kernel: Kernel, product: Product, facts: DeviceFacts) -> list[Source]:
+    """How many work-items lie side by side along the columns."""
+    if product.rows > _MAXIMUM_ROWS:
+        return []
+    items = max(size for size in (256, 64, 16) if size <= facts.max_work_group_size)
+    while 16 * items * product.rows > min(facts.local_memory_bytes, 32 * 1024):
+        items //= 2
+    # Of four columns each where those lie side by side, else of one.
+    lanes = [2, 4, 8, 1] if not product.is_right_by_column else [8, 2, 16]
+    return [_source(kernel, product, items, each) for each in lanes if each <= items // 2]
+
+
+def _source(kernel: Kernel, product: Product, items: int, lanes: int) -> Source:
+    values = arguments(kernel.output, (product.left, product.right), used_values(kernel))
+    after = epilogue(kernel, values)
+    width = 1 if product.is_right_by_column else 4
+    store = store_text(product, after)
+    if width == 1:
+        row, column = f"batch * {product.row_step} + m", f"batch * {product.column_step} + n"
+        store = after.store("sum.x + sum.y + sum.z + sum.w", row, column)
+    groups = -(-product.columns // (lanes * width))
+    kind = "int" if product.is_integer else "float"
+    text = fill(
+        _TEXT,
+        HEAD=parameters(values),
+        T=kind,
+        ROWS=product.rows,
+        GROUPS=groups,
+        BASE=product.right_base,
+        LANES=lanes,
+        SLICES=items // lanes,
+        ITEMS=items,
+        WIDTH=width,
+        DEPTH=product.depth,
+        COLUMNS=product.columns,
+        ADD=fill(
+            _ALONG_DEPTH if product.is_right_by_column else _ALONG_COLUMNS,
+            T=kind,
+            ROWS=product.rows,
+            SLICES=items // lanes,
+            DEPTH=product.depth,
+        ),
+        STORE=store,
+    )
+    return Source(
+        text=readers(product) + after.text + text,
+        arguments=values,
+        groups=groups * product.batches,
+        local_size=items,
+        scratch_bytes=16 * items * product.rows,
+        has_barriers=True,
+        label=f"{product.rows} rows, {lanes} x {width} columns by {items // lanes}",
+        operations=kernel.operations,
+    )
+
+
+#: Four columns at one position of the depth.
+_ALONG_COLUMNS = """\
+    for (int k = slice; k < $DEPTH; k += $SLICES) {
+      const ${T}4 right = ${KERNEL}_right4(a2, base, k, n);
+#pragma unroll
+      for (int m = 0; m < $ROWS; ++m) sums[m] += ${KERNEL}_l1(a1, ${KERNEL}_left(rows[m], k)) * right;
+    }"""
+
+#: Four positions of the depth of one column.
+_ALONG_DEPTH = """\
+    for (int k = slice * 4; k < $DEPTH; k += $SLICES * 4) {
+      const ${T}4 right = ${KERNEL}_right4(a2, base, k, n);
+#pragma unroll
+      for (int m = 0; m < $ROWS; ++m) sums[m] += ${KERNEL}_left4(a1, rows[m], k) * right;
+    }"""
+
+_TEXT = """\
+static void $KERNEL($HEAD) {
+  const int batch = group / $GROUPS, base = $BASE;
+  const int lane = lid % $LANES, slice = lid / $LANES, n = (group % $GROUPS * $LANES + lane) * $WIDTH;
+  __local ${T}4 *parts = (__local ${T}4 *)scratch;
+  ${KERNEL}_row rows[$ROWS];
+  ${T}4 sums[$ROWS];
+#pragma unroll
+  for (int m = 0; m < $ROWS; ++m) {
+    rows[m] = ${KERNEL}_row_of(batch, m);
+    sums[m] = (${T}4)(0);
+  }
+  if (n < $COLUMNS) {
+$ADD
+  }
+#pragma unroll
+  for (int m = 0; m < $ROWS; ++m) parts[m * $ITEMS + lid] = sums[m];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int half_size = $SLICES / 2; half_size > 0; half_size >>= 1) {
+    if (slice < half_size)
+      for (int m = 0; m < $ROWS; ++m)
+        parts[m * $ITEMS + lid] += parts[m * $ITEMS + lid + half_size * $LANES];
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  for (int at = lid; at < $ROWS * $LANES; at += $ITEMS) {
+    const int m = at / $LANES, other = at % $LANES;
+    const int n = (group % $GROUPS * $LANES + other) * $WIDTH;
+    const ${T}4 sum = parts[m * $ITEMS + other];
+    if (n < $COLUMNS) { $STORE }
+  }
+}
+"""

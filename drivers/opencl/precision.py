@@ -1,0 +1,74 @@
+"""How floats are computed and stored, and the change of a graph that does it."""
+
+from dataclasses import replace
+from enum import Enum
+
+from neurald.drivers.compiler.expression import Expression, Load, axis, load, rewrite
+from neurald.drivers.compiler.graph import Compute, Graph, MatrixProduct, Node, Value
+from neurald.drivers.compiler.scalar import Scalar
+
+
+class Precision(Enum):
+    """The modes of TFLite's GPU delegate. Whatever is computed from many numbers is summed in FLOAT32."""
+
+    #: As the model says.
+    F32 = "f32"
+    #: FLOAT32 values between operations, and FLOAT32 weights, are stored as FLOAT16, and computed with in FLOAT32.
+    F32_F16 = "f32_f16"
+    #: The same; and the factors of products are FLOAT16, for devices that multiply those faster.
+    F16 = "f16"
+
+
+def lower_precision(graph: Graph, precision: Precision) -> None:
+    """Stores FLOAT32 values between nodes, and constants, as FLOAT16, unless the mode is F32. Inputs and outputs stay."""
+    if precision is Precision.F32:
+        return
+    kept = {*graph.inputs, *graph.outputs}
+    halves: dict[Value, Value] = {}
+    sums = {node.output for node in graph.nodes if not isinstance(node, Compute)}
+
+    def half(value: Value) -> Value:
+        """What stands for a value from now on."""
+        if value.type is not Scalar.FLOAT32 or value in kept or value in sums:
+            return value
+        if value not in halves:
+            array = None if value.constant is None else value.constant.astype("float16")
+            halves[value] = Value(value.shape, Scalar.FLOAT16, array, value.name)
+        return halves[value]
+
+    def found(expression: Expression) -> Expression | None:
+        if not isinstance(expression, Load):
+            return None
+        value = half(expression.value)
+        if value is expression.value:
+            return None
+        otherwise = None if expression.otherwise is None else expression.otherwise.to(Scalar.FLOAT16)
+        return load(value, expression.index, expression.guard, otherwise).to(Scalar.FLOAT32)
+
+    memory: dict[Expression, Expression] = {}
+    nodes: list[Node] = []
+
+    def factor(value: Value) -> Value:
+        """What stands for a factor of products; what is stored as FLOAT32 is converted first."""
+        stored = half(value)
+        if stored.type is not Scalar.FLOAT32:
+            return stored
+        if stored not in halves:
+            axes = tuple(axis(length, f"i{d}") for d, length in enumerate(value.shape))
+            halves[stored] = Value(value.shape, Scalar.FLOAT16, name=value.name)
+            nodes.append(
+                Compute(output=halves[stored], axes=axes, body=load(stored, axes).to(Scalar.FLOAT16))
+            )
+        return halves[stored]
+
+    for node in graph.nodes:
+        if isinstance(node, Compute):
+            output = half(node.output)
+            body = rewrite(node.body, found, memory).to(output.type)
+            requirements = tuple((rewrite(each, found, memory), text) for each, text in node.requirements)
+            nodes.append(replace(node, output=output, body=body, requirements=requirements))
+        elif isinstance(node, MatrixProduct):
+            nodes.append(replace(node, left=factor(node.left), right=factor(node.right)))
+        else:
+            nodes.append(replace(node, input=factor(node.input), weights=factor(node.weights)))
+    graph.nodes = nodes

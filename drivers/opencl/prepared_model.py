@@ -1,0 +1,167 @@
+"""A model that the OpenCL device has compiled: its program, its constants, and as many instances as run at the same time."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from neurald.drivers.opencl.artifact import write_artifact
+from neurald.drivers.opencl.executable import Executable
+from neurald.drivers.opencl.instance import Instance, allocate
+from neurald.drivers.opencl.launcher import KernelTime
+from neurald.drivers.opencl.platform import DeviceContext
+from neurald.drivers.opencl.program import Program
+from neurald.drivers.opencl.staging import upload
+from neurald.hal.device import (
+    Artifact,
+    Burst,
+    ExecuteOptions,
+    ExecutionResult,
+    FencedExecution,
+    OutputShape,
+    Timing,
+)
+from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.fence import Fence
+from neurald.hal.in_process import InProcessBurst, start_fenced
+from neurald.hal.types import Argument, Operand, Request
+
+#: Executions that run at the same time, each with buffers of its own; more wait.
+_INSTANCES = 4
+
+
+class OpenClPreparedModel:
+    """Implements `neurald.hal.device.PreparedModel`.
+
+    Args:
+        device: that runs it.
+        executable: what to run.
+        program: its kernels.
+        constants: the contents of its constants.
+        keeps_artifact: whether `artifact` will be asked for.
+
+    Raises:
+        OutOfMemory: the device has no room for it.
+        Error: the device failed.
+    """
+
+    #: Inputs are copied to the device before anything looks at them.
+    tolerates_changing_inputs = True
+
+    def __init__(
+        self,
+        device: DeviceContext,
+        executable: Executable,
+        program: Program,
+        constants: np.ndarray,
+        *,
+        keeps_artifact: bool,
+    ) -> None:
+        self.device = device
+        self.executable = executable
+        self._program = program
+        self._contents = constants if keeps_artifact else None
+        self._constants = allocate(device, executable.constants_bytes)
+        upload(device, device.queue(), self._constants, constants)
+        self._free = threading.Condition()
+        self._idle = [self._new_instance()]
+        self._made = 1
+        self._idle[0].warm()
+
+    def _new_instance(self) -> Instance:
+        return Instance(self.device, self.executable, self._program, self._constants)
+
+    def operand(self, index: int, *, is_output: bool) -> Operand:
+        """What the model says of an input or output.
+
+        Raises:
+            BadData: there is none of that index.
+        """
+        ports = self.executable.outputs if is_output else self.executable.inputs
+        if not 0 <= index < len(ports):
+            raise BadData(f"{'output' if is_output else 'input'} {index}; the model has {len(ports)}")
+        return ports[index].operand
+
+    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        """See `PreparedModel.execute`. What has been launched is run to its end."""
+        started = time.monotonic_ns()
+        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+            raise MissedDeadlinePersistent("the deadline had passed before the execution started")
+        outputs = self.executable.outputs
+        shapes = tuple(
+            OutputShape(dimensions=port.dimensions, sufficient=port.size_bytes <= argument.length)
+            for port, argument in zip(outputs, request.outputs, strict=True)
+        )
+        if not all(shape.sufficient for shape in shapes):
+            return ExecutionResult(output_shapes=shapes)
+        inputs = [
+            None if argument.pool is None else _view(request, argument, port.size_bytes)
+            for port, argument in zip(self.executable.inputs, request.inputs, strict=True)
+        ]
+        targets = [
+            _view(request, argument, port.size_bytes)
+            for port, argument in zip(outputs, request.outputs, strict=True)
+        ]
+        with self._instance(options) as instance:
+            if options.cancellation is not None:
+                options.cancellation.require_not_cancelled("before the kernels were launched")
+            on_device_ns = instance.run(inputs, targets)
+        timing = Timing()
+        if options.measure:
+            timing = Timing(on_device_ns=on_device_ns, in_driver_ns=time.monotonic_ns() - started)
+        return ExecutionResult(output_shapes=shapes, timing=timing)
+
+    @contextmanager
+    def _instance(self, options: ExecuteOptions) -> Iterator[Instance]:
+        """An instance that nobody else uses meanwhile."""
+        with self._free:
+            while not self._idle and self._made >= _INSTANCES:
+                left = None if options.deadline_s is None else options.deadline_s - time.monotonic()
+                if left is not None and left <= 0:
+                    raise MissedDeadlineTransient("the deadline passed while other executions ran")
+                self._free.wait(left)
+            instance = self._idle.pop() if self._idle else None
+            self._made += instance is None
+        try:
+            if instance is None:
+                instance = self._new_instance()
+            yield instance
+        finally:
+            with self._free:
+                if instance is None:
+                    self._made -= 1
+                else:
+                    self._idle.append(instance)
+                self._free.notify()
+
+    def execute_fenced(
+        self,
+        request: Request,
+        wait_for: Sequence[Fence],
+        options: ExecuteOptions,
+        after_fences_s: float | None = None,
+    ) -> FencedExecution:
+        """See `PreparedModel.execute_fenced`."""
+        return start_fenced(self, request, wait_for, options, after_fences_s)
+
+    def create_burst(self) -> Burst:
+        """See `PreparedModel.create_burst`."""
+        return InProcessBurst(self)
+
+    def artifact(self) -> Artifact | None:
+        """See `PreparedModel.artifact`."""
+        if self._contents is None:
+            return None
+        return write_artifact(self.executable, self._program.binary, self._contents)
+
+    def profile(self) -> tuple[KernelTime, ...]:
+        """The time of each kernel, in the order of `executable.calls`, in a run on whatever is in the arena."""
+        with self._instance(ExecuteOptions()) as instance:
+            return instance.profile()
+
+
+def _view(request: Request, argument: Argument, size_bytes: int) -> memoryview:
+    assert argument.pool is not None  # noqa: S101 - validated
+    return request.pools[argument.pool].view(argument.offset, size_bytes)

@@ -1,0 +1,64 @@
+"""The text of a program: what kernels need, their functions, and for each the kernel that calls its function."""
+
+from collections.abc import Iterable
+
+from neurald.drivers.compiler.placement import Base
+from neurald.drivers.opencl.dialect import HEAD, functions_for, stored
+from neurald.drivers.opencl.source import NAME, Source
+
+_POINTERS = {Base.ARENA: "arena", Base.CONSTANTS: "constants"}
+
+
+def kernel_name(source: Source, bases: Iterable[Base]) -> str:
+    """The kernel that runs a source on arguments in those buffers."""
+    return f"run_{source.name}_{''.join('ac'[base] for base in bases)}"
+
+
+def function_text(source: Source) -> str:
+    """The source's function under its own name."""
+    return source.text.replace(NAME, source.name)
+
+
+def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
+    """The kernel that calls a source's function; it takes both buffers, and where status, workspace and arguments begin."""
+    offsets = "".join(f", const ulong o{position}" for position in range(len(bases)))
+    pointers = "".join(
+        f", {argument_text(source, position, base, f'o{position}')}" for position, base in enumerate(bases)
+    )
+    scratch = max(16, source.scratch_bytes)
+    if source.workspace_bytes:
+        pointers += ", arena + workspace"
+    return (
+        f"__kernel __attribute__((reqd_work_group_size({source.local_size}, 1, 1)))\n"
+        f"void {kernel_name(source, bases)}(__global uchar *arena, __global const uchar *constants, "
+        f"const ulong status, const ulong workspace{offsets}) {{\n"
+        f"  __local uchar scratch[{scratch}] __attribute__((aligned(16)));\n"
+        f"  {source.name}((int)get_group_id(0), (int)get_local_id(0), scratch{pointers}, "
+        "(__global int *)(arena + status));\n"
+        "}\n"
+    )
+
+
+def argument_text(source: Source, position: int, base: Base, offset: str) -> str:
+    """The pointer to an argument that begins at `offset` bytes of its buffer."""
+    const = "const " if position else ""
+    kind = stored(source.arguments[position].type)
+    return f"(__global {const}{kind} *)({_POINTERS[base]} + {offset})"
+
+
+def program_text(uses: Iterable[tuple[Source, tuple[Base, ...]]], *, has_fp64: bool, extra: str = "") -> str:
+    """A program with a kernel for each source with each combination of buffers that it is used with.
+
+    Args:
+        uses: sources, and the buffers that their arguments are in.
+        has_fp64: whether the device computes in double precision.
+        extra: more text, after all functions.
+    """
+    functions: dict[str, str] = {}
+    kernels: dict[str, str] = {}
+    for source, bases in uses:
+        functions.setdefault(source.name, function_text(source))
+        kernels.setdefault(kernel_name(source, bases), kernel_text(source, bases))
+    head = "#define NEURALD_FP64 1\n" if has_fp64 else ""
+    own = "\n".join((*functions.values(), *kernels.values(), extra))
+    return f"{head}{HEAD}{functions_for(own)}{own}"

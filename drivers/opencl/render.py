@@ -1,0 +1,201 @@
+"""Kernels as OpenCL C: pure text, the same for the same kernel. Those of contractions are in `kernels`, where one fits."""
+
+import math
+from collections.abc import Sequence
+
+from neurald.drivers.compiler.contraction import as_fold
+from neurald.drivers.compiler.expression import Accumulated, Expression, Reduce, axis, substitute, walk
+from neurald.drivers.compiler.graph import Value, flat, unflat
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.opencl.dialect import computed, fold_start_text, fold_text, store_text, stored
+from neurald.drivers.opencl.source import NAME, Source
+from neurald.drivers.opencl.statements import Statements
+
+#: Work-items of a group.
+LOCAL_SIZE = 64
+#: Of a group that folds one element together.
+_FOLDING_SIZE = 256
+#: Folds of at least so many elements are worth a group of their own ...
+_LONG_FOLD = 128
+#: ... where there are not more results than this, which would keep a device busy anyway.
+_FEW_RESULTS = 4096
+
+
+def arguments_of(kernel: Kernel) -> tuple[Value, ...]:
+    """What a kernel's function takes: its output, and each value that it reads."""
+    return (kernel.output, *kernel.inputs)
+
+
+def parameters(values: Sequence[Value]) -> str:
+    """The parameter list of a function of those values, the first of which is written; named a0, a1 and so on."""
+    pointers = [
+        f"__global {'' if position == 0 else 'const '}{stored(value.type)} *restrict a{position}"
+        for position, value in enumerate(values)
+    ]
+    return ", ".join(
+        ("const int group", "const int lid", "__local uchar *scratch", *pointers, "__global int *status")
+    )
+
+
+def pointer_names(values: Sequence[Value]) -> dict[Value, str]:
+    """What `parameters` calls each value."""
+    return {value: f"a{position}" for position, value in enumerate(values)}
+
+
+def finish_lines(statements: Statements, kernel: Kernel, place: str) -> list[str]:
+    """The statements that check and store the element, after those that compute it.
+
+    Args:
+        statements: with the names of the axes.
+        kernel: of which an element is computed.
+        place: of the element in the output, in elements.
+    """
+    for code, (condition, _) in enumerate(kernel.requirements, start=1):
+        holds = statements.value(condition)
+        statements.lines.append(f"  if (!{holds}) *status = {code};")
+    element = statements.value(kernel.body)
+    return [*statements.lines, f"  {store_text('a0', place, element, kernel.output.type)}"]
+
+
+def render(kernel: Kernel) -> Source:
+    """The source of a kernel; a contraction is folded like anything else."""
+    kernel = as_fold(kernel)
+    total = math.prod(kernel.shape)
+    fold = _long_fold(kernel, total)
+    return _folding(kernel, fold, total) if fold is not None else _plain(kernel, total)
+
+
+def _by_place(kernel: Kernel, place: Expression) -> Kernel:
+    """The kernel with its position given by the element's place in the output."""
+    where: dict[Expression, Expression] = dict(zip(kernel.axes, unflat(place, kernel.shape), strict=True))
+    return Kernel(
+        output=kernel.output,
+        axes=kernel.axes,
+        body=substitute(kernel.body, where),
+        requirements=tuple((substitute(each, where), text) for each, text in kernel.requirements),
+        operations=kernel.operations,
+    )
+
+
+def _plain(kernel: Kernel, total: int) -> Source:
+    """One work-item for each element."""
+    values = arguments_of(kernel)
+    place = axis(total, "at")
+    placed = _by_place(kernel, place)
+    statements = Statements(pointer_names(values), {place: "at"})
+    lines = finish_lines(statements, placed, "at")
+    text = "\n".join(
+        (
+            f"static void {NAME}({parameters(values)}) {{",
+            f"  const int at = group * {LOCAL_SIZE} + lid;",
+            f"  if (at >= {total}) return;",
+            *lines,
+            "}",
+            "",
+        )
+    )
+    return Source(
+        text=text,
+        arguments=values,
+        groups=-(-total // LOCAL_SIZE),
+        local_size=LOCAL_SIZE,
+        label="element by element",
+        operations=kernel.operations,
+    )
+
+
+def _long_fold(kernel: Kernel, total: int) -> Reduce | None:
+    """The only fold of a kernel, if it is long and there are few of them."""
+    folds = [each for each in walk(*kernel.roots) if isinstance(each, Reduce)]
+    if len(folds) != 1 or total > _FEW_RESULTS:
+        return None
+    extent = math.prod(each.extent for each in folds[0].axes)
+    return folds[0] if extent >= _LONG_FOLD else None
+
+
+def _folding(kernel: Kernel, fold: Reduce, total: int) -> Source:
+    """One work-group for each element: every work-item folds a part, and then parts are folded by halves."""
+    values = arguments_of(kernel)
+    place = axis(total, "at")
+    placed = _by_place(kernel, place)
+    fold = next(each for each in walk(*placed.roots) if isinstance(each, Reduce))
+    shape = tuple(each.extent for each in fold.axes)
+    along = axis(math.prod(shape), "along")
+    body = substitute(fold.body, dict(zip(fold.axes, unflat(along, shape), strict=True)))
+    inner = Statements(pointer_names(values), {place: "at", along: "along"}, indent="    ")
+    value = inner.value(body)
+    kind = computed(fold.type)
+    after = Statements(pointer_names(values), {place: "at", fold: "total"}, indent="    ")
+    lines = finish_lines(after, placed, "at")
+    size = _FOLDING_SIZE
+    text = "\n".join(
+        (
+            f"static void {NAME}({parameters(values)}) {{",
+            "  const int at = group;",
+            f"  __local {kind} *parts = (__local {kind} *)scratch;",
+            f"  {kind} total = {fold_start_text(fold.fold, fold.type)};",
+            f"  for (int along = lid; along < {along.extent}; along += {size}) {{",
+            *inner.lines,
+            f"    {fold_text(fold.fold, 'total', value, fold.type)}",
+            "  }",
+            "  parts[lid] = total;",
+            "  barrier(CLK_LOCAL_MEM_FENCE);",
+            f"  for (int half_size = {size // 2}; half_size > 0; half_size >>= 1) {{",
+            "    if (lid < half_size) {",
+            f"      const {kind} other = parts[lid + half_size];",
+            f"      {fold_text(fold.fold, 'total', 'other', fold.type)}",
+            "      parts[lid] = total;",
+            "    }",
+            "    barrier(CLK_LOCAL_MEM_FENCE);",
+            "  }",
+            "  if (lid == 0) {",
+            *(f"  {line}" for line in lines),
+            "  }",
+            "}",
+            "",
+        )
+    )
+    return Source(
+        text=text,
+        arguments=values,
+        groups=total,
+        local_size=size,
+        scratch_bytes=8 * size,
+        has_barriers=True,
+        label="a group for each fold",
+        operations=kernel.operations,
+    )
+
+
+def element_function(kernel: Kernel, values: Sequence[Value], names: Sequence[str] | None = None) -> str:
+    """The epilogue of a contraction's kernel, a function that computes and stores one element.
+
+    It is `static inline void KERNEL_NAME_store(const T sum, const int i0, const int i1, ..., <pointers of `parameters`>,
+    __global int *status)`, T being `float`, `int` or `long`; `i0` and so on are the position in the contraction's output.
+
+    Args:
+        kernel: with a contraction.
+        values: the arguments of the kernel's function, see `arguments_of`.
+        names: of the position, where they are to be others.
+    """
+    contraction = kernel.contraction
+    assert contraction is not None  # noqa: S101 - callers render a contraction
+    places = list(names or (f"i{dimension}" for dimension in range(len(kernel.axes))))
+    sums = [each for each in walk(*kernel.roots) if isinstance(each, Accumulated)]
+    known: dict[Expression, str] = {
+        **dict(zip(kernel.axes, places, strict=True)),
+        **dict.fromkeys(sums, "sum"),
+    }
+    statements = Statements(pointer_names(values), known)
+    place = statements.value(flat(kernel.axes, kernel.shape))
+    lines = finish_lines(statements, kernel, place)
+    pointers = parameters(values).split("__local uchar *scratch, ")[1]
+    position = ", ".join(f"const int {name}" for name in places)
+    return "\n".join(
+        (
+            f"static inline void {NAME}_store(const {computed(contraction.output.type)} sum, {position}, {pointers}) {{",
+            *lines,
+            "}",
+            "",
+        )
+    )

@@ -1,0 +1,198 @@
+"""Expressions as statements of OpenCL C: each computed once, as far outside of loops as it can be."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from neurald.drivers.compiler.expression import (
+    Accumulated,
+    Apply,
+    Axis,
+    Constant,
+    Expression,
+    Linear,
+    Load,
+    Reduce,
+    walk,
+)
+from neurald.drivers.compiler.graph import Value, flat
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.opencl.dialect import (
+    apply_text,
+    computed,
+    constant_text,
+    fold_start_text,
+    fold_text,
+    load_text,
+)
+
+
+@dataclass(slots=True)
+class _Scope:
+    """A block of statements: that of the function, or of a loop in it."""
+
+    depth: int
+    lines: list[str] = field(default_factory=list)
+
+
+class Statements:
+    """Makes statements for one function, in the order in which they are asked for.
+
+    Args:
+        pointers: what the memory of each value that is read is called.
+        names: what axes (and `Accumulated`) are called, or the text of a constant position.
+        indent: of the statements.
+    """
+
+    def __init__(
+        self, pointers: Mapping[Value, str], names: Mapping[Expression, str], indent: str = "  "
+    ) -> None:
+        self._pointers = pointers
+        self._texts: dict[Expression, str] = dict(names)
+        self._depths: dict[Expression, int] = dict.fromkeys(names, 0)
+        self._scopes = [_Scope(0)]
+        self._indent = indent
+        self._count = 0
+        self._uses: dict[Expression, int] = {}
+        self._keys: dict[Expression, str] = {}
+
+    @property
+    def lines(self) -> list[str]:
+        """The statements so far."""
+        return self._scopes[0].lines
+
+    def value(self, expression: Expression) -> str:
+        """The text of an expression, a name or in parentheses; statements that it needs come before."""
+        for each in walk(expression):
+            for operand in each.operands:
+                self._uses[operand] = self._uses.get(operand, 0) + 1
+        return self._value(expression)
+
+    def _value(self, expression: Expression) -> str:
+        if expression in self._texts:
+            return self._texts[expression]
+        if isinstance(expression, Constant):
+            text = constant_text(expression.value, expression.type)
+            self._texts[expression], self._depths[expression] = text, 0
+            return text
+        if isinstance(expression, Reduce):
+            return self._reduced(expression)
+        operands = self._operands(expression)
+        texts = [self._value(each) for each in operands]
+        depth = max((self._depths[each] for each in operands), default=0)
+        text = self._text(expression, texts)
+        self._depths[expression] = depth
+        if self._is_short(expression) and depth == self._scopes[-1].depth:
+            self._texts[expression] = f"({text})"
+        else:
+            self._texts[expression] = self._declare(expression.type, text, depth)
+        return self._texts[expression]
+
+    def _operands(self, expression: Expression) -> tuple[Expression, ...]:
+        """The operands in an order that does not depend on where they lie in memory."""
+        if isinstance(expression, Linear):
+            return tuple(term for term, _ in self._terms(expression))
+        if isinstance(expression, Load):
+            place = flat(expression.index, expression.value.shape)
+            guarded = (
+                () if expression.guard is None or expression.otherwise is None else expression.operands[-2:]
+            )
+            return (place, *guarded)
+        return expression.operands
+
+    def _terms(self, expression: Linear) -> list[tuple[Expression, int]]:
+        return sorted(expression.terms, key=lambda pair: (-abs(pair[1]), self._key(pair[0])))
+
+    def _key(self, expression: Expression) -> str:
+        """A text that says how an expression is made, to sort by."""
+        if expression not in self._keys:
+            for each in walk(expression):
+                if each not in self._keys:
+                    self._keys[each] = self._described(each)
+        return self._keys[expression]
+
+    def _described(self, expression: Expression) -> str:
+        if isinstance(expression, Axis):
+            return f"{expression.name}:{expression.extent}"
+        if isinstance(expression, Constant):
+            return repr(expression.value)
+        parts = sorted(self._keys[each] for each in expression.operands)
+        what = type(expression).__name__
+        if isinstance(expression, Apply):
+            what = expression.op.name
+        elif isinstance(expression, Load):
+            what = f"{what}{expression.value.shape}"
+        return f"{what}({','.join(parts)})"[:200]
+
+    def _is_short(self, expression: Expression) -> bool:
+        """Whether it is written where it is used: what is used once, and positions that cost next to nothing."""
+        return self._uses.get(expression, 0) <= 1 and not isinstance(expression, Load)
+
+    def _declare(self, kind: Scalar, text: str, depth: int) -> str:
+        name = f"t{self._count}"
+        self._count += 1
+        scope = self._scopes[depth]
+        scope.lines.append(f"{self._margin(depth)}const {computed(kind)} {name} = {text};")
+        return name
+
+    def _margin(self, depth: int) -> str:
+        return self._indent * (depth + 1)
+
+    def _text(self, expression: Expression, operands: list[str]) -> str:
+        if isinstance(expression, Linear):
+            return self._sum(expression)
+        if isinstance(expression, Load):
+            return self._load(expression, operands)
+        if isinstance(expression, Apply):
+            return apply_text(expression, operands)
+        what = "the sum of a contraction" if isinstance(expression, Accumulated) else "an axis"
+        raise AssertionError(f"{what} has no name here")
+
+    def _sum(self, expression: Linear) -> str:
+        parts = []
+        for term, factor in self._terms(expression):
+            text = self._value(term) if abs(factor) == 1 else f"{self._value(term)} * {abs(factor)}"
+            parts.append(f"{'-' if factor < 0 else '+'} {text}")
+        if expression.constant:
+            parts.append(f"{'-' if expression.constant < 0 else '+'} {abs(expression.constant)}")
+        whole = " ".join(parts)
+        return whole.removeprefix("+ ")
+
+    def _load(self, expression: Load, texts: list[str]) -> str:
+        value = expression.value
+        element = load_text(self._pointers[value], texts[0], value.type)
+        return element if len(texts) == 1 else f"{texts[1]} ? {element} : {texts[2]}"
+
+    def _reduced(self, expression: Reduce) -> str:
+        """A loop for each axis around a total; what does not depend on the axes is computed before."""
+        outer = self._scopes[-1].depth
+        total = f"t{self._count}"
+        self._count += 1
+        opened = []
+        for axis in expression.axes:
+            scope = _Scope(self._scopes[-1].depth + 1)
+            self._scopes.append(scope)
+            name = f"{axis.name}_{self._count}"
+            self._count += 1
+            self._texts[axis], self._depths[axis] = name, scope.depth
+            opened.append((axis, name))
+        value = self._value(expression.body)
+        margin = self._margin(self._scopes[-1].depth)
+        self._scopes[-1].lines.append(margin + fold_text(expression.fold, total, value, expression.type))
+        inner: list[str] = []
+        for axis, name in reversed(opened):
+            scope = self._scopes.pop()
+            margin = self._margin(scope.depth - 1)
+            head = f"{margin}for (int {name} = 0; {name} < {axis.extent}; ++{name}) {{"
+            inner = [head, *scope.lines, *inner, f"{margin}}}"]
+            self._forget(scope.depth)
+        lines = self._scopes[-1].lines
+        start = fold_start_text(expression.fold, expression.type)
+        lines.append(f"{self._margin(outer)}{computed(expression.type)} {total} = {start};")
+        lines.extend(inner)
+        self._texts[expression], self._depths[expression] = total, outer
+        return total
+
+    def _forget(self, depth: int) -> None:
+        """What was computed inside a loop is not there after it."""
+        for expression in [each for each, found in self._depths.items() if found >= depth]:
+            del self._texts[expression], self._depths[expression]

@@ -1,0 +1,163 @@
+"""Which of several sources of a kernel is used: the first, or the one that is measured to be the fastest."""
+
+import logging
+import math
+import os
+import statistics
+import time
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from neurald.drivers.compiler.placement import Base, Place
+from neurald.drivers.opencl.executable import Call
+from neurald.drivers.opencl.instance import allocate, bound_launch, clear
+from neurald.drivers.opencl.launcher import CommandList
+from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts
+from neurald.drivers.opencl.program import Program
+from neurald.drivers.opencl.program_text import kernel_name, program_text
+from neurald.drivers.opencl.source import Source
+from neurald.hal.errors import BadData, DeadObject, Error
+from neurald.hal.types import Preference
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+_LOG = logging.getLogger(__name__)
+
+#: Says how much is measured, whatever the preference: none, fast or exhaustive.
+TUNING_VARIABLE = "NEURALD_OPENCL_TUNING"
+
+_ALIGNMENT = 256
+#: Where the workspace of a source begins that is measured: behind its status.
+_WORKSPACE = _ALIGNMENT
+#: Runs of each choice after the first, of which the median counts.
+_RUNS = 5
+
+
+class Tuning(Enum):
+    """How much is measured."""
+
+    #: Nothing: the first choice is used.
+    NONE = "none"
+    #: The first few choices.
+    FAST = "fast"
+    #: Every legal choice.
+    EXHAUSTIVE = "exhaustive"
+
+    @staticmethod
+    def of(preference: Preference, facts: DeviceFacts) -> "Tuning":
+        """What a preference means on a device; NEURALD_OPENCL_TUNING goes before it.
+
+        Runtimes on CPUs compile for seconds what would be measured, and are not where speed is looked for.
+
+        Raises:
+            BadData: the variable says something else.
+        """
+        wanted = os.environ.get(TUNING_VARIABLE)
+        if wanted:
+            try:
+                return Tuning(wanted)
+            except ValueError:
+                names = ", ".join(each.value for each in Tuning)
+                raise BadData(f"{TUNING_VARIABLE} is {wanted!r}; one of {names} is expected") from None
+        return Tuning.NONE if facts.is_cpu else _OF_PREFERENCE[preference]
+
+
+_OF_PREFERENCE = {
+    Preference.LOW_POWER: Tuning.NONE,
+    Preference.FAST_SINGLE_ANSWER: Tuning.FAST,
+    Preference.SUSTAINED_SPEED: Tuning.EXHAUSTIVE,
+}
+#: How many choices are measured.
+_CHOICES = {Tuning.NONE: 1, Tuning.FAST: 6, Tuning.EXHAUSTIVE: 1 << 20}
+
+
+class Tuner:
+    """Picks sources. Kernels with the same choices are measured once.
+
+    Args:
+        device: to measure on.
+        tuning: how much.
+    """
+
+    def __init__(self, device: DeviceContext, tuning: Tuning) -> None:
+        self._device = device
+        self._limit = _CHOICES[tuning]
+
+    def choose(self, kernels: Sequence[Sequence[Source]]) -> list[Source]:
+        """For each kernel, of which there are several sources, the fastest of those that are looked at.
+
+        One that does not build or run is none; where none does, it is the first.
+        """
+        tried = [tuple(sources[: self._limit]) for sources in kernels]
+        measured = {source.name: source for sources in tried if len(sources) > 1 for source in sources}
+        times = self._times_ns(list(measured.values())) if measured else {}
+        return [min(sources, key=lambda source: times.get(source.name, math.inf)) for sources in tried]
+
+    def _times_ns(self, sources: Sequence[Source]) -> dict[str, float]:
+        """The times of sources on memory of zeros, by name; those that cannot run are left out."""
+        started = time.monotonic()
+        programs = self._programs(sources)
+        size_bytes = max(_layout(source)[1] for source in sources)
+        arena = allocate(self._device, size_bytes)
+        queue = self._device.queue(profiling=True)
+        clear(self._device, queue, arena, 0, size_bytes)
+        times = {}
+        for source, program in zip(sources, programs, strict=True):
+            if program is None:
+                continue
+            try:
+                times[source.name] = self._time_ns(source, program, queue, arena)
+            except DeadObject:
+                raise
+            except Error as error:
+                _LOG.info("a choice for operation %s cannot run: %s", source.operations, error)
+        _LOG.info("measured %d kernels in %.1f s", len(sources), time.monotonic() - started)
+        return times
+
+    def _programs(self, sources: Sequence[Source]) -> list[Program | None]:
+        """The program of each source: one for all, or where that does not build one for each that does."""
+        together = self._built(sources)
+        if together is not None:
+            return [together] * len(sources)
+        return [self._built([source]) for source in sources]
+
+    def _built(self, sources: Sequence[Source]) -> Program | None:
+        uses = [(source, _bases(source)) for source in sources]
+        try:
+            return Program.from_source(self._device, program_text(uses, has_fp64=self._device.facts.has_fp64))
+        except DeadObject:
+            raise
+        except Error as error:
+            _LOG.info("choices for operations do not build: %s", error)
+            return None
+
+    def _time_ns(
+        self, source: Source, program: Program, queue: "cl.CommandQueue", arena: "cl.Buffer"
+    ) -> float:
+        call = Call(
+            kernel=kernel_name(source, _bases(source)),
+            places=_layout(source)[0],
+            workspace=_WORKSPACE,
+            groups=source.groups,
+            local_size=source.local_size,
+            status=0,
+            operations=source.operations,
+        )
+        launch = bound_launch(self._device, program, call, {Base.ARENA: arena, Base.CONSTANTS: arena})
+        times = CommandList(self._device, [launch] * (1 + _RUNS)).profile(queue)
+        return statistics.median(each.duration_ns for each in times[1:])
+
+
+def _bases(source: Source) -> tuple[Base, ...]:
+    return (Base.ARENA,) * len(source.arguments)
+
+
+def _layout(source: Source) -> tuple[tuple[Place, ...], int]:
+    """Places for the arguments of a source, behind its status and its workspace; and where they end."""
+    places, end = [], _WORKSPACE + -(-source.workspace_bytes // _ALIGNMENT) * _ALIGNMENT
+    for value in source.arguments:
+        places.append(Place(Base.ARENA, end))
+        end += -(-max(1, value.size_bytes) // _ALIGNMENT) * _ALIGNMENT
+    return tuple(places), end

@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+from support.lowering_beside_reference import close, expect_same
+from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, Given, given, scalars, stored_values, wanted
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import OperandType
+
+SHAPES = ((5,), (2, 7), (3, 0), (2, 3, 4, 5))
+generator = np.random.default_rng(5)
+
+
+def _reals(kind: OperandType, *numbers: float) -> list[Given]:
+    scalar = OperandType.FLOAT16 if kind is OperandType.TENSOR_FLOAT16 else OperandType.FLOAT32
+    return [given(scalar, number) for number in numbers]
+
+
+@pytest.mark.parametrize("operation", [OperationType.L2_NORMALIZATION, OperationType.TFLITE_L2_NORMALIZATION])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_l2(operation: OperationType, shape: tuple[int, ...]) -> None:
+    for axis in range(-1, len(shape)):
+        for kind in FLOAT_TYPES:
+            source = given(kind, generator.normal(0, 3, shape))
+            expect_same(operation, [source, *scalars(axis)], wanted(kind), compare=close)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_l2_of_stored_values(shape: tuple[int, ...]) -> None:
+    for kind, zero_point in zip(QUANT8_TYPES, (128, 0), strict=True):
+        values = stored_values(generator, kind, shape)
+        output = wanted(kind, 1 / 128, zero_point)
+        for axis in range(len(shape)):
+            inputs = [given(kind, values, 0.1, 5), *scalars(axis)]
+            expect_same(OperationType.L2_NORMALIZATION, inputs, output, compare=close)
+            expect_same(OperationType.TFLITE_L2_NORMALIZATION, inputs, output)
+
+
+@pytest.mark.parametrize("length", [1, 2, 40, 5000])
+def test_exact_l2_of_small_and_large_sums(length: int) -> None:
+    for kind, zero_point in zip(QUANT8_TYPES, (128, 0), strict=True):
+        lowest = np.iinfo(kind.dtype.name).min
+        values = np.stack([np.full(length, lowest + step) for step in (0, 1, 2, 3, 100, 255)])
+        inputs = [given(kind, values, 0.1, lowest), *scalars(1)]
+        expect_same(OperationType.TFLITE_L2_NORMALIZATION, inputs, wanted(kind, 1 / 128, zero_point))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_local_response(shape: tuple[int, ...]) -> None:
+    for kind in FLOAT_TYPES:
+        for radius in (0, 1, 3, 100):
+            for axis in range(-1, len(shape)):
+                source = given(kind, generator.normal(0, 1, shape))
+                inputs = [source, *scalars(radius), *_reals(kind, 2.0, 0.5, 0.75), *scalars(axis)]
+                expect_same(OperationType.LOCAL_RESPONSE_NORMALIZATION, inputs, wanted(kind), compare=close)
+
+
+@pytest.mark.parametrize("nchw", [False, True])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (1, 1, 1, 1), (2, 0, 3, 1)])
+def test_instance(shape: tuple[int, ...], nchw: bool) -> None:
+    for kind in FLOAT_TYPES:
+        source = given(kind, generator.normal(1, 2, shape))
+        inputs = [source, *_reals(kind, 1.5, 0.25, 1e-2), *scalars(nchw)]
+        expect_same(OperationType.INSTANCE_NORMALIZATION, inputs, wanted(kind), compare=close)

@@ -1,0 +1,75 @@
+import math
+
+import numpy as np
+import pytest
+from support.lowering_beside_reference import close, expect_same
+from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, given, ints, scalars, stored_values, wanted
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import OperandType
+
+AXES = ((), (0,), (-1,), (1, 1, -2), (0, 1, 2), (2, -3))
+FOLDS = (
+    OperationType.REDUCE_MAX,
+    OperationType.REDUCE_MIN,
+    OperationType.REDUCE_PROD,
+    OperationType.REDUCE_SUM,
+    OperationType.MEAN,
+)
+generator = np.random.default_rng(1)
+
+
+def _flag(operation: OperationType, keep: bool) -> bool | int:
+    return int(keep) if operation in (OperationType.MEAN, OperationType.TFLITE_MEAN) else keep
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("axes", AXES)
+@pytest.mark.parametrize("operation", FOLDS)
+def test_floats(operation: OperationType, axes: tuple[int, ...], keep: bool) -> None:
+    for kind in FLOAT_TYPES:
+        values = generator.uniform(0.5, 1.5, (3, 5, 7))
+        inputs = [given(kind, values), ints(*axes), *scalars(_flag(operation, keep))]
+        expect_same(operation, inputs, wanted(kind), compare=close)
+
+
+@pytest.mark.parametrize("kind", QUANT8_TYPES)
+@pytest.mark.parametrize("axes", AXES)
+def test_stored_values(kind: OperandType, axes: tuple[int, ...]) -> None:
+    source = given(kind, stored_values(generator, kind, (3, 5, 7)), 0.3, 7)
+    expect_same(OperationType.MEAN, [source, ints(*axes), *scalars(1)], wanted(kind, 0.3, 7))
+    for operation in (OperationType.REDUCE_MAX, OperationType.REDUCE_MIN):
+        expect_same(operation, [source, ints(*axes), *scalars(False)], wanted(kind, 0.3, 7))
+
+
+@pytest.mark.parametrize("operation", [OperationType.REDUCE_ALL, OperationType.REDUCE_ANY])
+@pytest.mark.parametrize("axes", AXES)
+def test_truth_values(operation: OperationType, axes: tuple[int, ...]) -> None:
+    kind = OperandType.TENSOR_BOOL8
+    values = generator.integers(0, 2, (3, 2, 4)).astype(bool)
+    expect_same(operation, [given(kind, values), ints(*axes), *scalars(False)], wanted(kind))
+
+
+@pytest.mark.parametrize("operation", FOLDS[:4])
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+def test_no_elements(operation: OperationType, shape: tuple[int, ...]) -> None:
+    kind = OperandType.TENSOR_FLOAT32
+    inputs = [given(kind, np.zeros(shape)), ints(1), *scalars(False)]
+    expect_same(operation, inputs, wanted(kind))
+
+
+def test_a_scalar() -> None:
+    kind = OperandType.TENSOR_FLOAT32
+    expect_same(OperationType.REDUCE_SUM, [given(kind, 3.5), ints(), *scalars(False)], wanted(kind))
+    expect_same(OperationType.TFLITE_SUM, [given(kind, 3.5), ints(0), *scalars(False)], wanted(kind))
+
+
+def test_what_is_not_a_number() -> None:
+    kind = OperandType.TENSOR_FLOAT32
+    values = np.array([[1, math.nan, 3], [math.inf, 2, -math.inf], [-math.inf] * 3])
+    for operation in (
+        OperationType.REDUCE_MAX,
+        OperationType.TFLITE_REDUCE_MAX,
+        OperationType.TFLITE_REDUCE_MIN,
+    ):
+        expect_same(operation, [given(kind, values), ints(1), *scalars(False)], wanted(kind))

@@ -1,0 +1,36 @@
+import numpy as np
+import pytest
+from support.lowering_beside_reference import expect_same
+from support.pointwise import SHAPES, label, numbers, result, rows, same
+from support.single_operation import given
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import OperandType
+
+FUNCTIONS = (
+    OperationType.ABS,
+    OperationType.EXP,
+    OperationType.FLOOR,
+    OperationType.LOG,
+    OperationType.NEG,
+    OperationType.RSQRT,
+    OperationType.SIN,
+    OperationType.SQRT,
+)
+FLOATS = [
+    (OperandType.TENSOR_FLOAT32, OperandType.FLOAT32),
+    (OperandType.TENSOR_FLOAT16, OperandType.FLOAT16),
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("operation", "types"), rows(FUNCTIONS), ids=label)
+def test_every_type(operation: OperationType, types: dict[str, OperandType], shape: tuple[int, ...]) -> None:
+    expect_same(operation, [numbers(types["T"], shape)], result(types["T"], 0.04), compare=same)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, -2.0])
+@pytest.mark.parametrize(("kind", "scalar"), FLOATS)
+def test_elu(kind: OperandType, scalar: OperandType, alpha: float) -> None:
+    x = given(kind, [-100, -1, -0.0, 0, 1, 100, 60000, np.inf, -np.inf, np.nan])
+    expect_same(OperationType.ELU, [x, given(scalar, alpha)], result(kind), compare=same)

@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+from support.lowering_beside_reference import close, expect_same
+from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, given, ints, scalars, stored_values, wanted
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import OperandType
+
+AXES = ((), (0,), (-1,), (1, 1, -2), (0, 1, 2))
+FOLDS = (
+    OperationType.TFLITE_REDUCE_MAX,
+    OperationType.TFLITE_REDUCE_MIN,
+    OperationType.TFLITE_REDUCE_PROD,
+    OperationType.TFLITE_SUM,
+)
+WHOLE = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
+STORED = (*QUANT8_TYPES, OperandType.TENSOR_QUANT16_SYMM)
+generator = np.random.default_rng(2)
+
+
+@pytest.mark.parametrize("axes", AXES)
+@pytest.mark.parametrize("kind", WHOLE)
+def test_whole_numbers(kind: OperandType, axes: tuple[int, ...]) -> None:
+    limits = np.iinfo(kind.dtype.name)
+    values = given(kind, generator.integers(limits.min, limits.max, (3, 4, 5)))
+    for operation in FOLDS:
+        expect_same(operation, [values, ints(*axes), *scalars(True)], wanted(kind))
+    small = given(kind, generator.integers(-1000, 1000, (3, 4, 5)))
+    expect_same(OperationType.TFLITE_MEAN, [small, ints(*axes), *scalars(0)], wanted(kind))
+
+
+@pytest.mark.parametrize("axes", AXES)
+@pytest.mark.parametrize("operation", FOLDS)
+def test_truth_values(operation: OperationType, axes: tuple[int, ...]) -> None:
+    kind = OperandType.TENSOR_BOOL8
+    values = given(kind, generator.integers(0, 2, (3, 2, 4)).astype(bool))
+    expect_same(operation, [values, ints(*axes), *scalars(False)], wanted(kind))
+
+
+@pytest.mark.parametrize("axes", AXES)
+@pytest.mark.parametrize("kind", STORED)
+def test_stored_values(kind: OperandType, axes: tuple[int, ...]) -> None:
+    zero_point = 0 if kind is OperandType.TENSOR_QUANT16_SYMM else 9
+    source = given(kind, stored_values(generator, kind, (3, 4, 5)), 0.02, zero_point)
+    for scale in (0.02, 0.7):
+        output = wanted(kind, scale, 0 if zero_point == 0 else 40)
+        inputs = [source, ints(*axes)]
+        expect_same(OperationType.TFLITE_MEAN, [*inputs, *scalars(0)], output)
+        expect_same(OperationType.TFLITE_SUM, [*inputs, *scalars(False)], output)
+        expect_same(OperationType.TFLITE_REDUCE_PROD, [*inputs, *scalars(False)], output)
+
+
+def test_a_mean_of_nothing() -> None:
+    for kind in (OperandType.TENSOR_FLOAT32, *WHOLE, *STORED):
+        values = given(kind, np.zeros((3, 0)), 1.0 if kind in STORED else 0.0)
+        output = wanted(kind, 1.0 if kind in STORED else 0.0)
+        expect_same(OperationType.TFLITE_MEAN, [values, ints(1), *scalars(0)], output)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("length", [0, 1, 7, 64, 65, 100, 130])
+def test_cumulative_sums(length: int, reverse: bool, exclusive: bool) -> None:
+    for kind in (*FLOAT_TYPES, *WHOLE):
+        for shape, axis in (((2, length, 3), 1), ((2, length), -1)):
+            values = given(kind, generator.integers(-3, 4, shape))
+            inputs = [values, ints(axis), *scalars(exclusive, reverse)]
+            expect_same(OperationType.TFLITE_CUMSUM, inputs, wanted(kind), compare=close)

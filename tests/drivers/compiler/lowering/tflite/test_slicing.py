@@ -1,0 +1,61 @@
+import pytest
+from support.lowering_beside_reference import expect_same
+from support.moved import FLOAT32, expect_moved, kinds, several
+from support.pointwise import result
+from support.single_operation import given, ints, scalars
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import OperandType
+
+INT32, INT64 = OperandType.TENSOR_INT32, OperandType.TENSOR_INT64
+UPDATE = OperationType.TFLITE_DYNAMIC_UPDATE_SLICE
+
+
+def test_parts() -> None:
+    expect_moved(OperationType.TFLITE_SLICE, (4, 3, 5), given(INT64, [1, 0, 2]), given(INT64, [2, -1, 3]))
+    expect_moved(OperationType.TFLITE_SPLIT, (2, 6, 3), *scalars(1, 3), outputs=3)
+    expect_moved(OperationType.TFLITE_SPLIT_V, (2, 6, 3), ints(1, -1, 0), *scalars(-2), outputs=3)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "strides", "masks"),
+    [
+        # Masks of begin, end, ellipsis, new axis, shrunk axis.
+        ((3, 1), (0, 6), (-1, 2), (0, 0, 0, 0, 0)),
+        ((0, 1, 2), (0, 3, 5), (1, 1, 2), (0, 0, 1, 0, 0)),
+        ((1, 0, 2), (2, 0, 4), (1, 1, 1), (0, 0, 0, 2, 1)),
+        ((0, 0, 0), (0, 0, 1), (1, 1, 1), (0, 0, 2, 1, 4)),
+        ((-1,), (0,), (1,), (0, 0, 0, 0, 1)),
+        ((5, 2), (1, 2), (1, -1), (2, 2, 0, 0, 0)),
+    ],
+)
+def test_strided_slice(
+    begin: tuple[int, ...], end: tuple[int, ...], strides: tuple[int, ...], masks: tuple[int, ...]
+) -> None:
+    arguments = ints(*begin), ints(*end), ints(*strides), *scalars(*masks, False)
+    expect_moved(OperationType.TFLITE_STRIDED_SLICE, (4, 5, 6), *arguments)
+
+
+def test_everything_is_the_tensor_itself() -> None:
+    none = ints(), ints(), ints(), *scalars(0, 0, 0, 0, 0, False)
+    expect_moved(OperationType.TFLITE_STRIDED_SLICE, (), *none, kind=FLOAT32)
+    expect_moved(OperationType.TFLITE_STRIDED_SLICE, (2, 3), *none, kind=FLOAT32)
+
+
+@pytest.mark.parametrize("kind", kinds(UPDATE))
+@pytest.mark.parametrize("data", [(0, 1), (0, 1, 2), (1,)])
+def test_update(kind: OperandType, data: tuple[int, ...]) -> None:
+    for update in ((2, 1), (3, 4), (0, 2)):
+        for start in ((1, 2), (-5, 100)):
+            inputs = [*several(kind, [(3, 4), update]), ints(*start)]
+            expect_same(UPDATE, inputs, result(kind), data=data)
+
+
+@pytest.mark.parametrize("start", [-(2**40), 2**40, 1])
+def test_update_at_64_bits(start: int) -> None:
+    inputs = [*several(FLOAT32, [(5,), (2,)]), given(INT64, [start])]
+    expect_same(UPDATE, inputs, result(FLOAT32), data=(0, 1, 2))
+
+
+def test_update_of_one_number() -> None:
+    expect_same(UPDATE, [*several(FLOAT32, [(), ()]), ints()], result(FLOAT32), data=(0, 1))

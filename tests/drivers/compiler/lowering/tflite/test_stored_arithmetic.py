@@ -1,0 +1,20 @@
+import pytest
+from support.lowering_beside_reference import expect_same
+from support.pointwise import SHAPES, label, numbers, result, rows, same
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import OperandType
+
+OPERATIONS = (
+    OperationType.TFLITE_STABLEHLO_ADD,
+    OperationType.TFLITE_STABLEHLO_MULTIPLY,
+    OperationType.TFLITE_STABLEHLO_MAXIMUM,
+    OperationType.TFLITE_STABLEHLO_MINIMUM,
+)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("operation", "types"), rows(OPERATIONS), ids=label)
+def test_every_type(operation: OperationType, types: dict[str, OperandType], shape: tuple[int, ...]) -> None:
+    inputs = [numbers(types["T"], shape), numbers(types["T"], shape, seed=1)]
+    expect_same(operation, inputs, result(types["T"]), data=(0, 1), compare=same)

@@ -1,0 +1,45 @@
+"""Every lowering against Android's conformance records: what the graph means, computed with NumPy."""
+
+from collections.abc import Callable
+
+import pytest
+from support.data import NO_VECTORS, VECTORS
+from support.interpreted import InterpretedDevice
+from support.variants import VARIANTS
+
+from neurald.hal.errors import Error
+from neurald.service.conformance.records import (
+    build,
+    compile_for,
+    failures,
+    load_records,
+    record_files,
+    spec_name,
+)
+
+if VECTORS is None:
+    pytest.skip(NO_VECTORS, allow_module_level=True)
+
+SPECS = {spec_name(path): path for path in record_files(VECTORS)}
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_records(spec: str, record_property: Callable[[str, object], None]) -> None:
+    device = InterpretedDevice()
+    records = load_records(SPECS[spec])
+    records += [variant for record in records for derive in VARIANTS.values() if (variant := derive(record))]
+    claimed, reasons = [], set()
+    for record in records:
+        if record.expect_failure or record.referenced:
+            continue
+        try:
+            verdicts = device.supported_operations(build(record, record.main))
+        except Error:
+            continue
+        refused = [verdict.reason for verdict in verdicts if not verdict.ok]
+        reasons.update(refused)
+        if not refused:
+            claimed.append(record)
+    record_property("claimed", f"{len(claimed)} of {len(records)}; {'; '.join(sorted(reasons))}")
+    assert not failures(claimed, compile_for(device))
+    assert not failures(claimed, compile_for(InterpretedDevice(fused=True)))
