@@ -34,6 +34,9 @@ LOOP_TIMEOUT_MAXIMUM_S = 15.0
 #: The largest time in nanoseconds that can be told; Android has one more for times that are not known.
 LONGEST_DURATION_NS = 2**64 - 2
 
+#: What `KernelTime.label` is where an operation runs on its reference, because it has no kernel.
+REFERENCE = "reference"
+
 #: Bytes of `PrepareOptions.cache_key`, where it is given.
 CACHE_KEY_BYTES = 32
 #: Of each kind that a prepared model may need.
@@ -201,6 +204,29 @@ class StepDuration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTime:
+    """How long one kernel of a prepared model ran.
+
+    Attributes:
+        name: of the kernel, or of what else computes the operations.
+        duration_ns: on the device.
+        operations: the positions in the main graph of the operations that it computes; a kernel may compute several, and
+            several kernels one.
+        label: how it computes, for people: "tile 64x64, tensor cores" for example, or `REFERENCE`.
+    """
+
+    name: str
+    duration_ns: int
+    operations: tuple[int, ...]
+    label: str = ""
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is no kernel at all, but the reference of its operation."""
+        return self.label == REFERENCE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionResult:
     """What came of an execution. With an insufficient output, no output is defined: only shapes are.
 
@@ -325,6 +351,18 @@ class PreparedModel(Protocol):
 
         Raises:
             DeadObject: the driver is gone.
+        """
+        ...
+
+    def profile(self) -> Sequence[KernelTime]:
+        """The time of each kernel, in the order in which they run; empty where the device cannot tell.
+
+        It is that of a run on whatever the buffers hold, or of the last execution where the device looks at the clock
+        in all of them. With unspecified dimensions, it is that of the shapes of the last execution.
+
+        Raises:
+            DeadObject: the driver is gone.
+            Error: the run failed.
         """
         ...
 

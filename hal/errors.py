@@ -58,6 +58,10 @@ class Cancelled(OpFailed):
     """The application itself asked the execution to stop."""
 
 
+class UnknownCall(OpFailed):
+    """A driver daemon does not have the call: it is of another version."""
+
+
 class BadState(Error):
     code = ResultCode.BAD_STATE
 

@@ -45,6 +45,7 @@ from neurald.hal.wire_device import (
     status_to_wire,
     verdicts_to_wire,
 )
+from neurald.hal.wire_profile import profile_to_wire
 
 #: Executions that the device runs at the same time; the others wait for their turn. More than any device needs to be busy,
 #: so that some that hang do not keep the others from it.
@@ -276,6 +277,12 @@ class DeviceHandler:
     ) -> device_pb2.GetFencedExecutionInfoReply:
         """What came of a fenced execution; asked for once."""
         return outcome_to_wire(session.take_fenced(message.execution).outcome)
+
+    def profile(self, session: Session, message: device_pb2.ProfileRequest) -> device_pb2.ProfileReply:
+        """Has the device time the kernels of a prepared model, which takes it as long as an execution."""
+        found = session.prepared(message.prepared_model)
+        with self._execution(found, ExecuteOptions()):
+            return profile_to_wire(found.prepared.profile())
 
     def configure_burst(self, session: Session, handle: int, connection: int, ring: int) -> None:
         """Starts a burst of a prepared model; takes over the descriptors of its socket and of its ring."""

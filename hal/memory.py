@@ -37,6 +37,8 @@ class Memory:
     `allocate` and `from_fd` make the kinds an application needs; `HostMemory` wraps a buffer that exists.
     """
 
+    _address: int | None = None
+
     def __init__(self, buffer: memoryview) -> None:
         self._buffer = buffer
 
@@ -95,6 +97,14 @@ class Memory:
     def size(self) -> int:
         """Bytes in this memory."""
         return self._buffer.nbytes
+
+    @property
+    def address(self) -> int:
+        """Where its bytes begin in this process; they stay there as long as the memory exists. 0: there are none."""
+        if self._address is None:
+            content = np.frombuffer(self.view(), np.uint8)
+            self._address = content.ctypes.data if content.size else 0
+        return self._address
 
     @property
     def readonly(self) -> bool:

@@ -33,6 +33,7 @@ from neurald.hal.device import (
     ExecuteOptions,
     ExecutionResult,
     FencedExecution,
+    KernelTime,
     PrepareOptions,
     Verdict,
 )
@@ -43,6 +44,7 @@ from neurald.hal.errors import (
     MissedDeadlineTransient,
     OpFailed,
     UnavailableDevice,
+    UnknownCall,
 )
 from neurald.hal.fence import Fence
 from neurald.hal.fenced_remote import RemoteFencedExecution
@@ -61,6 +63,7 @@ from neurald.hal.wire_device import (
     status_from_wire,
     verdicts_from_wire,
 )
+from neurald.hal.wire_profile import profile_from_wire
 
 _T = TypeVar("_T")
 #: Arenas that a prepared model keeps for its next executions.
@@ -271,6 +274,8 @@ class RemotePreparedModel:
         self.connection = connection
         self._has_artifact = has_artifact
         self._types = output_types(model)  # and not the model: that would keep its constants here too
+        # Of a model that comes from the cache only the inputs and outputs are known.
+        self._operations = len(model.main.operations) or None
         self.handle = handle
         self._arenas = Arenas(SharedMemory.create, kept=_ARENAS_KEPT, kept_bytes=sys.maxsize)
         message = device_pb2.ReleasePreparedModelRequest(prepared_model=handle)
@@ -323,6 +328,18 @@ class RemotePreparedModel:
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""
         return fetch_artifact(self.connection, self.handle) if self._has_artifact else None
+
+    def profile(self) -> Sequence[KernelTime]:
+        """See `PreparedModel.profile`; a daemon of an older version cannot tell."""
+        message = device_pb2.ProfileRequest(prepared_model=self.handle)
+        try:
+            reply = self.connection.call("Profile", message)
+        except UnknownCall:
+            return ()
+        try:
+            return profile_from_wire(reply, self._operations)
+        except BadData as error:
+            raise OpFailed(f"the daemon answered nonsense: {error}") from None
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`. Arguments in shared memory stay where they are, others are copied once."""

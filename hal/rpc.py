@@ -18,6 +18,7 @@ from neurald.hal.errors import (
     OpFailed,
     ResourceExhaustedTransient,
     ResultCode,
+    UnknownCall,
     error_for,
 )
 
@@ -75,6 +76,7 @@ _ERRORS: dict[grpc.StatusCode, type[Error]] = {
     grpc.StatusCode.DEADLINE_EXCEEDED: MissedDeadlineTransient,
     grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhaustedTransient,
     grpc.StatusCode.INVALID_ARGUMENT: BadData,
+    grpc.StatusCode.UNIMPLEMENTED: UnknownCall,
 }
 
 _M = TypeVar("_M", bound=Message)

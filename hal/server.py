@@ -134,6 +134,7 @@ class _Transport:
             "GetArtifact": self._at_work(handler.get_artifact),
             "PrepareModelFromCache": self._at_work(handler.prepare_model_from_cache),
             "ReleasePreparedModel": self._in_session(handler.release_prepared_model),
+            "Profile": self._at_work(handler.profile),
             "Allocate": self._at_work(handler.allocate),
             "CopyToBuffer": self._at_work(handler.copy_to_buffer),
             "CopyFromBuffer": self._at_work(handler.copy_from_buffer),

@@ -26,6 +26,7 @@ from neurald.runtime.partitioning import PartitionResult, partition
 from neurald.runtime.partitioning_options import Partitioning, PartitioningMode
 from neurald.runtime.planning import Planned, make_plan
 from neurald.runtime.preparation import Caching, Preparer
+from neurald.runtime.profile import StepProfile, profile
 from neurald.runtime.recovery import Recovery
 from neurald.runtime.state import State
 
@@ -319,6 +320,14 @@ class Compilation:
             for state in self.recovery.fallbacks
         ]
         return self._partitioned.explain(self.model, self.report.fallback, notes)
+
+    def profile(self) -> tuple[StepProfile, ...]:
+        """How long each kernel of each step runs, one after another, with the operations of the model that it computes.
+
+        Execute first: devices that do not run their kernels for this tell of the last execution. Kernels are timed one by one,
+        so that their sum is not the time of an execution, which may run several at once, and moves data too.
+        """
+        return profile(self.plan.steps, self.recovery)
 
     def create_burst(self) -> Burst:
         """A burst for executions of this compilation, one at a time; to be used as a context manager, or closed."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from neurald.hal.buffer_host import execute_on_host
-from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel, Timing
+from neurald.hal.device import ExecuteOptions, ExecutionResult, KernelTime, PreparedModel, Timing
 from neurald.hal.errors import (
     Cancelled,
     DeadObject,
@@ -167,6 +167,17 @@ class RecoveringStep:
             return
         checked_step_result(self._step, request, result)
         self._believed = weakref.ref(request), result
+
+    def profile(self) -> tuple[str, Sequence[KernelTime]]:
+        """The name of the device that the next execution would use, and the times of its kernels.
+
+        Raises:
+            Error: it cannot be prepared again, or its run failed.
+        """
+        prepared = self._usable()
+        if prepared is None:
+            return cpu_device().name, self._cpu_model().profile()
+        return self._step.device.name, prepared.profile()
 
     def usable(self) -> PreparedModel | None:
         """The device's prepared model, if the next execution would use it; never waits."""

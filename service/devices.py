@@ -1,14 +1,18 @@
-"""Devices as the command line names them: by name as `neurald devices` lists them, or by the address of a daemon."""
+"""Devices as the command line names them: as `neurald devices` lists them, by the address of a daemon, or by a driver."""
 
+import os
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import neurald as nd
 from neurald.hal.errors import BadData
+from neurald.hal.registry import create_device, driver_names
 from neurald.hal.types import OperandType
 
 _ADDRESS = re.compile(r"unix:.+|.+:[0-9]{1,5}")
+_FACTORY = re.compile(r"[\w.]+:[A-Za-z_][\w.]*")
 
 #: What `performance` reports, by the name it has there.
 _REPORTED = {"float32": OperandType.TENSOR_FLOAT32, "quant8": OperandType.TENSOR_QUANT8_ASYMM}
@@ -17,22 +21,30 @@ _REPORTED = {"float32": OperandType.TENSOR_FLOAT32, "quant8": OperandType.TENSOR
 def find_devices(names: Sequence[str]) -> list[nd.Device] | None:
     """The devices of these names or addresses, in that order; None, which lets every device take part, for no name.
 
+    The name of a driver, or `module:factory`, is a new device of that driver in this process, unless a device that runs
+    already is called so.
+
     Raises:
-        BadData: there is no device of that name, or an address has neither form.
-        UnavailableDevice: nobody serves an address.
+        BadData: there is no device or driver of that name.
+        UnavailableDevice: nobody serves an address, or a driver's device cannot be had here.
     """
     if not names:
         return None
     # Daemons are looked for only if that is needed: each takes a connection.
     is_path = [name.startswith("unix:") for name in names]
     known = {} if all(is_path) else {device.name: device for device in nd.devices()}
-    return [known[name] if name in known else _connect(name, list(known)) for name in names]
+    return [known[name] if name in known else _created(name, list(known)) for name in names]
 
 
-def _connect(name: str, known: Sequence[str]) -> nd.Device:
+def _created(name: str, known: Sequence[str]) -> nd.Device:
+    if _FACTORY.fullmatch(name):
+        sys.path.append(os.getcwd())  # noqa: PTH109 - a plain string is wanted
+        return create_device(name)
+    if name in driver_names():
+        return create_device(name)
     if not _ADDRESS.fullmatch(name):
         raise BadData(
-            f"there is no device {name!r}; there are {', '.join(known)}, "
+            f"there is no device {name!r}; there are {', '.join(known)}, the drivers {', '.join(driver_names())}, "
             "and daemons at an address (unix:///path or host:port)"
         )
     return nd.connect(name)

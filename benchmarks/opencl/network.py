@@ -184,7 +184,15 @@ def mobilenet_v2(network: Network) -> bytes:
     """MobileNetV2 (Sandler et al., 2018), width 1."""
     image = network.input()
     layer = network.convolution(image, 32, 3, 2, _RELU6)
-    blocks = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+    blocks = (
+        (1, 16, 1, 1),
+        (6, 24, 2, 2),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    )
     for expansion, channels, count, stride in blocks:
         for number in range(count):
             before, depth = layer, layer.value.shape[3]

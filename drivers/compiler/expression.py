@@ -580,6 +580,19 @@ def walk(*roots: Expression) -> Iterator[Expression]:
             stack.extend((operand, False) for operand in reversed(expression.operands))
 
 
+def free_axes(root: Expression) -> frozenset[Axis]:
+    """The axes that an expression depends on, those of its own folds apart."""
+    found: dict[Expression, frozenset[Axis]] = {}
+    for each in walk(root):
+        axes = frozenset().union(*(found[operand] for operand in each.operands))
+        if isinstance(each, Axis):
+            axes = frozenset((each,))
+        elif isinstance(each, Reduce):
+            axes -= frozenset(each.axes)
+        found[each] = axes
+    return found[root]
+
+
 def rewrite(
     root: Expression, replace: Callable[[Expression], Expression | None], memory: dict[Expression, Expression]
 ) -> Expression:

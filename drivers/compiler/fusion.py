@@ -2,9 +2,11 @@
 
 A value that nobody else needs is computed where it is read, instead of being stored and read back:
 
-- What only moves elements is computed wherever it is read: a position is mapped to another one, which costs nothing.
+- What only moves elements is computed wherever it is read: a position is mapped to another one, which costs next to nothing.
+  Where the position is itself folded or takes long to compute, it counts as any other.
 - Any other `Compute` is computed in its reader if that is the only one, and if that does not mean to compute its elements
   over and over, or if those are cheap. One that folds is never computed inside another fold.
+- A fold of a whole row is computed in its readers, if the compiler asks for it (`rows`).
 - What reads a contraction element by element becomes its epilogue, if it is the only reader.
 
 The values of the graph's outputs are always stored, whoever else reads them.
@@ -23,6 +25,7 @@ from neurald.drivers.compiler.expression import (
     Reduce,
     accumulated,
     axis,
+    free_axes,
     load,
     rewrite,
     select,
@@ -35,6 +38,8 @@ from neurald.drivers.compiler.scalar import Scalar
 
 #: Elements that cost no more are computed again rather than stored.
 _CHEAP = 4
+#: What is moved is computed wherever it is read, unless it costs more than this to say from where.
+_CHEAP_MOVE = 8
 #: A kernel that grows beyond this is not fused any further: compilers get slow, and registers few.
 _MAXIMUM_EXPRESSIONS = 400
 _MAXIMUM_INPUTS = 16
@@ -43,17 +48,25 @@ _MAXIMUM_INPUTS = 16
 Replace = Callable[[Expression], Expression | None]
 
 
-def fuse(graph: Graph, *, enabled: bool = True) -> FusedGraph:
-    """The kernels of a graph; with `enabled` false one for each node."""
-    fusion = _Fusion(graph)
+def fuse(graph: Graph, *, enabled: bool = True, rows: bool = False) -> FusedGraph:
+    """The kernels of a graph.
+
+    Args:
+        graph: is not changed.
+        enabled: otherwise there is one for each node.
+        rows: whether folds of whole rows are computed in the kernels that read them for every element of the row, as in a
+            softmax. It is for compilers that then compute them once for each row, see `Kernel.row_axes`.
+    """
+    fusion = _Fusion(graph, rows=rows)
     if enabled:
         fusion.run()
     return fusion.result()
 
 
 class _Fusion:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, rows: bool) -> None:
         self._graph = graph
+        self._rows = rows
         self._kept = set(graph.outputs)
         self._kernels: dict[Value, Kernel] = {}
         self._readers: dict[Value, set[Value]] = {}
@@ -154,7 +167,9 @@ class _Fusion:
     def _is_worthwhile(self, producer: Kernel, reader: Kernel) -> bool:
         if producer.requirements:
             return False
-        moves = is_movement(producer.body)
+        if self._rows and producer.output not in self._kept and _is_of_rows(producer, reader):
+            return True
+        moves = is_movement(producer.body) and not producer.has_reduction and _weight(producer) <= _CHEAP_MOVE
         if not moves and not self._is_only_reader(producer, reader):
             return False
         if moves:
@@ -280,6 +295,23 @@ def _loads(kernel: Kernel) -> Iterator[tuple[Load, int]]:
             if isinstance(expression, Load):
                 yield expression, times
             stack.extend(expression.operands)
+
+
+def _is_of_rows(producer: Kernel, reader: Kernel) -> bool:
+    """Whether a reader needs the producer's folds once for each of its rows, and folds nothing else."""
+    if not producer.has_reduction or reader.contraction is not None:
+        return False
+    rows = math.prod(producer.shape)
+    count = next((k for k in range(len(reader.axes) + 1) if math.prod(reader.shape[:k]) == rows), None)
+    if count is None:
+        return False
+    leading = flat(reader.axes[:count], reader.shape[:count])
+    found = [each for each, _ in _loads(reader) if each.value is producer.output]
+    if any(each.guard is not None or flat(each.index, each.value.shape) is not leading for each in found):
+        return False
+    allowed = set(reader.axes[:count])
+    folds = [each for each in walk(*reader.roots) if isinstance(each, Reduce)]
+    return all(free_axes(each) & set(reader.axes) <= allowed for each in folds)
 
 
 def _extent(axes: tuple[Axis, ...]) -> int:

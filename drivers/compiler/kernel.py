@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.expression import Axis, Expression, Load, Reduce, walk
+from neurald.drivers.compiler.expression import Axis, Expression, Load, Reduce, free_axes, walk
 from neurald.drivers.compiler.graph import Compute, Contraction, Shape, Value
 from neurald.drivers.compiler.op import Op
 
@@ -50,6 +50,19 @@ class Kernel:
     def has_reduction(self) -> bool:
         """Whether an element is folded from many, by the body."""
         return any(isinstance(each, Reduce) for each in walk(*self.roots))
+
+    @property
+    def row_axes(self) -> int | None:
+        """How many leading axes tell which row it is, where folds are the same for all elements of a row; None: they differ.
+
+        Every fold is then worth computing once for each row.
+        """
+        folds = [each for each in walk(*self.roots) if isinstance(each, Reduce)]
+        if self.contraction is not None or not folds:
+            return None
+        used = frozenset().union(*(free_axes(each) for each in folds))
+        count = 1 + max((n for n, each in enumerate(self.axes) if each in used), default=-1)
+        return count if positions(self.shape[count:]) > 1 else None
 
     @property
     def viewed(self) -> Value | None:

@@ -70,7 +70,7 @@ class Placement:
 
     Attributes:
         places: of every value that a kernel reads or writes, and of the graph's outputs; aliases apart.
-        constants: the contents of the buffer of constants.
+        constants: the contents of the buffer of constants, aligned as its values are.
         arena_bytes: of the arena.
         unshared_bytes: what the arena would have if no two values shared bytes.
     """
@@ -144,10 +144,17 @@ def _constants(
             places[value] = Place(Base.CONSTANTS, end)
             arrays.append((end, np.ascontiguousarray(value.constant, value.type.dtype)))
             end += -(-value.size_bytes // alignment) * alignment
-    contents = np.zeros(end, np.uint8)
+    contents = aligned_zeros(end, alignment)
     for offset, array in arrays:
         contents[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
     return places, contents
+
+
+def aligned_zeros(size_bytes: int, alignment: int) -> np.ndarray:
+    """Zeroed bytes that begin at a multiple of `alignment`."""
+    room = np.zeros(size_bytes + alignment, np.uint8)
+    start = -room.ctypes.data % alignment
+    return room[start : start + size_bytes]
 
 
 def _lifespans(graph: FusedGraph, uses: Sequence[Sequence[Value]]) -> tuple[list[Value], list[Lifespan]]:

@@ -13,6 +13,7 @@ from neurald.hal.device import (
     ExecuteOptions,
     ExecutionResult,
     FencedExecution,
+    KernelTime,
     PreparedModel,
 )
 from neurald.hal.errors import BadData, OpFailed
@@ -141,3 +142,9 @@ class SpecializingModel:
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`: which shapes will come is not known."""
         return None
+
+    def profile(self) -> Sequence[KernelTime]:
+        """See `PreparedModel.profile`: for the shapes that came last; empty before the first execution."""
+        with self._lock:
+            last = next(reversed(self._kept.values()), None)
+        return () if last is None else last.profile()

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from neurald.drivers.compiler.placement import Base
-from neurald.drivers.opencl.executable import Call, Executable
+from neurald.drivers.opencl.executable import FLAGS, Call, Executable
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
 from neurald.hal.memory import HostMemory
@@ -56,8 +56,12 @@ def _require_places(executable: Executable, constants_bytes: int) -> None:
     sizes = {Base.ARENA: executable.arena_bytes, Base.CONSTANTS: executable.constants_bytes}
     if constants_bytes != executable.constants_bytes:
         raise BadData(f"{constants_bytes} bytes of constants; {executable.constants_bytes} are expected")
-    if not 0 <= executable.workspace <= executable.arena_bytes - executable.workspace_bytes:
-        raise BadData("the workspace is outside of the arena")
+    if (
+        not FLAGS + executable.flags_bytes
+        <= executable.zeros_bytes
+        <= executable.arena_bytes - executable.zeros
+    ):
+        raise BadData(f"{executable.zeros_bytes} bytes at {executable.zeros} do not lie in the arena")
     calls: list[Call] = [*executable.calls]
     if executable.persistent is not None:
         calls.append(executable.persistent)
@@ -65,10 +69,12 @@ def _require_places(executable: Executable, constants_bytes: int) -> None:
         for place in call.places:
             if not 0 <= place.offset <= sizes[place.base]:
                 raise BadData(f"an argument of {call.kernel} begins at {place.offset}, outside of its buffer")
-        if call.status is not None and not 0 <= call.status <= executable.arena_bytes - 4:
-            raise BadData(f"the status of {call.kernel} is outside of the arena")
-        if call.workspace not in (None, executable.workspace):
-            raise BadData(f"the workspace of {call.kernel} is not that of the step")
+        if not 0 <= call.status <= len(executable.calls):
+            raise BadData(
+                f"{call.kernel} has status {call.status}; the step has {len(executable.calls)} calls"
+            )
+        if call.workspace is not None and not executable.zeros <= call.workspace <= executable.arena_bytes:
+            raise BadData(f"the workspace of {call.kernel} is outside of the arena")
         if call.groups < 0 or call.local_size < 1:
             raise BadData(f"{call.kernel} has {call.groups} groups of {call.local_size}")
     for port in (*executable.inputs, *executable.outputs):

@@ -9,13 +9,21 @@ from neurald.drivers.compiler.build import build_graph
 from neurald.drivers.compiler.fusion import fuse
 from neurald.drivers.compiler.graph import Shape
 from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.placement import Placement, place
+from neurald.drivers.compiler.placement import Base, Placement, place
 from neurald.drivers.compiler.transformations import transform
-from neurald.drivers.opencl.executable import Call, Executable
+from neurald.drivers.opencl.executable import FLAGS, Call, Executable
 from neurald.drivers.opencl.kernels import candidates
+from neurald.drivers.opencl.persistent import (
+    SYNC_BYTES,
+    Phase,
+    Region,
+    is_offered,
+    kernel_text,
+    local_size,
+)
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.precision import Precision, lower_precision
-from neurald.drivers.opencl.program_text import kernel_name, program_text
+from neurald.drivers.opencl.program_text import argument_text, kernel_name, program_text
 from neurald.drivers.opencl.render import render
 from neurald.drivers.opencl.source import Source
 from neurald.hal.types import Model
@@ -29,10 +37,18 @@ Choose = Callable[[Sequence[Sequence[Source]]], Sequence[Source]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compiled:
-    """An executable, and the contents of its constants."""
+    """An executable, and the contents of its constants.
+
+    Attributes:
+        persistent: a call that may be faster than all of the executable's, if the device has it; its groups are still to be
+            found.
+        persistent_text: the program with its kernel too.
+    """
 
     executable: Executable
     constants: np.ndarray
+    persistent: Call | None
+    persistent_text: str
 
 
 def compile_model(
@@ -60,11 +76,12 @@ def compile_model(
     graph = build_graph(model, input_shapes)
     transform(graph)
     lower_precision(graph, precision)
-    fused = fuse(graph, enabled=is_fused)
+    fused = fuse(graph, enabled=is_fused, rows=True)
     kernels = tuple(kernel for kernel in fused.kernels if kernel.output.count)
     chosen = choose(
         [
-            candidates(kernel, facts, relaxed=precision is not Precision.F32) or (render(kernel),)
+            candidates(kernel, facts, relaxed=precision is not Precision.F32, has_workspace=True)
+            or (render(kernel),)
             for kernel in kernels
         ]
     )
@@ -77,42 +94,97 @@ def compile_model(
 def _assembled(
     model: Model, placement: Placement, chosen: Sequence[tuple[Kernel, Source]], facts: DeviceFacts
 ) -> Compiled:
-    calls, uses = [], []
-    arena_bytes = workspace = placement.arena_bytes
-    workspace_bytes = max((source.workspace_bytes for _, source in chosen), default=0)
-    arena_bytes += -(-workspace_bytes // ALIGNMENT) * ALIGNMENT
+    alignment = max(ALIGNMENT, facts.alignment_bytes)
+    zeros = -(-placement.arena_bytes // alignment) * alignment
+    statuses = sum(1 for kernel, _ in chosen if kernel.requirements)
+    workspace = zeros + -(-max(SYNC_BYTES, FLAGS + 4 * (1 + statuses)) // ALIGNMENT) * ALIGNMENT
+    end = workspace + max((source.workspace_bytes for _, source in chosen), default=0)
+    calls, uses, phases = [], [], []
+    status = 0
     for kernel, source in chosen:
         places = placement.of(source.arguments)
         bases = tuple(each.base for each in places)
-        uses.append((source, bases))
-        status = None
-        if kernel.requirements:
-            status, arena_bytes = arena_bytes, arena_bytes + ALIGNMENT
-        calls.append(
-            Call(
-                kernel=kernel_name(source, bases),
-                places=places,
-                groups=source.groups,
-                local_size=source.local_size,
-                status=status,
-                workspace=workspace if source.workspace_bytes else None,
-                messages=tuple(text for _, text in kernel.requirements),
-                label=source.label,
-                operations=source.operations,
-            )
+        status += bool(kernel.requirements)
+        call = Call(
+            kernel=kernel_name(source, bases),
+            places=places,
+            groups=source.groups,
+            local_size=source.local_size,
+            status=status if kernel.requirements else 0,
+            workspace=workspace if source.workspace_bytes else None,
+            messages=tuple(text for _, text in kernel.requirements),
+            label=source.label,
+            operations=source.operations,
         )
+        uses.append((source, bases))
+        calls.append(call)
+        phases.append(_phase(source, call, zeros + FLAGS + 4 * call.status))
     inputs, outputs = placement.ports(model)
+    together = _together(phases, facts)
     return Compiled(
         executable=Executable(
             calls=tuple(calls),
             inputs=inputs,
             outputs=outputs,
-            arena_bytes=arena_bytes,
+            arena_bytes=end,
             constants_bytes=placement.constants.nbytes,
             unshared_bytes=placement.unshared_bytes,
-            workspace=workspace,
-            workspace_bytes=workspace_bytes,
+            zeros=zeros,
+            zeros_bytes=end - zeros,
             text=program_text(uses, has_fp64=facts.has_fp64),
         ),
         constants=placement.constants,
+        persistent=together,
+        persistent_text=""
+        if together is None
+        else program_text(
+            uses,
+            has_fp64=facts.has_fp64,
+            extra=kernel_text(
+                together.kernel,
+                "__global uchar *arena, __global const uchar *constants",
+                phases,
+                is_nvidia=facts.is_nvidia,
+            ),
+        ),
+    )
+
+
+def _phase(source: Source, call: Call, status: int) -> Phase:
+    """What a call does, as a phase of a persistent kernel."""
+    pointers, regions = [], []
+    for position, (value, where) in enumerate(zip(source.arguments, call.places, strict=True)):
+        pointers.append(argument_text(source, position, where.base, f"{where.offset}UL"))
+        is_written = where.base is Base.ARENA
+        regions.append(
+            Region(base="arena", start=where.offset, stop=where.offset + value.size_bytes)
+            if is_written
+            else None
+        )
+    workspace = call.workspace
+    return Phase(
+        source=source,
+        pointers=tuple(pointers),
+        regions=tuple(regions),
+        status=f"(__global int *)(arena + {status}UL)",
+        workspace="" if workspace is None else f"arena + {workspace}UL",
+        workspace_region=None
+        if workspace is None
+        else Region(base="arena", start=workspace, stop=workspace + source.workspace_bytes),
+    )
+
+
+def _together(phases: Sequence[Phase], facts: DeviceFacts) -> Call | None:
+    """A call of a kernel that runs all phases, its groups still to be found; None where the device or the phases allow none."""
+    size = local_size([phase.source for phase in phases])
+    if size is None or len(phases) < 2 or not is_offered(facts):
+        return None
+    operations = sorted({each for phase in phases for each in phase.source.operations})
+    return Call(
+        kernel="run_all",
+        places=(),
+        groups=0,
+        local_size=size,
+        label="persistent",
+        operations=tuple(operations),
     )

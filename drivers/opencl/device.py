@@ -16,12 +16,13 @@ from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.compiler.specialization import Prepared, SpecializingModel, is_specified
 from neurald.drivers.opencl.artifact import read_artifact
 from neurald.drivers.opencl.calibration import calibrated
-from neurald.drivers.opencl.compiler import compile_model
+from neurald.drivers.opencl.compiler import Compiled, compile_model
+from neurald.drivers.opencl.executable import Executable
 from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts, DeviceKind, choose, discover
 from neurald.drivers.opencl.precision import Precision
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.program import Program
-from neurald.drivers.opencl.tuning import Tuner, Tuning
+from neurald.drivers.opencl.tuning import Tuner, Tuning, faster
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
@@ -30,7 +31,14 @@ from neurald.hal.device import (
     PrepareOptions,
     Verdict,
 )
-from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient, OpFailed
+from neurald.hal.errors import (
+    BadData,
+    DeadObject,
+    Error,
+    MissedDeadlinePersistent,
+    MissedDeadlineTransient,
+    OpFailed,
+)
 from neurald.hal.managed_buffer import described_operand
 from neurald.hal.memory import HostMemory, Memory
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand, value_size
@@ -125,7 +133,8 @@ class OpenClDevice:
     ) -> OpenClPreparedModel:
         """A model compiled for inputs of these shapes."""
         started = time.monotonic()
-        tuner = Tuner(self.context, Tuning.of(options.preference, self.facts))
+        tuning = Tuning.of(options.preference, self.facts)
+        tuner = Tuner(self.context, tuning)
         compiled = compile_model(
             model,
             input_shapes,
@@ -134,8 +143,7 @@ class OpenClDevice:
             choose=tuner.choose,
             is_fused=self._is_fused,
         )
-        executable = compiled.executable
-        program = Program.from_source(self.context, executable.text)
+        executable, program = self._built(compiled, is_measured=tuning is not Tuning.NONE)
         prepared = OpenClPreparedModel(
             self.context, executable, program, compiled.constants, keeps_artifact=bool(options.cache_key)
         )
@@ -149,6 +157,18 @@ class OpenClDevice:
             (time.monotonic() - started) * 1e3,
         )
         return prepared
+
+    def _built(self, compiled: Compiled, *, is_measured: bool) -> tuple[Executable, Program]:
+        """The program, and how it is run: kernel by kernel, or where that is measured to be faster all in one."""
+        if is_measured and compiled.persistent is not None:
+            try:
+                program = Program.from_source(self.context, compiled.persistent_text)
+                return faster(self.context, compiled, program), program
+            except DeadObject:
+                raise
+            except Error as error:
+                _LOG.info("%s: no kernel for the whole step: %s", self.name, error)
+        return compiled.executable, Program.from_source(self.context, compiled.executable.text)
 
     def _precision(self, model: Model) -> Precision:
         """Halves save a GPU's bandwidth; CPUs would only convert them to and fro."""

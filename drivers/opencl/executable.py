@@ -6,6 +6,10 @@ All values lie in two buffers, see `neurald.drivers.compiler.placement`.
 import msgspec
 
 from neurald.drivers.compiler.placement import Place, Port
+from neurald.drivers.opencl.persistent import GAVE_UP
+
+#: Where in the zeros a persistent kernel says that a work-group gave up. What calls say of their requirements comes behind.
+FLAGS = 4 * GAVE_UP
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True):
@@ -14,7 +18,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         kernel: its name in the program.
         places: its arguments, the one that is written first.
-        status: where in the arena it says which of its requirements failed; none where it has no requirements.
+        status: which of the step's statuses is its own, from 1 on; 0 where it has no requirements.
         workspace: where in the arena its workspace is (`Source.workspace_bytes`); none where it needs none.
         messages: what a failed requirement means; the first is number 1.
         label: how the kernel computes, for profiles.
@@ -25,7 +29,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     places: tuple[Place, ...]
     groups: int
     local_size: int
-    status: int | None = None
+    status: int = 0
     workspace: int | None = None
     messages: tuple[str, ...] = ()
     label: str = ""
@@ -36,9 +40,10 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
     """A step.
 
     Attributes:
-        persistent: a kernel that runs all calls at once, where that is faster; None where it is not.
         arena_bytes, constants_bytes: of the buffers.
-        workspace: where in the arena there are `workspace_bytes` that are 0 before the first run.
+        zeros, zeros_bytes: a part of the arena that is 0 before the first run, and after each that succeeds. It begins with
+            what work-groups meet with (see `persistent`), and what calls say of their requirements follows.
+        persistent: a kernel that runs all calls at once, where that is faster; None where it is not.
         unshared_bytes: what the arena would have if no two values shared bytes.
         text: the program; empty in what comes from a cache, where the binary stands for it.
     """
@@ -49,7 +54,13 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
     arena_bytes: int
     constants_bytes: int
     unshared_bytes: int
-    workspace: int = 0
-    workspace_bytes: int = 0
+    zeros: int
+    zeros_bytes: int
     text: str = ""
     persistent: Call | None = None
+
+    @property
+    def flags_bytes(self) -> int:
+        """Of what is to be looked at after a run: whether a work-group gave up, and the statuses. 0: nothing is."""
+        statuses = sum(1 for call in self.calls if call.status)
+        return 4 * (1 + statuses) if statuses or self.persistent is not None else 0

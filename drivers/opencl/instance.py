@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neurald.drivers.compiler.placement import Base, Place
-from neurald.drivers.opencl.executable import Call, Executable
-from neurald.drivers.opencl.launcher import CommandList, KernelTime, Launch, Transfer
+from neurald.drivers.opencl.executable import FLAGS, Call, Executable
+from neurald.drivers.opencl.launcher import CommandList, Launch, Transfer
+from neurald.drivers.opencl.persistent import SYNC_BYTES
 from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.staging import Region, Staging
+from neurald.hal.device import KernelTime
 from neurald.hal.errors import OpFailed
 
 if TYPE_CHECKING:
@@ -41,8 +43,7 @@ class Instance:
         self._executable = executable
         self._queue = device.queue()
         self._arena = allocate(device, executable.arena_bytes)
-        if executable.workspace_bytes:
-            clear(device, self._queue, self._arena, executable.workspace, executable.workspace_bytes)
+        self._clear_zeros()
         self._buffers: dict[Base, Any] = {Base.ARENA: self._arena, Base.CONSTANTS: constants}
         self._program = program
         used = [port for port in executable.inputs if port.offset is not None]
@@ -51,37 +52,55 @@ class Instance:
             self._queue,
             [Region(buffer=self._arena, size_bytes=p.size_bytes, offset_bytes=p.offset or 0) for p in used],
             [
-                Region(buffer=self._arena, size_bytes=p.size_bytes, offset_bytes=p.offset or 0)
-                for p in executable.outputs
+                *(
+                    Region(buffer=self._arena, size_bytes=p.size_bytes, offset_bytes=p.offset or 0)
+                    for p in executable.outputs
+                ),
+                Region(
+                    buffer=self._arena,
+                    size_bytes=executable.flags_bytes,
+                    offset_bytes=executable.zeros + FLAGS,
+                ),
             ],
         )
+        self._flags = np.zeros(executable.flags_bytes // 4, np.int32)
         self._input_numbers = [
             number for number, port in enumerate(executable.inputs) if port.offset is not None
         ]
         calls = executable.calls if executable.persistent is None else (executable.persistent,)
         self._launches = [self._launch(call) for call in calls]
-        before, after = self._status_transfers()
-        self._commands = CommandList(
-            device, [*self._staging.writes, *before, *self._launches, *self._staging.reads, *after]
-        )
+        self._commands = CommandList(device, [*self._staging.writes, *self._launches, *self._staging.reads])
 
     def _launch(self, call: Call) -> Launch:
-        return bound_launch(self._device, self._program, call, self._buffers)
+        if call is self._executable.persistent:
+            return self._persistent_launch(call, call.groups, len(self._executable.calls))
+        status = self._executable.zeros + FLAGS + 4 * call.status
+        return bound_launch(self._device, self._program, call, self._buffers, status)
 
-    def _status_transfers(self) -> tuple[list[Transfer], list[Transfer]]:
-        """Before and after the kernels: what they say of their requirements is 0, and is read."""
-        self._checked = [call for call in self._executable.calls if call.status is not None]
-        self._status = np.zeros(len(self._checked), np.int32)
-        self._zero = np.zeros(1, np.int32)
-        before, after = [], []
-        for number, call in enumerate(self._checked):
-            write = Transfer(self._arena, 4, offset_bytes=call.status or 0, to_device=True)
-            write.address = self._zero.ctypes.data
-            read = Transfer(self._arena, 4, offset_bytes=call.status or 0, to_device=False)
-            read.address = self._status.ctypes.data + 4 * number
-            before.append(write)
-            after.append(read)
-        return before, after
+    def _persistent_launch(self, call: Call, groups: int, phases: int) -> Launch:
+        kernel = self._program.new_kernel(call.kernel)
+        with self._device.state.guard("setting arguments", kernel=call.kernel):
+            sync = self._arena.get_sub_region(self._executable.zeros, SYNC_BYTES)
+            kernel.set_args(self._arena, self._buffers[Base.CONSTANTS], sync, np.int32(phases))
+        return Launch(kernel=kernel, name=call.kernel, groups=groups, local_size=call.local_size)
+
+    def meets(self, call: Call, groups: int) -> bool:
+        """Whether so many work-groups of a persistent kernel are on the device together.
+
+        Raises:
+            Error: the device failed.
+        """
+        flag = np.zeros(1, np.uint32)
+        seen = Transfer(self._arena, 4, offset_bytes=self._executable.zeros + FLAGS, to_device=False)
+        seen.address = flag.ctypes.data
+        CommandList(self._device, [self._persistent_launch(call, groups, 0), seen]).run(self._queue)
+        if flag[0]:
+            self._clear_zeros()
+        return not flag[0]
+
+    def _clear_zeros(self) -> None:
+        executable = self._executable
+        clear(self._device, self._queue, self._arena, executable.zeros, executable.zeros_bytes)
 
     def run(self, inputs: Sequence[memoryview | None], outputs: Sequence[memoryview]) -> int:
         """Runs the step; returns the nanoseconds from the first command to the end of the last.
@@ -101,22 +120,29 @@ class Instance:
             self._staging.put(slot, source)
         for number, target in enumerate(outputs):
             self._staging.expect(number, target)
+        self._staging.expect(len(outputs), self._flags.data.cast("B"))
         try:
             started = time.monotonic_ns()
             self._commands.run(self._queue)
             elapsed = time.monotonic_ns() - started
-            self._require()
             self._staging.collect()
+            self._require()
         except BaseException:
             self._staging.forget()
             raise
         return elapsed
 
     def _require(self) -> None:
-        for call, code in zip(self._checked, self._status, strict=True):
+        if not self._flags.any():
+            return
+        self._clear_zeros()
+        if self._flags[0]:
+            raise OpFailed("work-groups of the persistent kernel were not on the device together")
+        for call in self._executable.calls:
+            code = int(self._flags[call.status]) if call.status else 0
             if code:
                 where = ", ".join(str(operation) for operation in call.operations)
-                raise OpFailed(f"operation {where}: {call.messages[int(code) - 1]}")
+                raise OpFailed(f"operation {where}: {call.messages[code - 1]}")
 
     def warm(self) -> None:
         """Launches every kernel once, on whatever is in the arena.
@@ -126,11 +152,30 @@ class Instance:
         """
         calls = [self._launch(call) for call in self._executable.calls]
         CommandList(self._device, calls).run(self._queue)
+        # Requirements may not hold for what was there.
+        self._clear_zeros()
 
     def profile(self) -> tuple[KernelTime, ...]:
-        """The time of each kernel in a run on whatever is in the arena."""
-        calls = [self._launch(call) for call in self._executable.calls]
-        return CommandList(self._device, calls).profile(self._device.queue(profiling=True))
+        """The time of each kernel in a run on whatever is in the arena, one by one also where one runs all at once.
+
+        Raises:
+            Error: the device failed.
+        """
+        calls = [call for call in self._executable.calls if call.groups]
+        commands = CommandList(self._device, [self._launch(call) for call in calls])
+        try:
+            times = commands.profile(self._device.queue(profiling=True))
+        finally:
+            self._clear_zeros()
+        return tuple(
+            KernelTime(
+                name=call.kernel,
+                duration_ns=launch.duration_ns,
+                operations=call.operations,
+                label=call.label,
+            )
+            for call, launch in zip(calls, times, strict=True)
+        )
 
     def close(self) -> None:
         """Gives pinned memory back."""
@@ -159,15 +204,17 @@ def clear(
         cl.enqueue_fill_buffer(queue, buffer, np.zeros(1, np.uint8), offset, size_bytes)
 
 
-def bound_launch(device: DeviceContext, program: Program, call: Call, buffers: dict[Base, Any]) -> Launch:
-    """A kernel with its arguments set, as `program_text.kernel_text` takes them."""
+def bound_launch(
+    device: DeviceContext, program: Program, call: Call, buffers: dict[Base, Any], status: int
+) -> Launch:
+    """A kernel with its arguments set, as `program_text.kernel_text` takes them; its status is at that place of the arena."""
     kernel = program.new_kernel(call.kernel)
     places: tuple[Place, ...] = call.places
     with device.state.guard("setting arguments", kernel=call.kernel):
         kernel.set_args(
             buffers[Base.ARENA],
             buffers[Base.CONSTANTS],
-            np.uint64(call.status or 0),
+            np.uint64(status),
             np.uint64(call.workspace or 0),
             *(np.uint64(place.offset) for place in places),
         )

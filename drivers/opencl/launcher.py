@@ -71,8 +71,8 @@ Command: TypeAlias = Launch | Transfer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelTime:
-    """How long a kernel ran on the device, in nanoseconds."""
+class LaunchTime:
+    """How long one launch of a kernel ran on the device, in nanoseconds."""
 
     name: str
     duration_ns: int
@@ -115,7 +115,7 @@ class CommandList:
         self._device.state.check()
         self._run(queue, 0, len(self._commands), finish=finish)
 
-    def profile(self, queue: cl.CommandQueue) -> tuple[KernelTime, ...]:
+    def profile(self, queue: cl.CommandQueue) -> tuple[LaunchTime, ...]:
         """Runs all commands like `run`, and tells the time of each kernel, in order.
 
         Args:
@@ -133,7 +133,7 @@ class CommandList:
                 queue.finish()
         with self._device.state.guard("asking for times"):
             return tuple(
-                KernelTime(name=name, duration_ns=event.profile.end - event.profile.start)
+                LaunchTime(name=name, duration_ns=event.profile.end - event.profile.start)
                 for name, event in events
             )
 

@@ -8,6 +8,9 @@ do, up to a number that a trial finds (`resident_groups`): a launch that does no
 Nobody waits for ever. A work-group that has waited too long writes down that it gave up, and runs on without waiting, so
 that the kernel ends; what it computed is then worthless, and the execution fails.
 
+While a phase runs, the constants of the next one are fetched into the device's cache, where it has an instruction for it. Functions
+are called, not written out at each call: what several phases run is then in the cache of instructions when it is needed again.
+
 The kernel's last two arguments are its synchronisation memory and how many phases it runs. With no phases it only meets.
 """
 
@@ -24,6 +27,8 @@ SYNC_BYTES: Final = 256
 GAVE_UP: Final = 32
 #: How often a work-group looks before it gives up: about two seconds.
 _PATIENCE = 1 << 22
+#: Constants of so many bytes are fetched ahead.
+_FETCHED_BYTES = 4096
 #: Work-groups that may share a compute unit.
 _MOST_PER_UNIT = 4
 
@@ -145,10 +150,13 @@ def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, is_nvidi
         "  bool waits = true;",
         "  if (phases == 0) neurald_meet(sync, target += groups, lid, &waits);",
     ]
-    for number, (phase, meets) in enumerate(zip(phases, barriers(phases), strict=True)):
+    following = (*phases[1:], None)
+    for number, (phase, after, meets) in enumerate(zip(phases, following, barriers(phases), strict=True)):
         lines.append(f"  if (phases > {number}) {{")
         if meets:
             lines.append("    neurald_meet(sync, target += groups, lid, &waits);")
+        if after is not None and is_nvidia:
+            lines += _fetch_lines(after, items)
         lines += [*_phase_lines(phase, items), "  }"]
     lines += ["  neurald_leave(sync, groups, lid);", "}", ""]
     return "\n".join(lines)
@@ -174,13 +182,24 @@ def _phase_lines(phase: Phase, items: int) -> list[str]:
     ]
 
 
+def _fetch_lines(phase: Phase, items: int) -> list[str]:
+    """Statements that fetch a phase's constants, shared out among all work-items."""
+    return [
+        f"    neurald_fetch((__global const uchar *){pointer}, {value.size_bytes}, first * {items} + lid, groups * {items});"
+        for pointer, value in zip(phase.pointers, phase.source.arguments, strict=True)
+        if value.constant is not None and value.size_bytes >= _FETCHED_BYTES
+    ]
+
+
 def function_text(source: Source) -> str:
-    """A source's function under its own name."""
-    return source.text.replace(NAME, source.name)
+    """A source's function under its own name, to be called."""
+    own = f"static void {NAME}("
+    called = f"static __attribute__((noinline)) void {NAME}("
+    return source.text.replace(own, called).replace(NAME, source.name)
 
 
 _MEET_HEAD = """\
-static inline void neurald_meet(__global uint *sync, const uint target, const int lid, bool *waits) {
+static __attribute__((noinline)) void neurald_meet(__global uint *sync, const uint target, const int lid, __private bool *waits) {
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   if (lid == 0) {
 """
@@ -194,6 +213,13 @@ _MEET_TAIL = """\
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 }
 """
+#: Has lines of memory brought into the cache that all compute units share; nobody waits for them.
+_FETCH = """\
+static inline void neurald_fetch(__global const uchar *from, const int bytes, const int item, const int items) {
+  for (int at = item * 128; at < bytes; at += items * 128)
+    asm volatile("prefetch.global.L2 [%0];" :: "l"((ulong)(from + at)));
+}
+"""
 #: The last one to leave clears the counters.
 _LEAVE = """\
 static inline void neurald_leave(__global uint *sync, const int groups, const int lid) {
@@ -204,7 +230,8 @@ static inline void neurald_leave(__global uint *sync, const int groups, const in
 }
 """
 _BARRIER = {
-    True: _MEET_HEAD
+    True: _FETCH
+    + _MEET_HEAD
     + """\
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" :: "l"((ulong)sync) : "memory");
     if (*waits) {

@@ -10,7 +10,6 @@ import numpy as np
 from neurald.drivers.opencl.artifact import write_artifact
 from neurald.drivers.opencl.executable import Executable
 from neurald.drivers.opencl.instance import Instance, allocate
-from neurald.drivers.opencl.launcher import KernelTime
 from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.staging import upload
@@ -20,6 +19,7 @@ from neurald.hal.device import (
     ExecuteOptions,
     ExecutionResult,
     FencedExecution,
+    KernelTime,
     OutputShape,
     Timing,
 )
@@ -157,7 +157,7 @@ class OpenClPreparedModel:
         return write_artifact(self.executable, self._program.binary, self._contents)
 
     def profile(self) -> tuple[KernelTime, ...]:
-        """The time of each kernel, in the order of `executable.calls`, in a run on whatever is in the arena."""
+        """See `PreparedModel.profile`: events of the device tell, on whatever is in the arena."""
         with self._instance(ExecuteOptions()) as instance:
             return instance.profile()
 

@@ -20,7 +20,7 @@ def function_text(source: Source) -> str:
 
 
 def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
-    """The kernel that calls a source's function; it takes both buffers, and where status, workspace and arguments begin."""
+    """The kernel that calls a source's function; it takes both buffers, and where its status, workspace and arguments are."""
     offsets = "".join(f", const ulong o{position}" for position in range(len(bases)))
     pointers = "".join(
         f", {argument_text(source, position, base, f'o{position}')}" for position, base in enumerate(bases)

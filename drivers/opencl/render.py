@@ -1,7 +1,7 @@
 """Kernels as OpenCL C: pure text, the same for the same kernel. Those of contractions are in `kernels`, where one fits."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.contraction import as_fold
 from neurald.drivers.compiler.expression import Accumulated, Expression, Reduce, axis, substitute, walk
@@ -19,6 +19,9 @@ _FOLDING_SIZE = 256
 _LONG_FOLD = 128
 #: ... where there are not more results than this, which would keep a device busy anyway.
 _FEW_RESULTS = 4096
+#: So many rows, none longer than that, are worth a work-item each.
+_MANY_ROWS = 2048
+_SHORT_ROW = 128
 
 
 def arguments_of(kernel: Kernel) -> tuple[Value, ...]:
@@ -61,13 +64,21 @@ def render(kernel: Kernel) -> Source:
     """The source of a kernel; a contraction is folded like anything else."""
     kernel = as_fold(kernel)
     total = math.prod(kernel.shape)
+    count = kernel.row_axes
+    if count is not None:
+        return _rows(kernel, count)
     fold = _long_fold(kernel, total)
     return _folding(kernel, fold, total) if fold is not None else _plain(kernel, total)
 
 
 def _by_place(kernel: Kernel, place: Expression) -> Kernel:
     """The kernel with its position given by the element's place in the output."""
-    where: dict[Expression, Expression] = dict(zip(kernel.axes, unflat(place, kernel.shape), strict=True))
+    return _moved(kernel, unflat(place, kernel.shape))
+
+
+def _moved(kernel: Kernel, position: Sequence[Expression]) -> Kernel:
+    """The kernel with its position given by other expressions."""
+    where: dict[Expression, Expression] = dict(zip(kernel.axes, position, strict=True))
     return Kernel(
         output=kernel.output,
         axes=kernel.axes,
@@ -119,12 +130,6 @@ def _folding(kernel: Kernel, fold: Reduce, total: int) -> Source:
     place = axis(total, "at")
     placed = _by_place(kernel, place)
     fold = next(each for each in walk(*placed.roots) if isinstance(each, Reduce))
-    shape = tuple(each.extent for each in fold.axes)
-    along = axis(math.prod(shape), "along")
-    body = substitute(fold.body, dict(zip(fold.axes, unflat(along, shape), strict=True)))
-    inner = Statements(pointer_names(values), {place: "at", along: "along"}, indent="    ")
-    value = inner.value(body)
-    kind = computed(fold.type)
     after = Statements(pointer_names(values), {place: "at", fold: "total"}, indent="    ")
     lines = finish_lines(after, placed, "at")
     size = _FOLDING_SIZE
@@ -132,22 +137,7 @@ def _folding(kernel: Kernel, fold: Reduce, total: int) -> Source:
         (
             f"static void {NAME}({parameters(values)}) {{",
             "  const int at = group;",
-            f"  __local {kind} *parts = (__local {kind} *)scratch;",
-            f"  {kind} total = {fold_start_text(fold.fold, fold.type)};",
-            f"  for (int along = lid; along < {along.extent}; along += {size}) {{",
-            *inner.lines,
-            f"    {fold_text(fold.fold, 'total', value, fold.type)}",
-            "  }",
-            "  parts[lid] = total;",
-            "  barrier(CLK_LOCAL_MEM_FENCE);",
-            f"  for (int half_size = {size // 2}; half_size > 0; half_size >>= 1) {{",
-            "    if (lid < half_size) {",
-            f"      const {kind} other = parts[lid + half_size];",
-            f"      {fold_text(fold.fold, 'total', 'other', fold.type)}",
-            "      parts[lid] = total;",
-            "    }",
-            "    barrier(CLK_LOCAL_MEM_FENCE);",
-            "  }",
+            *_together(values, fold, "total", {place: "at"}, size),
             "  if (lid == 0) {",
             *(f"  {line}" for line in lines),
             "  }",
@@ -163,6 +153,96 @@ def _folding(kernel: Kernel, fold: Reduce, total: int) -> Source:
         scratch_bytes=8 * size,
         has_barriers=True,
         label="a group for each fold",
+        operations=kernel.operations,
+    )
+
+
+def _together(
+    values: Sequence[Value], fold: Reduce, name: str, known: Mapping[Expression, str], size: int
+) -> list[str]:
+    """The statements by which all work-items of a group fold together; each has the result then.
+
+    Args:
+        values: the arguments of the function.
+        fold: what is folded.
+        name: of the result.
+        known: names of what the fold depends on.
+        size: of the group, a power of two.
+    """
+    shape = tuple(each.extent for each in fold.axes)
+    along = axis(math.prod(shape), "along")
+    body = substitute(fold.body, dict(zip(fold.axes, unflat(along, shape), strict=True)))
+    inner = Statements(pointer_names(values), {**known, along: "along"}, indent="    ")
+    value = inner.value(body)
+    kind = computed(fold.type)
+    return [
+        f"  {kind} {name} = {fold_start_text(fold.fold, fold.type)};",
+        "  {",
+        f"    __local {kind} *parts = (__local {kind} *)scratch;",
+        f"    for (int along = lid; along < {along.extent}; along += {size}) {{",
+        *inner.lines,
+        f"      {fold_text(fold.fold, name, value, fold.type)}",
+        "    }",
+        f"    parts[lid] = {name};",
+        "    barrier(CLK_LOCAL_MEM_FENCE);",
+        f"    for (int half_size = {size // 2}; half_size > 0; half_size >>= 1) {{",
+        "      if (lid < half_size) {",
+        f"        const {kind} other = parts[lid + half_size];",
+        f"        {fold_text(fold.fold, name, 'other', fold.type)}",
+        f"        parts[lid] = {name};",
+        "      }",
+        "      barrier(CLK_LOCAL_MEM_FENCE);",
+        "    }",
+        f"    {name} = parts[0];",
+        "    barrier(CLK_LOCAL_MEM_FENCE);",
+        "  }",
+    ]
+
+
+def _rows(kernel: Kernel, count: int) -> Source:
+    """A group, or where rows are many and short a work-item, for each row: first its folds, then its elements."""
+    values = arguments_of(kernel)
+    rows, length = math.prod(kernel.shape[:count]), math.prod(kernel.shape[count:])
+    row, column = axis(rows, "row"), axis(length, "column")
+    at = (*unflat(row, kernel.shape[:count]), *unflat(column, kernel.shape[count:]))
+    placed = _moved(kernel, at)
+    folds = [each for each in walk(*placed.roots) if isinstance(each, Reduce)]
+    longest = max(length, *(math.prod(axis.extent for axis in each.axes) for each in folds))
+    is_shared = longest > _SHORT_ROW or rows < _MANY_ROWS
+    size = _FOLDING_SIZE if is_shared and longest > LOCAL_SIZE else LOCAL_SIZE
+    known: dict[Expression, str] = {row: "row"}
+    lines = ["  const int row = group;"]
+    if is_shared:
+        for number, fold in enumerate(folds):
+            lines += _together(values, fold, f"f{number}", known, size)
+            known[fold] = f"f{number}"
+    else:
+        lines = [f"  const int row = group * {size} + lid;", f"  if (row >= {rows}) return;"]
+        before = Statements(pointer_names(values), known)
+        known.update([(fold, before.value(fold)) for fold in folds])
+        lines += before.lines
+    inner = Statements(pointer_names(values), {**known, column: "column"}, indent="  ")
+    elements = finish_lines(inner, placed, f"row * {length} + column")
+    first, step = ("lid", size) if is_shared else ("0", 1)
+    text = "\n".join(
+        (
+            f"static void {NAME}({parameters(values)}) {{",
+            *lines,
+            f"  for (int column = {first}; column < {length}; column += {step}) {{",
+            *(f"  {line}" for line in elements),
+            "  }",
+            "}",
+            "",
+        )
+    )
+    return Source(
+        text=text,
+        arguments=values,
+        groups=rows if is_shared else -(-rows // size),
+        local_size=size,
+        scratch_bytes=8 * size if is_shared else 0,
+        has_barriers=is_shared,
+        label="a group for each row" if is_shared else "row by row",
         operations=kernel.operations,
     )
 

@@ -1,5 +1,6 @@
 """Expressions as statements of OpenCL C: each computed once, as far outside of loops as it can be."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from neurald.drivers.compiler.expression import (
     Linear,
     Load,
     Reduce,
+    free_axes,
     walk,
 )
 from neurald.drivers.compiler.graph import Value, flat
@@ -24,6 +26,9 @@ from neurald.drivers.opencl.dialect import (
     fold_text,
     load_text,
 )
+
+#: Longer keys are replaced by what is as good as unique.
+_LONGEST_KEY = 200
 
 
 @dataclass(slots=True)
@@ -115,13 +120,19 @@ class Statements:
             return f"{expression.name}:{expression.extent}"
         if isinstance(expression, Constant):
             return repr(expression.value)
-        parts = sorted(self._keys[each] for each in expression.operands)
+        parts = [self._keys[each] for each in expression.operands]
         what = type(expression).__name__
         if isinstance(expression, Apply):
             what = expression.op.name
         elif isinstance(expression, Load):
-            what = f"{what}{expression.value.shape}"
-        return f"{what}({','.join(parts)})"[:200]
+            what = f"Load {self._pointers[expression.value]}"
+        elif isinstance(expression, Linear):
+            # Its terms lie in an order that differs from run to run.
+            factors = (factor for _, factor in expression.terms)
+            parts = sorted(f"{factor}*{part}" for factor, part in zip(factors, parts, strict=True))
+            what = f"{expression.constant}"
+        key = f"{what}({','.join(parts)})"
+        return key if len(key) <= _LONGEST_KEY else hashlib.blake2s(key.encode()).hexdigest()
 
     def _is_short(self, expression: Expression) -> bool:
         """Whether it is written where it is used: what is used once, and positions that cost next to nothing."""
@@ -163,6 +174,20 @@ class Statements:
         return element if len(texts) == 1 else f"{texts[1]} ? {element} : {texts[2]}"
 
     def _reduced(self, expression: Reduce) -> str:
+        """The total, computed as far outside of loops as it can be."""
+        depth = max((self._depths[each] for each in free_axes(expression)), default=0)
+        inner = self._scopes[depth + 1 :]
+        hidden = {each: (self._texts[each], found) for each, found in self._depths.items() if found > depth}
+        for each in hidden:
+            del self._texts[each], self._depths[each]
+        del self._scopes[depth + 1 :]
+        text = self._folded(expression)
+        self._scopes += inner
+        for each, (known, found) in hidden.items():
+            self._texts[each], self._depths[each] = known, found
+        return text
+
+    def _folded(self, expression: Reduce) -> str:
         """A loop for each axis around a total; what does not depend on the axes is computed before."""
         outer = self._scopes[-1].depth
         total = f"t{self._count}"

@@ -9,14 +9,19 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from neurald.drivers.compiler.placement import Base, Place
-from neurald.drivers.opencl.executable import Call
-from neurald.drivers.opencl.instance import allocate, bound_launch, clear
+from neurald.drivers.opencl.compiler import Compiled
+from neurald.drivers.opencl.executable import Call, Executable
+from neurald.drivers.opencl.instance import Instance, allocate, bound_launch, clear
 from neurald.drivers.opencl.launcher import CommandList
+from neurald.drivers.opencl.persistent import resident_groups
 from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.program_text import kernel_name, program_text
 from neurald.drivers.opencl.source import Source
+from neurald.drivers.opencl.staging import upload
 from neurald.hal.errors import BadData, DeadObject, Error
 from neurald.hal.types import Preference
 
@@ -33,6 +38,8 @@ _ALIGNMENT = 256
 _WORKSPACE = _ALIGNMENT
 #: Runs of each choice after the first, of which the median counts.
 _RUNS = 5
+#: The same for whole steps.
+_STEP_RUNS = 15
 
 
 class Tuning(Enum):
@@ -142,10 +149,9 @@ class Tuner:
             workspace=_WORKSPACE,
             groups=source.groups,
             local_size=source.local_size,
-            status=0,
             operations=source.operations,
         )
-        launch = bound_launch(self._device, program, call, {Base.ARENA: arena, Base.CONSTANTS: arena})
+        launch = bound_launch(self._device, program, call, {Base.ARENA: arena, Base.CONSTANTS: arena}, 0)
         times = CommandList(self._device, [launch] * (1 + _RUNS)).profile(queue)
         return statistics.median(each.duration_ns for each in times[1:])
 
@@ -161,3 +167,43 @@ def _layout(source: Source) -> tuple[tuple[Place, ...], int]:
         places.append(Place(Base.ARENA, end))
         end += -(-max(1, value.size_bytes) // _ALIGNMENT) * _ALIGNMENT
     return tuple(places), end
+
+
+def faster(device: DeviceContext, compiled: Compiled, program: Program) -> Executable:
+    """The executable with all calls in one kernel, if that is measured to be faster, otherwise as it is.
+
+    Args:
+        device: to measure on.
+        compiled: with a persistent call.
+        program: with the kernels of both.
+
+    Raises:
+        Error: the device failed.
+    """
+    single = compiled.executable
+    assert compiled.persistent is not None  # noqa: S101 - callers ask
+    constants = allocate(device, single.constants_bytes)
+    upload(device, device.queue(), constants, compiled.constants)
+    trial = Instance(device, single, program, constants)
+    call = compiled.persistent
+    groups = resident_groups(device.facts, lambda count: trial.meets(call, count))
+    if not groups:
+        return single
+    together = msgspec.structs.replace(single, persistent=msgspec.structs.replace(call, groups=groups))
+    times: dict[bool, float] = {}
+    for executable in (single, together):
+        instance = Instance(device, executable, program, constants)
+        inputs = [memoryview(bytes(port.size_bytes)) for port in executable.inputs]
+        outputs = [memoryview(bytearray(port.size_bytes)) for port in executable.outputs]
+        runs = [instance.run(inputs, outputs) for _ in range(1 + _STEP_RUNS)]
+        times[executable is together] = statistics.median(runs[1:])
+        instance.close()
+    trial.close()
+    _LOG.info(
+        "%d kernels take %.1f us, one of %d groups %.1f us",
+        len(single.calls),
+        times[False] / 1e3,
+        groups,
+        times[True] / 1e3,
+    )
+    return together if times[True] < times[False] else single

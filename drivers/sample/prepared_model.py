@@ -2,9 +2,16 @@
 
 from collections.abc import Sequence
 
-from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.drivers.sample.artifact import write_artifact
-from neurald.hal.device import Artifact, Burst, ExecuteOptions, ExecutionResult, FencedExecution
+from neurald.hal.device import (
+    Artifact,
+    Burst,
+    ExecuteOptions,
+    ExecutionResult,
+    FencedExecution,
+    KernelTime,
+)
 from neurald.hal.fence import Fence
 from neurald.hal.in_process import InProcessBurst, start_fenced
 from neurald.hal.types import Model, Request
@@ -23,7 +30,7 @@ class SamplePreparedModel:
         self.model = model
         self.device = device
         self._keeps_artifact = keeps_artifact
-        self._compiled = CpuPreparedModel(model)
+        self._compiled = ReferenceModel(model)
 
     @property
     def tolerates_changing_inputs(self) -> bool:
@@ -51,3 +58,7 @@ class SamplePreparedModel:
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""
         return write_artifact(self.model) if self._keeps_artifact else None
+
+    def profile(self) -> Sequence[KernelTime]:
+        """See `PreparedModel.profile`; a driver whose hardware cannot tell gives none."""
+        return self._compiled.profile()

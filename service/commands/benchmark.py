@@ -29,6 +29,9 @@ def benchmark(
     burst: Annotated[
         bool, typer.Option("--burst", help="Run through a burst: shared memory in place of calls.")
     ] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Then time each kernel, and tell which operations it computes.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Measures loading, preparing, the first run, and many runs of a model on random inputs.
@@ -43,6 +46,7 @@ def benchmark(
     from neurald.service.devices import describe_steps, find_devices
     from neurald.service.measurement import BoundExecution, RunControl, repeat, summarise
     from neurald.service.output import progress, status, write_json
+    from neurald.service.profile import describe_profile, median_profile
 
     chosen = find_devices(device or ())
     with status(f"preparing {model}", quiet=json):
@@ -68,6 +72,8 @@ def benchmark(
             steady = repeat(
                 execution.time_once, RunControl(runs=runs, min_s=min_secs, max_s=max_secs), bar.advance_to
             )
+        with status("profiling", quiet=json):
+            profiles = median_profile(compilation, execution.time_once) if profile else ()
 
     document = {
         "model": str(model),
@@ -80,6 +86,8 @@ def benchmark(
         "warmup": {"runs": len(warmup), "mean_ms": sum(warmup) / len(warmup) * 1e3 if warmup else None},
         "steady": summarise(steady),
     }
+    if profile:
+        document["profile"] = describe_profile(loaded, profiles)
     if json:
         write_json(document)
     else:
@@ -95,6 +103,7 @@ def _cached(step: dict[str, Any]) -> str:
 
 def _show(document: dict[str, Any]) -> None:
     from neurald.service.output import printable, write_line, write_table
+    from neurald.service.profile import show_profile
 
     warmup, steady = document["warmup"], document["steady"]
     places = ", then ".join(
@@ -117,3 +126,5 @@ def _show(document: dict[str, Any]) -> None:
     rows += [(f"steady, {name}", str(steady["runs"]), f"{steady[f'{name}_ms']:.3f}") for name in names]
     write_table(("phase", "runs", "ms"), rows, right=("runs", "ms"))
     write_line(f"{steady['inferences_per_s']:.1f} inferences/s")
+    if "profile" in document:
+        show_profile(document["profile"], steady["median_ms"])

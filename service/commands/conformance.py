@@ -42,10 +42,11 @@ def conformance(
     """Checks that a device does what every device must do; ends with 1 if it does not."""
     from neurald.service.conformance.result import Outcome
     from neurald.service.conformance.suite import Plan, run
+    from neurald.service.devices import find_devices
     from neurald.service.output import progress, write_json
 
     plan = Plan(count=count, seed=seed, operations=_operations(operation or ()), vectors=vectors)
-    found = _device(device)
+    found = (find_devices([device]) or [])[0]
     with progress(f"checking {found.name}", quiet=json) as bar:
         results = list(run(found, plan, bar.advance_to))
     if json:
@@ -64,24 +65,6 @@ def _operations(names: Sequence[str]) -> tuple[Any, ...]:
     if unknown:
         raise BadData(f"there is no operation {unknown[0]!r}; docs/operations.md lists them")
     return tuple(OperationType[name] for name in names)
-
-
-def _device(name: str) -> "Device":
-    """The device of that name: one that runs, or a new one of a driver, in this process."""
-    import os
-    import re
-    import sys
-
-    from neurald.hal.registry import create_device, driver_names
-    from neurald.service.devices import find_devices
-
-    is_factory = re.fullmatch(r"[\w.]+:[A-Za-z_][\w.]*", name) is not None
-    if is_factory:
-        sys.path.append(os.getcwd())  # noqa: PTH109 - a plain string is wanted
-    if is_factory or name in driver_names():
-        return create_device(name)
-    found = find_devices([name]) or []
-    return found[0]
 
 
 def _document(device: "Device", results: Sequence["Result"]) -> dict[str, Any]:

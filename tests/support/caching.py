@@ -11,13 +11,14 @@ from support.addition import addition
 from support.fakes import FakePreparedModel, WithoutCacheAndBuffers
 
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.hal.device import (
     Artifact,
     CacheFilesNeeded,
     Capabilities,
     ExecuteOptions,
     ExecutionResult,
+    KernelTime,
     PreparedModel,
     PrepareOptions,
     Verdict,
@@ -37,7 +38,7 @@ class CachingPreparedModel(FakePreparedModel):
     """Runs on the CPU device's references."""
 
     def __init__(self, model: Model, artifact: Artifact | None) -> None:
-        self._inner = CpuPreparedModel(model)
+        self._inner = ReferenceModel(model)
         self._artifact = artifact
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
@@ -45,6 +46,9 @@ class CachingPreparedModel(FakePreparedModel):
 
     def artifact(self) -> Artifact | None:
         return self._artifact
+
+    def profile(self) -> Sequence[KernelTime]:
+        return self._inner.profile()
 
 
 class CachingDevice(WithoutCacheAndBuffers):

@@ -10,6 +10,7 @@ from neurald.hal.device import (
     ExecuteOptions,
     ExecutionResult,
     FencedExecution,
+    KernelTime,
     PreparedModel,
     PrepareOptions,
 )
@@ -42,6 +43,9 @@ class FakePreparedModel(ABC):
 
     def artifact(self) -> Artifact | None:
         return None
+
+    def profile(self) -> Sequence[KernelTime]:
+        return ()
 
 
 class WithoutCacheAndBuffers:

@@ -12,6 +12,7 @@ from neurald.hal.device import (
     BufferRole,
     ExecuteOptions,
     ExecutionResult,
+    KernelTime,
     OutputShape,
     PreparedModel,
     PrepareOptions,
@@ -46,6 +47,9 @@ class _Prepared:
 
     def artifact(self) -> Artifact | None:
         return self.right.artifact()
+
+    def profile(self) -> Sequence[KernelTime]:
+        return self.right.profile()
 
 
 class Faulty(SampleDevice):

@@ -9,7 +9,9 @@ import pyopencl as cl
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.dialect import functions_for, stored
+from neurald.drivers.opencl.platform import DeviceFacts, choose, discover
 from neurald.drivers.opencl.source import NAME, WORKSPACE_ZEROS, Source
+from neurald.hal.errors import UnavailableDevice
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -84,3 +86,11 @@ class Bench:
         cl.enqueue_copy(self.queue, result, buffers[0])
         cl.enqueue_copy(self.queue, status, buffers[-1])
         return result, int(status[0])
+
+
+def opencl_facts() -> DeviceFacts | None:
+    """The device that tests of OpenCL run on; None where there is none."""
+    try:
+        return choose(discover())
+    except UnavailableDevice:
+        return None

@@ -14,8 +14,8 @@ from neurald.drivers.opencl.source import NAME, Source
 
 #: Windows of more taps are looped over, not written out.
 _MAXIMUM_TAPS = 49
-#: Work-items that keep a compute unit busy.
-_BUSY_ITEMS = 512
+#: With fewer work-items for each compute unit, every one takes a single position.
+_FEWEST_ITEMS = 96
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class _Plan:
 
 
 def candidates(kernel: Kernel, contraction: DepthwiseConvolution, facts: DeviceFacts) -> list[Source]:
-    """How many positions an item takes: more where there are many, since it then reads less."""
+    """How many positions an item takes: two where there are many, since it then reads less."""
     if not is_supported(contraction.input, contraction.weights, contraction.output):
         return []
     if kernel.output.count != contraction.output.count:
@@ -46,10 +46,9 @@ def candidates(kernel: Kernel, contraction: DepthwiseConvolution, facts: DeviceF
         for positions in ((1,) if is_long else (4, 2, 1))
         if positions <= columns
     ]
-    enough = facts.compute_units * _BUSY_ITEMS
-    plans.sort(
-        key=lambda plan: (plan.items < enough, -plan.positions if plan.items >= enough else plan.positions)
-    )
+    is_busy = _Plan(contraction, width, 2).items >= facts.compute_units * _FEWEST_ITEMS
+    order = (2, 4, 1) if is_busy else (1, 2, 4)
+    plans.sort(key=lambda plan: order.index(plan.positions))
     return [_source(kernel, plan) for plan in plans]
 
 

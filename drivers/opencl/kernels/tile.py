@@ -173,10 +173,10 @@ def _cost(tiling: Tiling, product: Product, facts: DeviceFacts) -> float:
     steps = -(-tiling.steps(product) // tiling.split)
     work = tiling.rows * tiling.columns * tiling.depth
     # Multiplications on 128 lanes, what is read from the nearest memory, and what a step waits at least.
-    arithmetic = work / 128 * (1 + 4 / tiling.item_rows)
+    arithmetic = work / 64
     memory = (tiling.rows + tiling.columns) * tiling.depth * 4 / 32
     latency = 60 + 700 / (tiling.stages - 1)
-    overhead = 1500 + (1500 + 100 * tiling.split if tiling.split > 1 else 0) + 30 * tiling.slices
+    overhead = 1500 + (2500 + 200 * tiling.split if tiling.split > 1 else 0) + 30 * tiling.slices
     busy = max(arithmetic, memory)
     overlapped = min(waves, max(1, 48 * 1024 * 4 // tiling.scratch_bytes), 2048 // tiling.items)
     return math.ceil(waves / overlapped) * (steps * max(busy * overlapped, latency) + overhead)

@@ -197,6 +197,30 @@ class ReleasePreparedModelReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class ProfileRequest(_message.Message):
+    __slots__ = ("prepared_model",)
+    PREPARED_MODEL_FIELD_NUMBER: _ClassVar[int]
+    prepared_model: int
+    def __init__(self, prepared_model: _Optional[int] = ...) -> None: ...
+
+class ProfileReply(_message.Message):
+    __slots__ = ("kernels",)
+    KERNELS_FIELD_NUMBER: _ClassVar[int]
+    kernels: _containers.RepeatedCompositeFieldContainer[KernelTime]
+    def __init__(self, kernels: _Optional[_Iterable[_Union[KernelTime, _Mapping]]] = ...) -> None: ...
+
+class KernelTime(_message.Message):
+    __slots__ = ("name", "duration_ns", "operations", "label")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DURATION_NS_FIELD_NUMBER: _ClassVar[int]
+    OPERATIONS_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    duration_ns: int
+    operations: _containers.RepeatedScalarFieldContainer[int]
+    label: str
+    def __init__(self, name: _Optional[str] = ..., duration_ns: _Optional[int] = ..., operations: _Optional[_Iterable[int]] = ..., label: _Optional[str] = ...) -> None: ...
+
 class ExecuteOptions(_message.Message):
     __slots__ = ("measure", "deadline_s", "loop_timeout_s")
     MEASURE_FIELD_NUMBER: _ClassVar[int]

@@ -94,6 +94,11 @@ class DeviceStub(object):
                 request_serializer=neurald_dot___proto_dot_device__pb2.ReleasePreparedModelRequest.SerializeToString,
                 response_deserializer=neurald_dot___proto_dot_device__pb2.ReleasePreparedModelReply.FromString,
                 _registered_method=True)
+        self.Profile = channel.unary_unary(
+                '/neurald.v1.Device/Profile',
+                request_serializer=neurald_dot___proto_dot_device__pb2.ProfileRequest.SerializeToString,
+                response_deserializer=neurald_dot___proto_dot_device__pb2.ProfileReply.FromString,
+                _registered_method=True)
         self.Execute = channel.unary_unary(
                 '/neurald.v1.Device/Execute',
                 request_serializer=neurald_dot___proto_dot_device__pb2.ExecuteRequest.SerializeToString,
@@ -209,6 +214,13 @@ class DeviceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Profile(self, request, context):
+        """How long the kernels of a prepared model run; older daemons do not have it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Execute(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -313,6 +325,11 @@ def add_DeviceServicer_to_server(servicer, server):
                     servicer.ReleasePreparedModel,
                     request_deserializer=neurald_dot___proto_dot_device__pb2.ReleasePreparedModelRequest.FromString,
                     response_serializer=neurald_dot___proto_dot_device__pb2.ReleasePreparedModelReply.SerializeToString,
+            ),
+            'Profile': grpc.unary_unary_rpc_method_handler(
+                    servicer.Profile,
+                    request_deserializer=neurald_dot___proto_dot_device__pb2.ProfileRequest.FromString,
+                    response_serializer=neurald_dot___proto_dot_device__pb2.ProfileReply.SerializeToString,
             ),
             'Execute': grpc.unary_unary_rpc_method_handler(
                     servicer.Execute,
@@ -674,6 +691,33 @@ class Device(object):
             '/neurald.v1.Device/ReleasePreparedModel',
             neurald_dot___proto_dot_device__pb2.ReleasePreparedModelRequest.SerializeToString,
             neurald_dot___proto_dot_device__pb2.ReleasePreparedModelReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Profile(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/neurald.v1.Device/Profile',
+            neurald_dot___proto_dot_device__pb2.ProfileRequest.SerializeToString,
+            neurald_dot___proto_dot_device__pb2.ProfileReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,60 @@
+"""An OpenCL device that builds the programs of many models at once: most of a small program's build is the same for all."""
+
+from collections.abc import Iterable
+from unittest.mock import patch
+
+from neurald.drivers.compiler.placement import Base
+from neurald.drivers.opencl import compiler
+from neurald.drivers.opencl.compiler import Compiled
+from neurald.drivers.opencl.device import OpenClDevice
+from neurald.drivers.opencl.executable import Executable
+from neurald.drivers.opencl.program import Program
+from neurald.drivers.opencl.program_text import program_text
+from neurald.drivers.opencl.source import Source
+from neurald.hal.device import PrepareOptions
+from neurald.hal.errors import Error
+from neurald.hal.types import Model
+
+_Use = tuple[Source, tuple[Base, ...]]
+
+
+class _NotBuiltYet(Error):
+    """A model is compiled up to its program."""
+
+
+class BatchingDevice(OpenClDevice):
+    """Models that `build` has seen share its program; others have their own, as with any device."""
+
+    _shared: Program | None = None
+    _kernels: frozenset[str] = frozenset()
+    _is_building = False
+
+    def build(self, models: Iterable[Model]) -> None:
+        """Builds one program for all of these models; what cannot be compiled is left to `prepare_model`."""
+        uses: list[_Use] = []
+        self._kernels, self._is_building = frozenset(), True
+
+        def recorded(found: Iterable[_Use], **options: object) -> str:
+            uses.extend(found)
+            return ""
+
+        try:
+            with patch.object(compiler, "program_text", recorded):
+                for model in models:
+                    try:
+                        self.prepare_model(model, PrepareOptions())
+                    except Error:
+                        continue
+        finally:
+            self._is_building = False
+        text = program_text(uses, has_fp64=self.facts.has_fp64)
+        self._shared = Program.from_source(self.context, text)
+
+    def _built(self, compiled: Compiled, *, is_measured: bool) -> tuple[Executable, Program]:
+        kernels = {call.kernel for call in compiled.executable.calls}
+        if self._is_building:
+            self._kernels |= kernels
+            raise _NotBuiltYet
+        if self._shared is not None and kernels <= self._kernels:
+            return compiled.executable, self._shared
+        return super()._built(compiled, is_measured=is_measured)
