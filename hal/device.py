@@ -357,8 +357,8 @@ class PreparedModel(Protocol):
     def profile(self) -> Sequence[KernelTime]:
         """The time of each kernel, in the order in which they run; empty where the device cannot tell.
 
-        It is that of a run on whatever the buffers hold, or of the last execution where the device looks at the clock
-        in all of them. With unspecified dimensions, it is that of the shapes of the last execution.
+        It is that of a run of its own, on whatever the buffers hold or on zeros; with unspecified dimensions, with the
+        shapes of the last execution. No execution that runs at the same time is disturbed but in its time.
 
         Raises:
             DeadObject: the driver is gone.

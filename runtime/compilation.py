@@ -324,8 +324,9 @@ class Compilation:
     def profile(self) -> tuple[StepProfile, ...]:
         """How long each kernel of each step runs, one after another, with the operations of the model that it computes.
 
-        Execute first: devices that do not run their kernels for this tell of the last execution. Kernels are timed one by one,
-        so that their sum is not the time of an execution, which may run several at once, and moves data too.
+        Execute first: with unspecified dimensions it is the last execution that tells the shapes. Kernels are timed one by one,
+        on data of no meaning, so that their sum is not the time of an execution, which moves data too, and may run them all at
+        once. A step whose device cannot tell has no kernels, and says why.
         """
         return profile(self.plan.steps, self.recovery)
 

@@ -93,6 +93,7 @@ class Daemon:
                 _remove_stale(path)
                 _remove_stale(self._address.memory_path)
             device = create_device(self._driver)
+            device.capabilities()  # which some devices measure the first time: before clients wait for it
             self._server = DeviceServer(device, self._address, limits=self._limits, insecure=self._insecure)
             self._health = _add_health(self._server.grpc, cleanup)
             self._server.start()

@@ -155,7 +155,7 @@ def show_profile(document: dict[str, Any], run_ms: float) -> None:
     columns = ("operation types", "kernels", "on references", "us", "share")
     write_table(columns, [_sum_row(entry) for entry in document["types"]], right=columns[1:])
     write_line(
-        f"kernels take {document['total_us'] / 1e3:.3f} ms one by one; the median run takes {run_ms:.3f} ms in all"
+        f"timed one by one they take {document['total_us'] / 1e3:.3f} ms; the median run takes {run_ms:.3f} ms in all"
     )
     write_line(printable(_compiled(document)))
 
@@ -163,8 +163,10 @@ def show_profile(document: dict[str, Any], run_ms: float) -> None:
 def _outcome(step: dict[str, Any]) -> str:
     if not step["kernels"]:
         return str(step["reason"])
-    count = len(step["kernels"])
-    return f"{count} kernel{'s' if count != 1 else ''}, {step['us']:.1f} us"
+    references = sum(kernel["is_reference"] for kernel in step["kernels"])
+    counts = ((len(step["kernels"]) - references, "kernel"), (references, "reference"))
+    said = " and ".join(f"{count} {what}{'s' if count != 1 else ''}" for count, what in counts if count)
+    return f"{said}, {step['us']:.1f} us"
 
 
 def _kernel_row(kernel: dict[str, Any]) -> tuple[str, ...]:

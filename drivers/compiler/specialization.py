@@ -51,9 +51,23 @@ def assumed(model: Model) -> Model:
         if declared_shape(operand := main.operands[index]) is None and operand.dimensions is not None
     }
     try:
-        found = infer_shapes(model, main, bind_operations(main), shapes)
+        return with_shapes(model, shapes)
     except BadData:
         return model
+
+
+def with_shapes(model: Model, shapes: Mapping[int, Shape]) -> Model:
+    """The model with the dimensions that follow from those of inputs, as far as they do.
+
+    Args:
+        model: valid.
+        shapes: of inputs, by operand.
+
+    Raises:
+        BadData: shapes do not fit together, or contradict what the model declares.
+    """
+    main = model.main
+    found = infer_shapes(model, main, bind_operations(main), shapes)
     operands = tuple(
         operand
         if operand.is_fully_specified or index not in found

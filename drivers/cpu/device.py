@@ -1,12 +1,19 @@
 """The CPU device: the fallback of all others, and the one they are measured against."""
 
+import os
 import time
 from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
 
+import llvmlite
 import numpy as np
 
 from neurald._version import __version__
-from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.drivers.compiler.specialization import SpecializingModel, is_specified
+from neurald.drivers.cpu.reference_model import ReferenceModel
+from neurald.drivers.cpu.target import Target, host_target
+from neurald.drivers.cpu.threads import Team, process, thread_count
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
@@ -16,25 +23,57 @@ from neurald.hal.device import (
     PrepareOptions,
     Verdict,
 )
-from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
+from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient, OpFailed
 from neurald.hal.managed_buffer import described_operand
 from neurald.hal.memory import HostMemory, Memory
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand, OperandType, value_size
+
+if TYPE_CHECKING:
+    from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+
+Prepared: TypeAlias = "CpuPreparedModel | ReferenceModel | SpecializingModel"
+
+#: Whether models are compiled: off runs everything on references.
+COMPILER_VARIABLE = "NEURALD_CPU_COMPILER"
+#: Changes whenever what the compiler makes of a model does.
+_GENERATOR = 1
 
 #: The CPU device is what times and powers are relative to.
 _UNIT = Performance(exec_time=1.0, power_usage=1.0)
 
 
 class CpuDevice:
-    """Implements `neurald.hal.device.Device` on the operations' NumPy references."""
+    """Implements `neurald.hal.device.Device`: what has a lowering is compiled, all else runs on NumPy references.
+
+    Args:
+        compiles: whether anything is compiled.
+    """
 
     name = "cpu"
     type = DeviceType.CPU
-    version = f"neurald {__version__}, numpy {np.__version__}"
     feature_level = FeatureLevel.LEVEL_8
     extensions = ("neurald.tflite",)
-    cache_files_needed = CacheFilesNeeded()
+
+    def __init__(self, *, compiles: bool = True) -> None:
+        self.compiles = compiles
+
+    @cached_property
+    def _target(self) -> Target:
+        return host_target()
+
+    @property
+    def cache_files_needed(self) -> CacheFilesNeeded:
+        """See `Device.cache_files_needed`: one with machine code and how to run it, one with constants."""
+        return CacheFilesNeeded(model=1, data=1) if self.compiles else CacheFilesNeeded()
+
+    @property
+    def version(self) -> str:
+        """See `Device.version`. A version of llvmlite has LLVM in it."""
+        base = f"neurald {__version__}, numpy {np.__version__}"
+        if not self.compiles:
+            return base
+        return f"{base}, cpu {_GENERATOR}, llvmlite {llvmlite.__version__}, {self._target.name}"
 
     def capabilities(self) -> Capabilities:
         """1.0 everywhere, by definition."""
@@ -55,26 +94,59 @@ class CpuDevice:
             for operation in model.main.operations
         )
 
-    def prepare_model(self, model: Model, options: PrepareOptions) -> CpuPreparedModel:
-        """See `Device.prepare_model`. References run on NumPy's own threads whatever `options.threads` says."""
+    def prepare_model(self, model: Model, options: PrepareOptions) -> Prepared:
+        """See `Device.prepare_model`. With unspecified dimensions, executions compile for the shapes that come."""
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
         refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
         if refused:
             raise BadData(f"cpu: {'; '.join(refused)}")
-        return CpuPreparedModel(model)
+        if not self.compiles:
+            return ReferenceModel(model)
+        prepared = self._prepared(model, options)
+        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+            raise MissedDeadlineTransient("the deadline passed while the model was prepared")
+        return prepared
 
-    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> CpuPreparedModel:
-        """See `Device.prepare_model_from_cache`; it makes no artifacts."""
-        raise BadData("cpu makes no artifacts, so this is none of its own")
+    def _prepared(self, model: Model, options: PrepareOptions) -> Prepared:
+        # Compilers are slow to import, and a warm start does without them.
+        from neurald.drivers.cpu.preparation import Preparation
+
+        threads = thread_count(options.threads)
+        if not is_specified(model):
+            later = Preparation(self._target, threads, keeps_artifact=False)
+            return SpecializingModel(model, later.prepare, tolerant=False)
+        return Preparation(self._target, threads, keeps_artifact=bool(options.cache_key)).prepare(model)
+
+    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> "CpuPreparedModel":
+        """See `Device.prepare_model_from_cache`."""
+        if not self.compiles:
+            raise BadData(f"{self.name} makes no artifacts, so this is none of its own")
+        from neurald.drivers.cpu.artifact import read_artifact
+        from neurald.drivers.cpu.llvm import CompilationFailed
+        from neurald.drivers.cpu.native_model import NativeModel
+        from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+
+        read = read_artifact(artifact)
+        if read.executable.target != self._target.name:
+            raise BadData(f"code for {read.executable.target}; this is {self._target.name}")
+        try:
+            runtime = process.runtime(self._target, read.runtime)
+            team = Team(runtime, thread_count(options.threads))
+            native = NativeModel(read.executable, read.codes, read.constants, team)
+        except CompilationFailed as error:
+            raise BadData(f"the code of these cache files cannot be loaded: {error}") from None
+        return CpuPreparedModel(native, keeps_artifact=bool(options.cache_key))
 
     def allocate(self, description: BufferDescription) -> Memory:
         """See `Device.allocate`; the memory that it computes in is that of the host, which must know how much."""
+        from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+
         uses: list[tuple[str, Operand]] = []
         for roles, is_output in ((description.input_roles, False), (description.output_roles, True)):
             for role in roles:
                 prepared = role.prepared_model
-                if not isinstance(prepared, CpuPreparedModel):
+                if not isinstance(prepared, CpuPreparedModel | ReferenceModel | SpecializingModel):
                     raise BadData(f"cpu: {type(prepared).__name__} is no prepared model of its own")
                 uses.append((f"role {len(uses)}", prepared.operand(role.index, is_output=is_output)))
         operand = described_operand(uses, description.dimensions)
@@ -84,6 +156,27 @@ class CpuDevice:
         return HostMemory(np.zeros(size, np.uint8))
 
 
+class ReferenceDevice(CpuDevice):
+    """The same without a compiler: what others are compared with."""
+
+    name = "reference"
+
+    def __init__(self) -> None:
+        super().__init__(compiles=False)
+
+
 def create() -> CpuDevice:
-    """The factory that `neurald.hal.registry` calls."""
-    return CpuDevice()
+    """The factory that `neurald.hal.registry` calls.
+
+    Raises:
+        BadData: NEURALD_CPU_COMPILER is neither on nor off.
+    """
+    wanted = os.environ.get(COMPILER_VARIABLE, "") or "on"
+    if wanted not in ("on", "off"):
+        raise BadData(f"{COMPILER_VARIABLE} is {wanted!r}; on or off is expected")
+    return CpuDevice(compiles=wanted == "on")
+
+
+def create_reference() -> ReferenceDevice:
+    """The factory of the device that computes with references only."""
+    return ReferenceDevice()

@@ -1,8 +1,10 @@
 """What the OpenCL device keeps in a cache: the executable with its program's binary, and the constants.
 
-Two memories: how to run and the machine code, which decide what is executed, as MessagePack; and the constants, as they lie in
-their buffer.
+Two memories: how to run and the machine code, which decide what is executed, as MessagePack after a checksum; and the constants,
+as they lie in their buffer.
 """
+
+import hashlib
 
 import msgspec
 import numpy as np
@@ -13,7 +15,9 @@ from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
 from neurald.hal.memory import HostMemory
 
-_MAGIC = b"nopencl1"
+_MAGIC = b"nopencl2"
+#: After the magic number: places that are damaged would lead kernels out of their buffers.
+_CHECKSUM_BYTES = 32
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
@@ -24,9 +28,9 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
 def write_artifact(executable: Executable, binary: bytes, constants: np.ndarray) -> Artifact:
     """What `read_artifact` makes a step of again."""
     stored = _Stored(executable=msgspec.structs.replace(executable, text=""), binary=binary)
-    return Artifact(
-        model=(HostMemory(_MAGIC + msgspec.msgpack.encode(stored)),), data=(HostMemory(constants),)
-    )
+    body = msgspec.msgpack.encode(stored)
+    head = _MAGIC + hashlib.sha256(body).digest()
+    return Artifact(model=(HostMemory(head + body),), data=(HostMemory(constants),))
 
 
 def read_artifact(artifact: Artifact) -> tuple[Executable, bytes, np.ndarray]:
@@ -39,11 +43,15 @@ def read_artifact(artifact: Artifact) -> tuple[Executable, bytes, np.ndarray]:
         raise BadData(
             f"{len(artifact.model)} and {len(artifact.data)} cache files; one of each kind is expected"
         )
-    head = bytes(artifact.model[0].view())
-    if not head.startswith(_MAGIC):
+    content = bytes(artifact.model[0].view())
+    if not content.startswith(_MAGIC):
         raise BadData("these cache files are not of the OpenCL driver")
+    start = len(_MAGIC) + _CHECKSUM_BYTES
+    body = content[start:]
+    if content[len(_MAGIC) : start] != hashlib.sha256(body).digest():
+        raise BadData("these cache files are damaged")
     try:
-        stored = msgspec.msgpack.decode(head[len(_MAGIC) :], type=_Stored)
+        stored = msgspec.msgpack.decode(body, type=_Stored)
     except msgspec.DecodeError as error:
         raise BadData(f"these cache files are not of the OpenCL driver: {error}") from None
     constants = np.frombuffer(artifact.data[0].view(), np.uint8)

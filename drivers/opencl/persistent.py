@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from neurald.drivers.opencl.platform import DeviceFacts
-from neurald.drivers.opencl.source import NAME, Source
+from neurald.drivers.opencl.source import Source
 
 #: Of synchronisation memory: zero before the first launch, and left so by every launch that succeeds.
 SYNC_BYTES: Final = 256
@@ -27,6 +27,8 @@ SYNC_BYTES: Final = 256
 GAVE_UP: Final = 32
 #: How often a work-group looks before it gives up: about two seconds.
 _PATIENCE = 1 << 22
+#: Some runtimes cannot call functions with barriers: they are written out there.
+_CALLED = "__attribute__((noinline))"
 #: Constants of so many bytes are fetched ahead.
 _FETCHED_BYTES = 4096
 #: Work-groups that may share a compute unit.
@@ -129,7 +131,7 @@ def resident_groups(facts: DeviceFacts, meet: Callable[[int], bool]) -> int:
 
 
 def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, is_nvidia: bool) -> str:
-    """The kernel, for a program that has the functions of all sources (see `function_text`).
+    """The kernel, for a program that has the functions of all sources (see `program_text.function_text`).
 
     Args:
         name: of the kernel.
@@ -141,7 +143,10 @@ def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, is_nvidi
     assert items is not None  # noqa: S101 - callers ask
     scratch = max([16, *(phase.source.scratch_bytes for phase in phases)])
     lines = [
-        _BARRIER[is_nvidia].replace("$PATIENCE", str(_PATIENCE)).replace("$GAVE_UP", str(GAVE_UP)),
+        _BARRIER[is_nvidia]
+        .replace("$PATIENCE", str(_PATIENCE))
+        .replace("$GAVE_UP", str(GAVE_UP))
+        .replace("$CALLED", _CALLED if is_nvidia else "inline"),
         f"__kernel __attribute__((reqd_work_group_size({items}, 1, 1)))",
         f"void {name}({parameters}, __global uint *sync, const int phases) {{",
         f"  __local uchar scratch[{scratch}] __attribute__((aligned(16)));",
@@ -191,15 +196,8 @@ def _fetch_lines(phase: Phase, items: int) -> list[str]:
     ]
 
 
-def function_text(source: Source) -> str:
-    """A source's function under its own name, to be called."""
-    own = f"static void {NAME}("
-    called = f"static __attribute__((noinline)) void {NAME}("
-    return source.text.replace(own, called).replace(NAME, source.name)
-
-
 _MEET_HEAD = """\
-static __attribute__((noinline)) void neurald_meet(__global uint *sync, const uint target, const int lid, __private bool *waits) {
+static $CALLED void neurald_meet(__global uint *sync, const uint target, const int lid, __private bool *waits) {
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   if (lid == 0) {
 """

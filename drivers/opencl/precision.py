@@ -1,7 +1,16 @@
-"""How floats are computed and stored, and the change of a graph that does it."""
+"""How floats are computed and stored, and the change of a graph that does it.
+
+A value that is stored as FLOAT16 is off by at most 2^-11 of itself, or 2^-25 where it is below 2^-14; beyond 65504 it becomes
+infinite. That is all that the modes add to the error of FLOAT32: once for each value that a kernel stores, each constant, and
+each factor of a product. A sum of products of factors a and b is thus off by at most 2^-10 · Σ |a · b|, a pointwise function by
+2^-11 of the change that its operands cause and of its result. Whatever is not FLOAT32 in the model is computed exactly as without
+them.
+"""
 
 from dataclasses import replace
 from enum import Enum
+
+import numpy as np
 
 from neurald.drivers.compiler.expression import Expression, Load, axis, load, rewrite
 from neurald.drivers.compiler.graph import Compute, Graph, MatrixProduct, Node, Value
@@ -32,7 +41,8 @@ def lower_precision(graph: Graph, precision: Precision) -> None:
         if value.type is not Scalar.FLOAT32 or value in kept or value in sums:
             return value
         if value not in halves:
-            array = None if value.constant is None else value.constant.astype("float16")
+            with np.errstate(over="ignore"):
+                array = None if value.constant is None else value.constant.astype("float16")
             halves[value] = Value(value.shape, Scalar.FLOAT16, array, value.name)
         return halves[value]
 

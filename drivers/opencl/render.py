@@ -4,7 +4,15 @@ import math
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.contraction import as_fold
-from neurald.drivers.compiler.expression import Accumulated, Expression, Reduce, axis, substitute, walk
+from neurald.drivers.compiler.expression import (
+    Accumulated,
+    Expression,
+    Reduce,
+    axis,
+    free_axes,
+    substitute,
+    walk,
+)
 from neurald.drivers.compiler.graph import Value, flat, unflat
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.opencl.dialect import computed, fold_start_text, fold_text, store_text, stored
@@ -206,7 +214,10 @@ def _rows(kernel: Kernel, count: int) -> Source:
     row, column = axis(rows, "row"), axis(length, "column")
     at = (*unflat(row, kernel.shape[:count]), *unflat(column, kernel.shape[count:]))
     placed = _moved(kernel, at)
-    folds = [each for each in walk(*placed.roots) if isinstance(each, Reduce)]
+    # Folds inside of folds belong to those, unless they are the same for the whole row.
+    folds = [
+        each for each in walk(*placed.roots) if isinstance(each, Reduce) and free_axes(each) <= {row, column}
+    ]
     longest = max(length, *(math.prod(axis.extent for axis in each.axes) for each in folds))
     is_shared = longest > _SHORT_ROW or rows < _MANY_ROWS
     size = _FOLDING_SIZE if is_shared and longest > LOCAL_SIZE else LOCAL_SIZE
@@ -218,7 +229,7 @@ def _rows(kernel: Kernel, count: int) -> Source:
             known[fold] = f"f{number}"
     else:
         lines = [f"  const int row = group * {size} + lid;", f"  if (row >= {rows}) return;"]
-        before = Statements(pointer_names(values), known)
+        before = Statements(pointer_names(values), known, prefix="f")
         known.update([(fold, before.value(fold)) for fold in folds])
         lines += before.lines
     inner = Statements(pointer_names(values), {**known, column: "column"}, indent="  ")

@@ -46,16 +46,22 @@ class Statements:
         pointers: what the memory of each value that is read is called.
         names: what axes (and `Accumulated`) are called, or the text of a constant position.
         indent: of the statements.
+        prefix: of the names that they declare; others in the same function, whose names are used here, have another one.
     """
 
     def __init__(
-        self, pointers: Mapping[Value, str], names: Mapping[Expression, str], indent: str = "  "
+        self,
+        pointers: Mapping[Value, str],
+        names: Mapping[Expression, str],
+        indent: str = "  ",
+        prefix: str = "t",
     ) -> None:
         self._pointers = pointers
         self._texts: dict[Expression, str] = dict(names)
         self._depths: dict[Expression, int] = dict.fromkeys(names, 0)
         self._scopes = [_Scope(0)]
         self._indent = indent
+        self._prefix = prefix
         self._count = 0
         self._uses: dict[Expression, int] = {}
         self._keys: dict[Expression, str] = {}
@@ -139,7 +145,7 @@ class Statements:
         return self._uses.get(expression, 0) <= 1 and not isinstance(expression, Load)
 
     def _declare(self, kind: Scalar, text: str, depth: int) -> str:
-        name = f"t{self._count}"
+        name = f"{self._prefix}{self._count}"
         self._count += 1
         scope = self._scopes[depth]
         scope.lines.append(f"{self._margin(depth)}const {computed(kind)} {name} = {text};")
@@ -190,7 +196,7 @@ class Statements:
     def _folded(self, expression: Reduce) -> str:
         """A loop for each axis around a total; what does not depend on the axes is computed before."""
         outer = self._scopes[-1].depth
-        total = f"t{self._count}"
+        total = f"{self._prefix}{self._count}"
         self._count += 1
         opened = []
         for axis in expression.axes:

@@ -273,6 +273,23 @@ def timing(subject: Subject) -> None:
         )
 
 
+def profile(subject: Subject) -> None:
+    """The times of kernels are of operations that there are, and taking them changes no result."""
+    prepared = _prepared(subject)
+    _require_right(subject, bind(subject.case), prepared, "before a profile")
+    kernels = prepared.profile()
+    if not kernels:
+        raise Declined("it does not tell the times of its kernels")
+    count = len(subject.case.model.main.operations)
+    for kernel in kernels:
+        _require(kernel.duration_ns >= 0, f"kernel {kernel.name!r} ran {kernel.duration_ns} ns")
+        _require(
+            all(0 <= position < count for position in kernel.operations),
+            f"kernel {kernel.name!r} computes operations {kernel.operations} of {count}",
+        )
+    _require_right(subject, bind(subject.case), prepared, "after a profile")
+
+
 def shared_memory(subject: Subject) -> None:
     """Arguments may lie in shared memory."""
     bound = bind(subject.case, allocate=Memory.allocate)
@@ -386,6 +403,7 @@ RULES: Mapping[str, Callable[[Subject], None]] = {
     "open outputs, small buffers": open_outputs,
     "control flow": control_flow,
     "timing": timing,
+    "profile": profile,
     "shared memory": shared_memory,
     "invalid requests": invalid_requests,
     "cache": cache,

@@ -194,7 +194,7 @@ class TestWarm:
         assert " hit " in second
 
     def test_a_device_that_has_nothing_to_cache(self, directory: Path) -> None:
-        (document,) = invoke_json("cache", "warm", MODEL, "--device", "cpu")["models"]
+        (document,) = invoke_json("cache", "warm", MODEL, "--device", "reference")["models"]
         (step,) = document["steps"]
         assert step["cache"] == "off"
         assert step["reason"] == "the device has nothing to cache"

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from support.addition import addition, request
+from support.addition import AddingDevice, addition, request
 from support.daemon import daemon_process, running_daemon, stop_process
 
-from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.device import Capabilities, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, BadState, DeadObject, UnavailableDevice
 from neurald.hal.registry import running_daemons
 from neurald.hal.remote import RemoteDevice, connect
@@ -194,6 +194,23 @@ def test_what_cannot_be_served(tmp_path: Path, directory: Path) -> None:
         Daemon("cpu", "0.0.0.0:0").startup()
     with pytest.raises(BadData, match="work"):
         Daemon("cpu", f"unix://{tmp_path}/{'x' * 108}")
+
+
+def test_what_a_device_measures_is_measured_before_clients_come(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[bool] = []
+
+    class Measuring(AddingDevice):
+        def capabilities(self) -> Capabilities:
+            served.append((directory / "measuring.sock").exists())
+            return super().capabilities()
+
+    monkeypatch.setattr("neurald.service.daemon.create_device", lambda driver: Measuring())
+    daemon = Daemon("measuring")
+    daemon.startup()
+    daemon.shutdown()
+    assert served == [False]
 
 
 def test_stop_from_another_thread(directory: Path) -> None:

@@ -12,6 +12,7 @@ from neurald.hal.device import (
     Capabilities,
     ExecuteOptions,
     ExecutionResult,
+    KernelTime,
     OutputShape,
     Performance,
     PrepareOptions,
@@ -93,9 +94,12 @@ class AddingPreparedModel(FakePreparedModel):
         timing = Timing(on_device_ns=1, in_driver_ns=2) if options.measure else Timing()
         return ExecutionResult(output_shapes=(shape,), timing=timing)
 
+    def profile(self) -> Sequence[KernelTime]:
+        return self._device.on_profile()
+
 
 class AddingDevice(WithoutCacheAndBuffers):
-    """Runs `addition`. `on_prepare` and `on_execute` are called first, and may wait or raise."""
+    """Runs `addition`. `on_prepare` and `on_execute` are called first, and may wait or raise; `on_profile` gives profiles."""
 
     name = "adder"
     type = DeviceType.OTHER
@@ -107,6 +111,7 @@ class AddingDevice(WithoutCacheAndBuffers):
         self.version = version
         self.on_prepare: Callable[[Model, PrepareOptions], None] = lambda model, options: None
         self.on_execute: Callable[[Request, ExecuteOptions], None] = lambda request, options: None
+        self.on_profile: Callable[[], Sequence[KernelTime]] = lambda: ()
 
     def capabilities(self) -> Capabilities:
         half = Performance(exec_time=0.5, power_usage=0.25)

@@ -10,7 +10,7 @@ from neurald.drivers.compiler.builder import Builder
 from neurald.drivers.compiler.evaluate import evaluate_fused
 from neurald.drivers.compiler.expression import Expression, clamp, load, maximum
 from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Graph, Value
+from neurald.drivers.compiler.graph import Convolution, Graph, Value
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
 
@@ -22,12 +22,17 @@ TYPES = (Scalar.FLOAT32, Scalar.FLOAT16, Scalar.INT8, Scalar.UINT8)
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A kernel, what it reads, and what it gives."""
+    """A kernel, or some of which each reads the one before, what they read, and what the last one gives."""
 
-    kernel: Kernel
+    kernels: tuple[Kernel, ...]
     arrays: dict[Value, Array]
     expected: Array
     label: str
+
+    @property
+    def kernel(self) -> Kernel:
+        """The last one."""
+        return self.kernels[-1]
 
     def assert_equal(self, result: Array, label: str = "") -> None:
         """Integers are equal; floats differ as sums in another order do."""
@@ -109,6 +114,17 @@ class Cases:
         label = f"{kind.name} {source.shape} * {weights.shape}, {groups} groups, {window}"
         return self._finish(builder, sums, kind, label)
 
+    def few_windows(self, kind: Scalar) -> Case:
+        """A convolution at few positions, with windows that reach out of the images."""
+        while True:
+            case = self.convolution(kind)
+            contraction = case.kernel.contraction
+            assert isinstance(contraction, Convolution)
+            positions = contraction.output.count // contraction.output.shape[-1]
+            is_padded = any(any(pair) for pair in contraction.padding)
+            if positions <= 8 and is_padded and contraction.weights.constant is not None:
+                return case
+
     def depthwise(self, kind: Scalar, *, multiplier: int = 1) -> Case:
         """A depthwise convolution."""
         builder = self._begin()
@@ -129,6 +145,23 @@ class Cases:
         )
         label = f"{kind.name} {source.shape} * {weights.shape}, {window}"
         return self._finish(builder, sums, kind, label)
+
+    def separable(self, kind: Scalar) -> Case:
+        """A depthwise convolution with bias and limits, and a 1 × 1 convolution of its result."""
+        builder = self._begin()
+        channels, outputs = 4 * self._integer(1, 8), 4 * self._integer(1, 12)
+        kernel, window, shape = self._window()
+        source = self._value((*shape[:3], channels), kind, is_constant=False)
+        weights = self._value((*kernel, channels), kind, is_constant=True)
+        size = (*shape[:1], *shape[3:])
+        sums = builder.depthwise_convolution(source, weights, output=(*size, channels), **window)
+        bias = self._value((channels,), Scalar.FLOAT32, is_constant=True)
+        between = builder.compute(
+            sums.shape, lambda *at: clamp(load(sums, at) + load(bias, at[-1:]), 0.0, 6.0).to(kind)
+        )
+        products = self._value((outputs, 1, 1, channels), kind, is_constant=True)
+        result = builder.convolution(between, products, output=(*size, outputs))
+        return self._finish(builder, result, kind, f"{kind.name} {source.shape} * {weights.shape}, {window}")
 
     def matrix_product(self, kind: Scalar, *, rows: int | None = None, batch: tuple[int, ...] = ()) -> Case:
         """A product of matrices in any layout, batches of which broadcast."""
@@ -192,11 +225,11 @@ class Cases:
 
         self._graph.outputs = [builder.compute(sums.shape, body)]
         fused = fuse(self._graph)
-        (kernel,) = fused.kernels
-        assert kernel.contraction is not None
-        expected = evaluate_fused(fused, self._arrays)[0].reshape(kernel.output.shape)
+        kernels = fused.kernels
+        assert all(kernel.contraction is not None for kernel in kernels)
+        expected = evaluate_fused(fused, self._arrays)[0].reshape(kernels[-1].output.shape)
         arrays = dict(zip(self._graph.inputs, self._arrays, strict=True))
-        return Case(kernel=kernel, arrays=arrays, expected=expected, label=f"{label}, epilogue {way}")
+        return Case(kernels=kernels, arrays=arrays, expected=expected, label=f"{label}, epilogue {way}")
 
 
 def _sum_type(kind: Scalar) -> Scalar:

@@ -146,6 +146,21 @@ class Forgetful(SampleDevice):
         return Prepared(prepared, lambda right, request, options: right.execute(request, options))
 
 
+class Misprofiling(SampleDevice):
+    """It tells times of operations that are not there."""
+
+    def wrap(self, prepared: PreparedModel) -> PreparedModel:
+        class Prepared(_Prepared):
+            def profile(self) -> Sequence[KernelTime]:
+                return (KernelTime(name="other", duration_ns=1, operations=(99,)),)
+
+        return Prepared(prepared, lambda right, request, options: right.execute(request, options))
+
+
+def create_misprofiling() -> Misprofiling:
+    return Misprofiling("misprofiling")
+
+
 def create_credulous() -> Credulous:
     return Credulous("credulous")
 

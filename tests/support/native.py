@@ -17,6 +17,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Targets whose code this machine can run.
 RUNNABLE = [target for target in TARGETS.values() if runs_here(target)]
+#: Those of them that general code differs for.
+DIFFERENT = list({target.vector_bytes: target for target in reversed(RUNNABLE)}.values())[::-1]
 
 _PROT_READ, _PROT_WRITE = 1, 2
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -24,10 +26,11 @@ _COUNTER = itertools.count()
 _KEPT: list[Any] = []
 
 
-def assembly_module(routine: Routine) -> str:
-    """The text of a module with nothing but that routine."""
-    lines = sorted(routine.declarations)
-    return "\n".join((*lines, routine.text.replace(NAME, routine.name)))
+def assembly_module(*routines: Routine) -> str:
+    """The text of a module with nothing but these routines."""
+    declarations = sorted({line for routine in routines for line in routine.declarations})
+    texts = {routine.name: routine.text.replace(NAME, routine.name) for routine in routines}
+    return "\n".join((*declarations, *texts.values()))
 
 
 def target_machine(target: Target) -> llvm.TargetMachine:
@@ -39,18 +42,22 @@ def target_machine(target: Target) -> llvm.TargetMachine:
     )
 
 
-def compiled(text: str, name: str, target: Target) -> Any:
-    """A function of a module's text, that takes pointers and then two i64."""
-    module = llvm.parse_assembly(text)
+def compiled(routines: Sequence[Routine], target: Target) -> Mapping[str, int]:
+    """The addresses of routines' functions, by their names."""
+    module = llvm.parse_assembly(assembly_module(*routines))
     module.verify()
     machine = target_machine(target)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     code = machine.emit_object(module)
     compiler = llvm.create_lljit_compiler(target_machine(target))
-    library = llvm.JITLibraryBuilder().add_object_img(code).export_symbol(name)
+    library = llvm.JITLibraryBuilder().add_object_img(code)
+    names = {routine.name for routine in routines}
+    for name in names:
+        library.export_symbol(name)
+    # No library is searched: what a routine calls beside itself is an error.
     linked = library.link(compiler, f"native{next(_COUNTER)}")
     _KEPT.append((compiler, linked))
-    return linked[name]
+    return {name: linked[name] for name in names}
 
 
 class Fenced:
@@ -82,6 +89,7 @@ def run(
     *,
     at_start: bool = False,
     splits: Sequence[int] = (),
+    functions: Mapping[str, int] | None = None,
 ) -> tuple[Array, int]:
     """The output and the status of a routine.
 
@@ -91,20 +99,20 @@ def run(
         target: what its code is for.
         at_start: whether memory begins after a page that must not be touched, instead of ending before one.
         splits: grains before which another call begins.
+        functions: what `compiled` gave for this routine and others; it is compiled alone where that is left out.
     """
-    function = compiled(assembly_module(routine), routine.name, target)
+    function = (functions or compiled([routine], target))[routine.name]
     output = routine.arguments[0]
     start = np.full(output.shape, 0x55, np.uint8).astype(output.type.dtype)
     memory = [Fenced(start, at_start=at_start)]
     memory += [Fenced(_stored(value, inputs), at_start=at_start) for value in routine.arguments[1:]]
     status = ctypes.c_int32(0)
-    scratch = np.zeros(routine.scratch_bytes + 64, np.uint8)
+    scratch = Fenced(np.zeros(-(-routine.scratch_bytes // 64) * 64, np.uint8), at_start=at_start)
     kinds = [ctypes.c_void_p] * (len(memory) + 2) + [ctypes.c_int64] * 2
     call = ctypes.CFUNCTYPE(None, *kinds)(function)
-    scratch_at = scratch.ctypes.data + -scratch.ctypes.data % 64
     bounds = [0, *(split for split in splits if split < routine.grains), routine.grains]
     for first, last in itertools.pairwise(bounds):
-        call(*(each.address for each in memory), scratch_at, ctypes.addressof(status), first, last)
+        call(*(each.address for each in memory), scratch.address, ctypes.addressof(status), first, last)
     return memory[0].array(), status.value
 
 

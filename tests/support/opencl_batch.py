@@ -11,9 +11,9 @@ from neurald.drivers.opencl.executable import Executable
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.program_text import program_text
 from neurald.drivers.opencl.source import Source
-from neurald.hal.device import PrepareOptions
+from neurald.hal.device import Capabilities, Performance, PrepareOptions
 from neurald.hal.errors import Error
-from neurald.hal.types import Model
+from neurald.hal.types import Model, OperandType
 
 _Use = tuple[Source, tuple[Base, ...]]
 
@@ -23,11 +23,24 @@ class _NotBuiltYet(Error):
 
 
 class BatchingDevice(OpenClDevice):
-    """Models that `build` has seen share its program; others have their own, as with any device."""
+    """Models that `build` has seen share its program; others have their own, as with any device.
+
+    It says that it is faster than the CPU device, so that it gets whatever it claims.
+    """
 
     _shared: Program | None = None
     _kernels: frozenset[str] = frozenset()
     _is_building = False
+
+    def capabilities(self) -> Capabilities:
+        fast, slow = Performance(exec_time=0.01, power_usage=0.01), Performance(exec_time=1e6, power_usage=1e6)
+        return Capabilities(
+            operand_performance=dict.fromkeys(OperandType, fast),
+            relaxed_float32_scalar=fast,
+            relaxed_float32_tensor=fast,
+            if_performance=slow,
+            while_performance=slow,
+        )
 
     def build(self, models: Iterable[Model]) -> None:
         """Builds one program for all of these models; what cannot be compiled is left to `prepare_model`."""

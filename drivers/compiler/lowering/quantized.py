@@ -1,16 +1,14 @@
 """What lowerings of quantised operands share: stored values as numbers and back, tables, and changes of scale."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from neurald.drivers.compiler.builder import Builder, Unsupported
 from neurald.drivers.compiler.expression import Expression, apply, clamp, constant, load
-from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.scalar import Scalar
-from neurald.hal.operations.activation import table_lookup
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.fixed_point import (
     Rounding,
@@ -96,27 +94,6 @@ def requantized(
     factor, power = mantissa.to(Scalar.INT64), exponent.to(Scalar.INT64)
     low = (value & 0xFFFF) * factor + (constant(1, Scalar.INT64) << (30 - power))
     return ((value >> 16) * factor + (low >> 16)) >> (15 - power)
-
-
-def tabulated(
-    builder: Builder, value: Value, function: Callable[[Array], Array], operand: Operand, result: Operand
-) -> Value:
-    """A function of real numbers on 8-bit stored values, by a table of all 256 results.
-
-    Args:
-        builder: of the operation.
-        value: stored values of `operand`.
-        function: from float64 to float64, element by element.
-        operand, result: scale and zero point of what goes in and what comes out.
-    """
-    limits = np.iinfo(operand.type.dtype.name)
-    every = np.arange(limits.min, limits.max + 1).astype(operand.type.dtype)
-    table = builder.constant(table_lookup(function, every, operand, result))
-
-    def body(*at: Expression) -> Expression:
-        return load(table, (load(value, at).to(Scalar.INDEX) - int(limits.min),))
-
-    return builder.compute(value.shape, body)
 
 
 class Rescaling:

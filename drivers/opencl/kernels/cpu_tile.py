@@ -11,7 +11,7 @@ from neurald.drivers.opencl.kernels.epilogue import epilogue, used_values
 from neurald.drivers.opencl.kernels.finish import store_text
 from neurald.drivers.opencl.kernels.packing import packed, padded
 from neurald.drivers.opencl.kernels.product import Product, readers
-from neurald.drivers.opencl.kernels.template import arguments, fill
+from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.render import parameters
 from neurald.drivers.opencl.source import NAME, Source
@@ -45,7 +45,6 @@ def _source(kernel: Kernel, product: Product, rows: int) -> Source:
     kind = "int" if product.is_integer else "float"
     text = fill(
         _TEXT,
-        HEAD=parameters(values),
         T=kind,
         ROWS=rows,
         M=product.rows,
@@ -59,7 +58,12 @@ def _source(kernel: Kernel, product: Product, rows: int) -> Source:
         STORE=store_text(product, after),
     )
     return Source(
-        text=readers(product) + after.text + text,
+        text=resolved(
+            readers(product) + after.text + text,
+            parameters(values),
+            {**product.sizes, **after.sizes},
+            is_shared=False,
+        ),
         arguments=values,
         groups=product.batches * strips * -(-product.rows // rows),
         local_size=1,
@@ -78,14 +82,14 @@ def _read16(kind: Scalar, zero: int) -> str:
 
 _TEXT = f"""\
 #define {NAME}_READ(AT) $READ16
-static void $KERNEL($HEAD) {{
+@FUNCTION
   const int down = group % $DOWN, strip = group / $DOWN % $STRIPS, batch = group / ($DOWN * $STRIPS);
   const int m0 = down * $ROWS, n0 = strip * {_COLUMNS};
   ${{KERNEL}}_row rows[$ROWS];
   ${{T}}16 low[$ROWS], high[$ROWS];
 #pragma unroll
   for (int i = 0; i < $ROWS; ++i) {{
-    rows[i] = ${{KERNEL}}_row_of(batch, m0 + i);
+    rows[i] = ${{KERNEL}}_row_of(batch, m0 + i@SIZES);
     low[i] = high[i] = (${{T}}16)(0);
   }}
   for (int start = 0; start < $K; start += $DEPTH) {{
@@ -93,7 +97,7 @@ static void $KERNEL($HEAD) {{
     $T left[$DEPTH * $ROWS];
     for (int i = 0; i < $ROWS; ++i)
       for (int k = 0; k < length; k += 4) {{
-        const ${{T}}4 part = ${{KERNEL}}_left4(a1, rows[i], start + k);
+        const ${{T}}4 part = ${{KERNEL}}_left4(a1, rows[i], start + k@SIZES);
         left[k * $ROWS + i] = part.x;
         left[(k + 1) * $ROWS + i] = part.y;
         left[(k + 2) * $ROWS + i] = part.z;

@@ -7,7 +7,7 @@ from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.kernels.epilogue import Epilogue, epilogue, used_values
 from neurald.drivers.opencl.kernels.product import is_supported, loads
-from neurald.drivers.opencl.kernels.template import arguments, fill
+from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.render import LOCAL_SIZE, parameters
 from neurald.drivers.opencl.source import NAME, Source
@@ -31,6 +31,24 @@ class _Plan:
         images, rows, columns, channels = self.contraction.output.shape
         return images * rows * -(-columns // self.positions) * (channels // self.channels)
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        _, height, width, channels = self.contraction.input.shape
+        _, rows, columns, outputs = self.contraction.output.shape
+        return {
+            "items": self.items,
+            "across": outputs // self.channels,
+            "strips": -(-columns // self.positions),
+            "rows": rows,
+            "columns": columns,
+            "outputs": outputs,
+            "height": height,
+            "width": width,
+            "channels": channels,
+            "pad_y": self.contraction.padding[0][0],
+            "pad_x": self.contraction.padding[1][0],
+        }
+
 
 def candidates(kernel: Kernel, contraction: DepthwiseConvolution, facts: DeviceFacts) -> list[Source]:
     """How many positions an item takes: two where there are many, since it then reads less."""
@@ -49,22 +67,23 @@ def candidates(kernel: Kernel, contraction: DepthwiseConvolution, facts: DeviceF
     is_busy = _Plan(contraction, width, 2).items >= facts.compute_units * _FEWEST_ITEMS
     order = (2, 4, 1) if is_busy else (1, 2, 4)
     plans.sort(key=lambda plan: order.index(plan.positions))
-    return [_source(kernel, plan) for plan in plans]
+    return [_source(kernel, plan, is_shared=facts.is_nvidia) for plan in plans]
 
 
-def _source(kernel: Kernel, plan: _Plan) -> Source:
+def _source(kernel: Kernel, plan: _Plan, *, is_shared: bool) -> Source:
     contraction = plan.contraction
     values = arguments(kernel.output, (contraction.input, contraction.weights), used_values(kernel))
-    after = epilogue(kernel, values)
+    after = epilogue(kernel, values, is_vector=plan.channels == 4)
     kind = "float" if contraction.output.type is Scalar.FLOAT32 else "int"
     text = "".join(
         (
             loads("l", contraction.input, contraction.input_zero, kind),
             loads("r", contraction.weights, contraction.weights_zero, kind),
             after.text,
-            _text(plan, after, parameters(values), kind),
+            _text(plan, after, kind),
         )
     )
+    text = resolved(text, parameters(values), {**plan.sizes, **after.sizes}, is_shared=is_shared)
     return Source(
         text=text,
         arguments=values,
@@ -76,7 +95,7 @@ def _source(kernel: Kernel, plan: _Plan) -> Source:
 
 
 _BEGIN = """\
-static void $KERNEL($HEAD) {
+@FUNCTION
   const int at = group * $ITEMS + lid;
   if (at >= $TOTAL) return;
   const int c = at % $ACROSS * $WIDTH, position = at / $ACROSS;
@@ -87,28 +106,26 @@ static void $KERNEL($HEAD) {
 """
 
 
-def _text(plan: _Plan, after: Epilogue, head: str, kind: str) -> str:
+def _text(plan: _Plan, after: Epilogue, kind: str) -> str:
     contraction = plan.contraction
-    _, height, width, channels = contraction.input.shape
-    _, rows, columns, outputs = contraction.output.shape
+    columns = contraction.output.shape[2]
     vector = f"{kind}{plan.channels if plan.channels > 1 else ''}"
     begin = fill(
         _BEGIN,
-        HEAD=head,
         ITEMS=LOCAL_SIZE,
-        TOTAL=plan.items,
-        ACROSS=outputs // plan.channels,
+        TOTAL="z_items",
+        ACROSS="z_across",
         WIDTH=plan.channels,
-        STRIPS=-(-columns // plan.positions),
+        STRIPS="z_strips",
         POSITIONS=plan.positions,
-        ROWS=rows,
+        ROWS="z_rows",
         STRIDE_Y=contraction.stride[0],
         STRIDE_X=contraction.stride[1],
-        PAD_Y=contraction.padding[0][0],
-        PAD_X=contraction.padding[1][0],
-        HEIGHT=height,
-        LENGTH=width,
-        CHANNELS=channels,
+        PAD_Y="z_pad_y",
+        PAD_X="z_pad_x",
+        HEIGHT="z_height",
+        LENGTH="z_width",
+        CHANNELS="z_channels",
         MULTIPLIER=contraction.multiplier,
         T=vector,
     )
@@ -116,9 +133,9 @@ def _text(plan: _Plan, after: Epilogue, head: str, kind: str) -> str:
     is_long = contraction.kernel[0] * contraction.kernel[1] > _MAXIMUM_TAPS
     lines += _looped(plan, vector) if is_long else _written_out(plan, vector)
     store = after.store4 if plan.channels == 4 else after.store
-    place = f"(image * {rows} + y) * {columns} + x"
+    place = "(image * z_rows + y) * z_columns + x"
     for o in range(plan.positions):
-        guard = f"if (x + {o} < {columns}) " if columns % plan.positions else ""
+        guard = f"if (x + {o} < z_columns) " if columns % plan.positions else ""
         lines.append(f"  {guard}{store(f'sums[{o}]', f'{place} + {o}', 'c')}")
     return "\n".join((begin.rstrip("\n"), *lines, "}", ""))
 
@@ -126,15 +143,13 @@ def _text(plan: _Plan, after: Epilogue, head: str, kind: str) -> str:
 def _looped(plan: _Plan, vector: str) -> list[str]:
     """The window of one position, tap by tap."""
     contraction, size = plan.contraction, plan.channels
-    _, height, width, channels = contraction.input.shape
-    outputs = contraction.output.shape[3]
     return [
         f"  for (int i = 0; i < {contraction.kernel[0]}; ++i)",
         f"    for (int j = 0; j < {contraction.kernel[1]}; ++j) {{",
         f"      const int y_at = i * {contraction.dilation[0]}, x_at = j * {contraction.dilation[1]};",
-        f"      if ((uint)(top + y_at) < {height}u && (uint)(left + x_at) < {width}u)",
-        f"        sums[0] += {NAME}_l{size}(a1, base + (y_at * {width} + x_at) * {channels})"
-        f" * {NAME}_r{size}(a2, (i * {contraction.kernel[1]} + j) * {outputs} + c);",
+        "      if ((uint)(top + y_at) < (uint)z_height && (uint)(left + x_at) < (uint)z_width)",
+        f"        sums[0] += {NAME}_l{size}(a1, base + (y_at * z_width + x_at) * z_channels)"
+        f" * {NAME}_r{size}(a2, (i * {contraction.kernel[1]} + j) * z_outputs + c);",
         "    }",
     ]
 
@@ -142,15 +157,14 @@ def _looped(plan: _Plan, vector: str) -> list[str]:
 def _written_out(plan: _Plan, vector: str) -> list[str]:
     """The windows of all positions; what several of them see is read once."""
     contraction, size = plan.contraction, plan.channels
-    _, height, width, channels = contraction.input.shape
-    outputs, (rows, columns) = contraction.output.shape[3], contraction.kernel
+    rows, columns = contraction.kernel
     stride, dilation = contraction.stride[1], contraction.dilation[1]
     lines = []
     for i in range(rows):
         y = i * contraction.dilation[0]
-        lines += ["  {", f"    const bool seen = (uint)(top + {y}) < {height}u;"]
+        lines += ["  {", f"    const bool seen = (uint)(top + {y}) < (uint)z_height;"]
         lines += [
-            f"    const {vector} w{j} = {NAME}_r{size}(a2, {(i * columns + j) * outputs} + c);"
+            f"    const {vector} w{j} = {NAME}_r{size}(a2, {i * columns + j} * z_outputs + c);"
             for j in range(columns)
         ]
         readers: dict[int, list[tuple[int, int]]] = {}
@@ -158,8 +172,8 @@ def _written_out(plan: _Plan, vector: str) -> list[str]:
             for j in range(columns):
                 readers.setdefault(o * stride + j * dilation, []).append((o, j))
         for x, pairs in sorted(readers.items()):
-            inside = f"seen && (uint)(left + {x}) < {width}u"
-            place = f"base + {(y * width + x) * channels}"
+            inside = f"seen && (uint)(left + {x}) < (uint)z_width"
+            place = f"base + ({y} * z_width + {x}) * z_channels"
             lines.append(f"    const {vector} x{x} = {inside} ? {NAME}_l{size}(a1, {place}) : ({vector})(0);")
             lines += [f"    sums[{o}] += x{x} * w{j};" for o, j in pairs]
         lines.append("  }")

@@ -36,12 +36,14 @@ class Epilogue:
 
     Attributes:
         text: of the functions.
+        has_fetch: whether there is a function that `fetch4` calls.
         values: the arguments of the kernel's function that the calls hand on.
         row_length: columns of the matrix.
         is_aligned: whether four columns, the first of which is a multiple of four, are stored at once.
     """
 
     text: str
+    has_fetch: bool
     values: tuple[Value, ...]
     row_length: int
     is_aligned: bool
@@ -51,13 +53,22 @@ class Epilogue:
         """The pointers, as arguments of a call."""
         return ", ".join((*(f"a{position}" for position in range(len(self.values))), "status"))
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes that the text names."""
+        return {"length": self.row_length}
+
     def store(self, total: str, row: str, column: str) -> str:
         """The statement that stores one element of a sum."""
-        return f"{NAME}_store({total}, {row}, {column}, {self.handed_on});"
+        return f"{NAME}_store({total}, {row}, {column}, {self.handed_on}@SIZES);"
 
     def store4(self, total: str, row: str, column: str) -> str:
         """The statement that stores the elements of four sums, at `column` and after it, as far as there are columns."""
-        return f"{NAME}_store4({total}, {row}, {column}, {self.handed_on});"
+        return f"{NAME}_store4({total}, {row}, {column}, {self.handed_on}@SIZES);"
+
+    def fetch4(self, row: str, column: str) -> str:
+        """The statement that brings near what `store4` will read there, for devices that run PTX; nothing if there is none."""
+        return f"{NAME}_fetch4({row}, {column}, {self.handed_on}@SIZES);" if self.has_fetch else ""
 
 
 def used_values(kernel: Kernel) -> tuple[Value, ...]:
@@ -65,7 +76,9 @@ def used_values(kernel: Kernel) -> tuple[Value, ...]:
     return tuple(dict.fromkeys(each.value for each in walk(*kernel.roots) if isinstance(each, Load)))
 
 
-def epilogue(kernel: Kernel, values: Sequence[Value]) -> Epilogue:
+def epilogue(
+    kernel: Kernel, values: Sequence[Value], *, is_vector: bool = False, is_fetched: bool = False
+) -> Epilogue:
     """The epilogue of a contraction's kernel.
 
     It has the functions `KERNEL_NAME_store` and `KERNEL_NAME_store4`, of a sum (or a vector of four), a row and a column.
@@ -74,7 +87,31 @@ def epilogue(kernel: Kernel, values: Sequence[Value]) -> Epilogue:
     Args:
         kernel: with a contraction.
         values: the arguments of the kernel's function; the output first, and all that `used_values` names.
+        is_vector: whether four elements are stored at a time wherever that can be.
+        is_fetched: whether there is to be a function that fetches what four elements need, in PTX.
     """
+    length = kernel.shape[-1]
+    writer = _writer(kernel, values)
+    is_aligned = length % 4 == 0
+    four = writer.vector(length) if is_aligned and not writer.requirements else None
+    fetch = ""
+    if four is None:
+        text = writer.scalar() + writer.one_by_one(is_aligned)
+    elif is_vector:
+        # What is not called is left out: it may have sizes of this kernel only.
+        text, fetch = four, writer.fetch(length) if is_fetched else ""
+    else:
+        text = writer.scalar() + four
+    return Epilogue(
+        text=text + fetch,
+        has_fetch=bool(fetch),
+        values=tuple(values),
+        row_length=length,
+        is_aligned=is_aligned,
+    )
+
+
+def _writer(kernel: Kernel, values: Sequence[Value]) -> "_Writer":
     assert kernel.contraction is not None  # noqa: S101 - callers render a contraction
     length = kernel.shape[-1]
     row, column = axis(math.prod(kernel.shape[:-1]), "row"), axis(length, "column")
@@ -83,13 +120,20 @@ def epilogue(kernel: Kernel, values: Sequence[Value]) -> Epilogue:
     body = substitute(kernel.body, where)
     requirements = [substitute(condition, where) for condition, _ in kernel.requirements]
     kind = computed(kernel.contraction.output.type)
-    writer = _Writer(body, requirements, row, column, kind, values, kernel.output.type)
-    is_aligned = length % 4 == 0
-    scalar = writer.scalar(length)
-    four = writer.vector(length) if is_aligned and not requirements else None
-    if four is None:
-        four = writer.one_by_one(length, is_aligned)
-    return Epilogue(text=scalar + four, values=tuple(values), row_length=length, is_aligned=is_aligned)
+    return _Writer(body, requirements, row, column, kind, values, kernel.output.type)
+
+
+def computing4(kernel: Kernel, values: Sequence[Value]) -> str | None:
+    """A function `KERNEL_NAME_value4` that gives four elements of a kernel from their sums, as floats; None: there is none.
+
+    Args:
+        kernel: with a contraction.
+        values: the arguments of the function that calls it, with all that `used_values` names.
+    """
+    writer = _writer(kernel, values)
+    if kernel.shape[-1] % 4 or writer.requirements:
+        return None
+    return writer.vector(kernel.shape[-1], is_stored=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,21 +152,21 @@ class _Writer:
 
     def _head(self, name: str, kind: str, result: str = "void") -> str:
         places = "const int row, const int column"
-        return f"static inline {result} {NAME}_{name}(const {kind} sum, {places}, {self._pointers}) {{"
+        return f"static inline {result} {NAME}_{name}(const {kind} sum, {places}, {self._pointers}@PARAMETERS) {{"
 
     @property
     def _names(self) -> dict[Expression, str]:
         sums = [each for each in walk(self.body, *self.requirements) if isinstance(each, Accumulated)]
         return {self.row: "row", self.column: "column", **dict.fromkeys(sums, "sum")}
 
-    def scalar(self, length: int) -> str:
+    def scalar(self) -> str:
         """The element as a number, and the function that stores it."""
         statements = Statements(pointer_names(self.values), self._names)
         for code, condition in enumerate(self.requirements, start=1):
             holds = statements.value(condition)
             statements.lines.append(f"  if (!{holds}) *status = {code};")
         element = statements.value(self.body)
-        call = f"{NAME}_element(sum, row, column, {self._handed_on})"
+        call = f"{NAME}_element(sum, row, column, {self._handed_on}@SIZES)"
         return "\n".join(
             (
                 self._head("element", self.kind, computed(self.stored_as)),
@@ -130,7 +174,7 @@ class _Writer:
                 f"  return {element};",
                 "}",
                 self._head("store", self.kind),
-                f"  {store_text('a0', f'row * {length} + column', call, self.stored_as)}",
+                f"  {store_text('a0', 'row * z_length + column', call, self.stored_as)}",
                 "}",
                 "",
             )
@@ -140,41 +184,48 @@ class _Writer:
     def _handed_on(self) -> str:
         return ", ".join((*(f"a{position}" for position in range(len(self.values))), "status"))
 
-    def one_by_one(self, length: int, is_aligned: bool) -> str:
+    def one_by_one(self, is_aligned: bool) -> str:
         """Four elements, each computed by itself."""
-        elements = [f"{NAME}_element(sum.s{i}, row, column + {i}, {self._handed_on})" for i in range(4)]
+        elements = [f"{NAME}_element(sum.s{i}, row, column + {i}, {self._handed_on}@SIZES)" for i in range(4)]
         if is_aligned:
-            lines = [self._stored4(f"({computed(self.stored_as)}4)({', '.join(elements)})", length)]
+            lines = [self._stored4(f"({computed(self.stored_as)}4)({', '.join(elements)})")]
         else:
             lines = [
-                f"  if (column + {i} < {length}) {NAME}_store(sum.s{i}, row, column + {i}, {self._handed_on});"
+                f"  if (column + {i} < z_length) {NAME}_store(sum.s{i}, row, column + {i}, {self._handed_on}@SIZES);"
                 for i in range(4)
             ]
         return "\n".join((self._head("store4", f"{self.kind}4"), *lines, "}", ""))
 
-    def _stored4(self, value: str, length: int) -> str:
-        place = f"row * {length} + column"
+    def _stored4(self, value: str) -> str:
+        place = "row * z_length + column"
         if self.stored_as is Scalar.FLOAT16:
             return f"  vstorea_half4_rte({value}, ({place}) >> 2, a0);"
         return f"  *(__global {stored(self.stored_as)}4 *)(a0 + {place}) = {value};"
 
-    def vector(self, length: int) -> str | None:
+    def vector(self, length: int, *, is_stored: bool = True) -> str | None:
         """Four elements computed as a vector; None where the body has something that has no such form."""
         if self.kind != "float":
             return None
-        texts = _Vector(self)
+        texts = _Vector(self, length)
         element = texts.value(self._unrounded)
         if element is None:
             return None
-        return "\n".join(
-            (
-                self._head("store4", "float4"),
-                *texts.lines,
-                self._stored4(f"(float4)({element})", length),
-                "}",
-                "",
-            )
-        )
+        value = f"(float4)({element})"
+        if is_stored:
+            lines = [self._head("store4", "float4"), *texts.lines, self._stored4(value)]
+        else:
+            lines = [self._head("value4", "float4", "float4"), *texts.lines, f"  return {value};"]
+        return "\n".join((*lines, "}", ""))
+
+    def fetch(self, length: int) -> str:
+        """A function that fetches what the vector loads."""
+        texts = _Vector(self, length)
+        texts.value(self._unrounded)
+        lines = [
+            f'  asm volatile("prefetch.global.L1 [%0];" :: "l"((ulong)({each})));' for each in texts.addresses
+        ]
+        head = self._head("fetch4", "int").replace("const int sum, ", "")
+        return "\n".join((head, *texts.lines_of_places, *lines, "}", ""))
 
     @property
     def _unrounded(self) -> Expression:
@@ -187,12 +238,19 @@ class _Writer:
 class _Vector:
     """Expressions at four columns."""
 
-    def __init__(self, writer: _Writer) -> None:
+    def __init__(self, writer: _Writer, length: int) -> None:
         self._pointers = pointer_names(writer.values)
-        self._column = writer.column
+        self._column, self._row, self._length = writer.column, writer.row, length
         self._places = Statements(self._pointers, writer._names)
         self._texts: dict[Expression, str | None] = {}
         self._lines: list[str] = []
+        #: Of what is loaded.
+        self.addresses: list[str] = []
+
+    @property
+    def lines_of_places(self) -> list[str]:
+        """The statements that the addresses need."""
+        return self._places.lines
 
     @property
     def lines(self) -> list[str]:
@@ -232,14 +290,22 @@ class _Vector:
         is_half = expression.value.type is Scalar.FLOAT16
         if not self._varies(place):
             text = self._places.value(place)
+            self.addresses.append(f"{pointer} + {text}")
             return f"(float4)(vload_half({text}, {pointer}))" if is_half else f"(float4)({pointer}[{text}])"
         start = place - self._column
         if self._varies(start) or not _is_multiple_of_4(start):
             return None
-        text = self._places.value(place)
+        text = self._matrix_place(start) or self._places.value(place)
+        self.addresses.append(f"{pointer} + {text}")
         if is_half:
             return f"vloada_half4({text} >> 2, {pointer})"
         return f"*(__global const float4 *)({pointer} + {text})"
+
+    def _matrix_place(self, start: Expression) -> str | None:
+        """The place of an element of a matrix like the output, by the size that texts name."""
+        if start is self._row * self._length:
+            return "(row * z_length + column)"
+        return None
 
     def _varies(self, expression: Expression) -> bool:
         return self._column in walk(expression)

@@ -107,14 +107,13 @@ _STORED = """\
 """
 
 
-def finish(product: Product, after: Epilogue, sums: Sums, *, tiles: int, split: int) -> str:
+def finish(product: Product, after: Epilogue, sums: Sums, *, split: int) -> str:
     """The end of a function that has `group`'s `tile`, `share` and `batch`, and a workspace if the depth is split.
 
     Args:
         product: what is computed.
         after: the epilogue.
         sums: of a work-item.
-        tiles: of a batch.
         split: how many groups share out the depth.
     """
     stored = store_text(product, after)
@@ -127,25 +126,57 @@ def finish(product: Product, after: Epilogue, sums: Sums, *, tiles: int, split: 
         "COLUMN": sums.column,
         "GUARD": sums.guard,
         "BEFORE": sums.before,
-        "TILES": tiles,
-        "SPLIT": split,
-        "M": product.rows,
-        "N": product.columns,
+        "TILES": "z_tiles",
+        "SPLIT": "z_split",
+        "M": "z_rows",
+        "N": "z_columns",
         "STORE": stored,
         "ZEROS": WORKSPACE_ZEROS,
     }
     return fill((_PARTS if split > 1 else "") + _STORED, **names)
 
 
+def fetch(product: Product, after: Epilogue, sums: Sums) -> str:
+    """Statements that bring near what the epilogue will read, for the time before the sums are known."""
+    if not after.has_fetch:
+        return ""
+    row, column = _position(product)
+    return fill(
+        _FETCHED,
+        NE=sums.count,
+        BEFORE=sums.before,
+        ROW=sums.row,
+        COLUMN=sums.column,
+        GUARD=sums.guard,
+        FETCH=after.fetch4(row, column),
+    )
+
+
+_FETCHED = """\
+#pragma unroll
+  for (int e = 0; e < $NE; ++e) {
+    $BEFORE
+    const int m = $ROW, n = $COLUMN;
+    if ($GUARD m < z_rows && n < z_columns) { $FETCH }
+  }
+"""
+
+
+def _position(product: Product) -> tuple[str, str]:
+    """Row and column of the output."""
+    if product.batches == 1:
+        return "m", "n"
+    return f"batch * {product.row_step} + m", f"batch * {product.column_step} + n"
+
+
 def store_text(product: Product, after: Epilogue) -> str:
     """The statements that store `sum`, of row `m` and columns from `n` of `batch`."""
-    row, column = f"batch * {product.row_step} + m", f"batch * {product.column_step} + n"
+    row, column = _position(product)
     if product.column_step == 0 or product.columns % 4 == 0:
         return after.store4("sum", row, column)
     # What lies beyond the columns of a batch is the next one's.
     return " ".join(
-        f"if (n + {i} < {product.columns}) {after.store(f'sum.s{i}', row, f'{column} + {i}')}"
-        for i in range(4)
+        f"if (n + {i} < z_columns) {after.store(f'sum.s{i}', row, f'{column} + {i}')}" for i in range(4)
     )
 
 

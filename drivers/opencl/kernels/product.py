@@ -30,6 +30,7 @@ class Product:
     Attributes:
         right: its element (batch, k, n) or, if `is_right_by_column`, (batch, n, k); columns may be more than `columns`.
         right_batches: which of `right`'s batches belongs to one; the text of a position in elements.
+        left_row, right_row: how far the rows of the matrices lie from each other.
         row_step, column_step: how far the rows and columns of a batch lie from those of the one before.
         is_left_by_row: whether elements that follow one another along the depth lie side by side; else those of rows do.
         run: so many elements along the depth, from a multiple of it, lie side by side or are all missing.
@@ -47,6 +48,7 @@ class Product:
     depth: int
     row_step: int
     column_step: int
+    left_row: int
     right_row: int
     right_base: str
     is_left_by_row: bool
@@ -59,6 +61,17 @@ class Product:
     def is_integer(self) -> bool:
         """Whether sums are integers."""
         return self.sum_type is Scalar.INT32
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes that texts name."""
+        return {
+            "rows": self.rows,
+            "columns": self.columns,
+            "depth": self.depth,
+            "left_pitch": self.left_row,
+            "right_pitch": self.right_row,
+        }
 
     @property
     def multiplications(self) -> int:
@@ -106,17 +119,18 @@ def _of_convolution(contraction: Convolution) -> Product:
     is_plain = is_plain and not (top or bottom or left or right)
     lines = [
         f"typedef struct {{ int base, y, x; }} {NAME}_row;",
-        f"static inline {NAME}_row {NAME}_row_of(const int batch, const int m) {{",
+        f"static inline {NAME}_row {NAME}_row_of(const int batch, const int m@PARAMETERS) {{",
         f"  {NAME}_row row;",
     ]
     if is_plain:
+        start = f" + batch * {depth}" if groups > 1 else ""
         lines += [
-            f"  row.base = m < {images * rows * columns} ? m * {channels} + batch * {depth} : -1;",
+            f"  row.base = m < z_rows ? m * z_left_pitch{start} : -1;",
             "  row.y = row.x = 0;",
             "  return row;",
             "}",
-            f"static inline int {NAME}_left(const {NAME}_row row, const int k) {{",
-            f"  return k < {total} && row.base >= 0 ? row.base + k : -1;",
+            f"static inline int {NAME}_left(const {NAME}_row row, const int k@PARAMETERS) {{",
+            "  return k < z_depth && row.base >= 0 ? row.base + k : -1;",
             "}",
         ]
     else:
@@ -128,7 +142,7 @@ def _of_convolution(contraction: Convolution) -> Product:
             f"  row.base = ((image * {height} + row.y) * {width} + row.x) * {channels} + batch * {depth};",
             "  return row;",
             "}",
-            f"static inline int {NAME}_left(const {NAME}_row row, const int k) {{",
+            f"static inline int {NAME}_left(const {NAME}_row row, const int k@PARAMETERS) {{",
             f"  const int tap = k / {depth}, c = k - tap * {depth}, i = tap / {taps_x}, j = tap - i * {taps_x};",
             f"  const int y = i * {contraction.dilation[0]}, x = j * {contraction.dilation[1]};",
             f"  const int seen = (uint)(row.y + y) < {height}u && (uint)(row.x + x) < {width}u && k < {total};",
@@ -157,6 +171,7 @@ def _of_convolution(contraction: Convolution) -> Product:
         depth=total,
         row_step=0,
         column_step=each,
+        left_row=channels,
         right_row=weights.shape[2] if is_constant else total,
         right_base=f"(batch * {math.prod(weights.shape[1:]) if is_constant else each * total})",
         is_left_by_row=True,
@@ -187,21 +202,20 @@ def _of_matrices(contraction: MatrixProduct) -> Product:
     is_by_column = not is_constant and not contraction.right_transposed
     left_size = rows * depth
     base = _batch_text(left, tuple(batch), left_size)
-    inside = f"k < {depth} && row.base >= 0"
     if contraction.left_transposed:
-        start, place = "m", f"row.base + k * {rows}"
+        start, place = "m", "row.base + k * z_rows"
     else:
-        start, place = f"m * {depth}", "row.base + k"
+        start, place = "m * z_left_pitch", "row.base + k"
     text = "\n".join(
         (
             f"typedef struct {{ int base; }} {NAME}_row;",
-            f"static inline {NAME}_row {NAME}_row_of(const int batch, const int m) {{",
+            f"static inline {NAME}_row {NAME}_row_of(const int batch, const int m@PARAMETERS) {{",
             f"  {NAME}_row row;",
-            f"  row.base = m < {rows} ? {base} + {start} : -1;",
+            f"  row.base = m < z_rows ? {base} + {start} : -1;",
             "  return row;",
             "}",
-            f"static inline int {NAME}_left(const {NAME}_row row, const int k) {{",
-            f"  return {inside} ? {place} : -1;",
+            f"static inline int {NAME}_left(const {NAME}_row row, const int k@PARAMETERS) {{",
+            f"  return k < z_depth && row.base >= 0 ? {place} : -1;",
             "}",
             "",
         )
@@ -218,6 +232,7 @@ def _of_matrices(contraction: MatrixProduct) -> Product:
         depth=depth,
         row_step=rows,
         column_step=0,
+        left_row=depth,
         right_row=depth if is_by_column else right.shape[-1],
         right_base="0" if is_constant else _batch_text(right, tuple(batch), depth * columns),
         is_left_by_row=not contraction.left_transposed,
@@ -241,11 +256,15 @@ def _batch_text(value: Value, batch: tuple[int, ...], size: int) -> str:
     return text
 
 
-def readers(product: Product) -> str:
+def readers(product: Product, left4: str | None = None) -> str:
     """The product's functions, and those that read its matrices.
 
     `KERNEL_NAME_left4(pointer, row, k)` gives four elements along the depth, `KERNEL_NAME_right4(pointer, base, k, n)` four
     along whatever lies side by side; what is missing is zero. `..._l1`, `_l4`, `_r1` and `_r4` read at a place.
+
+    Args:
+        product: what is computed.
+        left4: another text for that function.
     """
     kind = "int" if product.is_integer else "float"
     return "".join(
@@ -253,7 +272,7 @@ def readers(product: Product) -> str:
             product.text,
             loads("l", product.left, product.left_zero, kind),
             loads("r", product.right, product.right_zero, kind),
-            _left4(product, kind),
+            _left4(product, kind) if left4 is None else left4,
             _right4(product, kind),
         )
     )
@@ -286,16 +305,16 @@ def loads(name: str, value: Value, zero: int, kind: str) -> str:
 def _left4(product: Product, kind: str) -> str:
     head = (
         f"static inline {kind}4 {NAME}_left4(__global const {stored(product.left.type)} *p,"
-        f" const {NAME}_row row, const int k) {{\n"
+        f" const {NAME}_row row, const int k@PARAMETERS) {{\n"
     )
     if product.run % 4 == 0:
         return (
-            f"{head}  const int at = {NAME}_left(row, k);\n"
+            f"{head}  const int at = {NAME}_left(row, k@SIZES);\n"
             f"  return at < 0 ? ({kind}4)(0) : {NAME}_l4(p, at);\n}}\n"
         )
     lines = [f"  {kind}4 found;\n"]
     for i in range(4):
-        lines.append(f"  const int at{i} = {NAME}_left(row, k + {i});\n")
+        lines.append(f"  const int at{i} = {NAME}_left(row, k + {i}@SIZES);\n")
         lines.append(f"  found.s{i} = at{i} < 0 ? 0 : {NAME}_l1(p, at{i});\n")
     return f"{head}{''.join(lines)}  return found;\n}}\n"
 
@@ -303,17 +322,17 @@ def _left4(product: Product, kind: str) -> str:
 def _right4(product: Product, kind: str) -> str:
     head = (
         f"static inline {kind}4 {NAME}_right4(__global const {stored(product.right.type)} *p,"
-        " const int base, const int k, const int n) {\n"
+        " const int base, const int k, const int n@PARAMETERS) {\n"
     )
     length = product.right_row
-    place = f"n * {length} + k" if product.is_right_by_column else f"k * {length} + n"
+    place = "n * z_right_pitch + k" if product.is_right_by_column else "k * z_right_pitch + n"
     if length % 4 == 0:
-        limit = product.columns if product.is_right_by_column else length
-        inside = f"k < {product.depth} && n < {limit}"
+        limit = "z_columns" if product.is_right_by_column else "z_right_pitch"
+        inside = f"k < z_depth && n < {limit}"
         return f"{head}  return {inside} ? {NAME}_r4(p, base + {place}) : ({kind}4)(0);\n}}\n"
     k, n = ("k + {}", "n") if product.is_right_by_column else ("k", "n + {}")
     lines = [
-        f"  found.s{i} = {k.format(i)} < {product.depth} && {n.format(i)} < {product.columns}"
+        f"  found.s{i} = {k.format(i)} < z_depth && {n.format(i)} < z_columns"
         f" ? {NAME}_r1(p, base + {place} + {i}) : 0;\n"
         for i in range(4)
     ]

@@ -23,13 +23,14 @@ from neurald.drivers.opencl.kernels.epilogue import epilogue, used_values
 from neurald.drivers.opencl.kernels.finish import (
     GATHERED,
     MOST_TILES,
+    fetch,
     finish,
     gathered,
     workspace_bytes,
 )
 from neurald.drivers.opencl.kernels.packing import packed
 from neurald.drivers.opencl.kernels.product import Product
-from neurald.drivers.opencl.kernels.template import arguments, fill
+from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.render import parameters
 from neurald.drivers.opencl.source import Source
@@ -192,7 +193,12 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling) -> 
     if zero:
         operands += [_zeros(product.left.type, zero), _corrections(right, zero)]
     values = arguments(kernel.output, operands, used_values(kernel))
-    after = epilogue(kernel, values)
+    after = epilogue(
+        kernel,
+        values,
+        is_vector=product.column_step == 0 or product.columns % 4 == 0,
+        is_fetched=True,
+    )
     kind = "int" if product.is_integer else "float"
     size = product.left.type.size_bytes
     head = parameters(values)
@@ -225,27 +231,34 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling) -> 
         "MULTIPLY": _MULTIPLY[product.left.type],
         "HOLD": "r" if product.is_integer else "f",
         "PARTS": tiling.bytes // _PART_BYTES // tiling.slices,
-        "K": product.depth,
-        "N": product.columns,
         "BASE": _base(product, right, is_shared),
-        "TILES": tiling.tiles(product),
-        "ACROSS": -(-product.columns // tiling.columns),
-        "SPLIT": tiling.split,
-        "STEPS": steps,
-        "EACH": -(-steps // tiling.split),
-        "HEAD": head,
         "MISSING_AT": "a3" if zero else "a1",
         "MISSING_BYTES": 16 if zero else 0,
         "FIRST_COLUMN": "0" if is_shared else f"batch * {product.columns}",
     }
+    sizes = {
+        **product.sizes,
+        **after.sizes,
+        "tiles": tiling.tiles(product),
+        "across": -(-product.columns // tiling.columns),
+        "split": tiling.split,
+        "steps": steps,
+        "each": -(-steps // tiling.split),
+    }
     sums = gathered(kind, tiling.rows, tiling.columns, _ITEMS)
     tiles = tiling.tiles(product)
-    return Source(
-        text=product.text
+    text = (
+        product.text
         + after.text
-        + fill(_TEXT + GATHERED + (_CORRECTED if zero else ""), **names)
-        + fill("  barrier(CLK_LOCAL_MEM_FENCE);\n")
-        + finish(product, after, sums, tiles=tiles, split=tiling.split),
+        + fill(
+            _TEXT.replace("$FETCH", fetch(product, after, sums)) + GATHERED + (_CORRECTED if zero else ""),
+            **names,
+        )
+        + "  barrier(CLK_LOCAL_MEM_FENCE);\n"
+        + finish(product, after, sums, split=tiling.split)
+    )
+    return Source(
+        text=resolved(text, head, sizes, is_shared=True),
         arguments=values,
         groups=tiles * product.batches * tiling.split,
         local_size=_ITEMS,
@@ -286,7 +299,7 @@ _CORRECTED = """\
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int n = n0 + (lid + e * $ITEMS) * 4 % $BN + i;
-        if (n < $N) ((int *)&totals[e])[i] -= a4[$FIRST_COLUMN + n];
+        if (n < z_columns) ((int *)&totals[e])[i] -= a4[$FIRST_COLUMN + n];
       }
   }
 """
@@ -309,17 +322,17 @@ static inline void ${KERNEL}_multiply($T *sums, const uint4 left, const uint rig
                : "+$HOLD"(sums[0]), "+$HOLD"(sums[1]), "+$HOLD"(sums[2]), "+$HOLD"(sums[3])
                : "r"(left.x), "r"(left.y), "r"(left.z), "r"(left.w), "r"(right_low), "r"(right_high));
 }
-static void $KERNEL($HEAD) {
-  const int tile = group % $TILES, share = group / $TILES % $SPLIT, batch = group / ($TILES * $SPLIT);
-  const int m0 = tile / $ACROSS * $BM, n0 = tile % $ACROSS * $BN, base = $BASE;
-  const int first = share * $EACH, last = min($STEPS, first + $EACH);
+@FUNCTION
+  const int tile = group % z_tiles, share = group / z_tiles % z_split, batch = group / (z_tiles * z_split);
+  const int m0 = tile / z_across * $BM, n0 = tile % z_across * $BN, base = $BASE;
+  const int first = share * z_each, last = min(z_steps, first + z_each);
   const uint local_at = (uint)(ulong)scratch;
   const int lane = lid & 31, warp = lid / 32 % $WARPS, slice = lid / 32 / $WARPS;
   const int down = warp / $ACROSS_WARPS * $WM, across = warp % $ACROSS_WARPS * $WN;
   const int chunk = lid % $CHUNKS, place = lid / $CHUNKS;
   ${KERNEL}_row rows[$NA];
 #pragma unroll
-  for (int i = 0; i < $NA; ++i) rows[i] = ${KERNEL}_row_of(batch, m0 + place + i * ($ITEMS / $CHUNKS));
+  for (int i = 0; i < $NA; ++i) rows[i] = ${KERNEL}_row_of(batch, m0 + place + i * ($ITEMS / $CHUNKS)@SIZES);
   $T sums[$WM / 16][$WN / 8][4];
 #pragma unroll
   for (int i = 0; i < $WM / 16; ++i)
@@ -327,25 +340,25 @@ static void $KERNEL($HEAD) {
     for (int j = 0; j < $WN / 8; ++j)
 #pragma unroll
       for (int z = 0; z < 4; ++z) sums[i][j][z] = 0;
-#define NEURALD_COPY(step, stage) { \\
+$FETCH#define NEURALD_COPY(step, stage) { \\
     if ((step) < last) { \\
       const int k = (step) * ($BYTES / $SIZE) + chunk * $EACH_CHUNK; \\
       const uint to = local_at + (stage) * $STEP; \\
       _Pragma("unroll") for (int i = 0; i < $NA; ++i) { \\
-        const int row = place + i * ($ITEMS / $CHUNKS), at = ${KERNEL}_left(rows[i], k); \\
+        const int row = place + i * ($ITEMS / $CHUNKS), at = ${KERNEL}_left(rows[i], k@SIZES); \\
         if ($BM * $CHUNKS >= $ITEMS || row < $BM) \\
           ${KERNEL}_copy(to + ${KERNEL}_place(row, chunk), at < 0 ? (ulong)($MISSING_AT) : (ulong)(a1 + at), \\
                          at < 0 ? $MISSING_BYTES : 16); \\
       } \\
       _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
-        const int row = place + i * ($ITEMS / $CHUNKS), seen = k < $K && n0 + row < $N; \\
+        const int row = place + i * ($ITEMS / $CHUNKS), seen = k < z_depth && n0 + row < z_columns; \\
         if ($BN * $CHUNKS >= $ITEMS || row < $BN) \\
           ${KERNEL}_copy(to + $BM * $BYTES + ${KERNEL}_place(row, chunk), \\
-                         (ulong)(a2 + (seen ? base + (n0 + row) * $K + k : 0)), seen ? 16 : 0); \\
+                         (ulong)(a2 + (seen ? base + (n0 + row) * z_depth + k : 0)), seen ? 16 : 0); \\
       } \\
     } \\
     asm volatile("cp.async.commit_group;" ::: "memory"); }
-#pragma unroll
+#pragma unroll 1
   for (int stage = 0; stage < $STAGES - 1; ++stage) NEURALD_COPY(first + stage, stage)
   const int left_row = down + (lane & 15), left_chunk = lane >> 4;
   const int right_row = across + (lane & 7) + ((lane >> 4) << 3), right_chunk = (lane >> 3) & 1;

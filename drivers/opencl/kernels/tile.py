@@ -8,7 +8,7 @@ and the last one to do so adds all of them up, always in the same order.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.graph import Value
@@ -19,12 +19,13 @@ from neurald.drivers.opencl.kernels.finish import (
     GATHERED,
     MOST_TILES,
     Sums,
+    fetch,
     finish,
     gathered,
     workspace_bytes,
 )
 from neurald.drivers.opencl.kernels.product import Product, readers
-from neurald.drivers.opencl.kernels.template import arguments, fill
+from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.render import parameters
 from neurald.drivers.opencl.source import Source
@@ -100,13 +101,40 @@ def _tilings(items: int) -> Iterator[Tiling]:
             yield Tiling(rows=rows, columns=columns, depth=depth, items=items)
 
 
-def candidates(kernel: Kernel, product: Product, facts: DeviceFacts, *, has_workspace: bool) -> list[Source]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComputedLeft:
+    """A left matrix whose elements are computed when they are read.
+
+    Attributes:
+        kernel: what gives it.
+        values: what it is computed from, besides the product's left matrix, which stands for the first of it.
+        left4: the function `KERNEL_NAME_left4`, for a function with the arguments that are given; it takes all of those.
+        sizes: that it names.
+    """
+
+    kernel: Kernel
+    values: tuple[Value, ...]
+    left4: Callable[[Sequence[Value]], str]
+    sizes: dict[str, int]
+
+
+def candidates(
+    kernel: Kernel,
+    product: Product,
+    facts: DeviceFacts,
+    *,
+    has_workspace: bool,
+    computed: ComputedLeft | None = None,
+) -> list[Source]:
     """Every tiling that suits, the best first."""
     items = max(size for size in (256, 64, 16) if size <= facts.max_work_group_size)
     if facts.is_cpu:
         items = min(items, 64)
     limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
     asynchronous = facts.is_nvidia and (facts.compute_capability or (0, 0)) >= (8, 0) and _is_copied(product)
+    asynchronous = asynchronous and computed is None
+    # Groups find each other's sums by fences that this generation was the first to have.
+    is_split = has_workspace and facts.is_nvidia and (facts.compute_capability or (0, 0)) >= (7, 0)
     found: list[tuple[float, Tiling]] = []
     for tiling in _tilings(items):
         if _is_wasteful(tiling, product):
@@ -117,10 +145,13 @@ def candidates(kernel: Kernel, product: Product, facts: DeviceFacts, *, has_work
         chosen = _with(tiling, stages=stages)
         if chosen.scratch_bytes > limit:
             continue
-        splits = _splits(chosen, product, facts) if facts.is_nvidia and has_workspace else [1]
+        splits = _splits(chosen, product, facts) if is_split else [1]
         found += [(_cost(each, product, facts), each) for each in (_with(chosen, split=s) for s in splits)]
     found.sort(key=lambda pair: pair[0])
-    return [_source(kernel, product, tiling, asynchronous) for _, tiling in found]
+    return [
+        _source(kernel, product, tiling, asynchronous, computed, is_shared=facts.is_nvidia)
+        for _, tiling in found
+    ]
 
 
 def _with(tiling: Tiling, *, split: int | None = None, stages: int | None = None) -> Tiling:
@@ -182,13 +213,35 @@ def _cost(tiling: Tiling, product: Product, facts: DeviceFacts) -> float:
     return math.ceil(waves / overlapped) * (steps * max(busy * overlapped, latency) + overhead)
 
 
-def _source(kernel: Kernel, product: Product, tiling: Tiling, asynchronous: bool) -> Source:
-    values = arguments(kernel.output, (product.left, product.right), used_values(kernel))
-    after = epilogue(kernel, values)
+def _source(
+    kernel: Kernel,
+    product: Product,
+    tiling: Tiling,
+    asynchronous: bool,
+    computed: ComputedLeft | None,
+    *,
+    is_shared: bool,
+) -> Source:
+    more = () if computed is None else computed.values
+    values = arguments(kernel.output, (product.left, product.right, *more), used_values(kernel))
+    after = epilogue(
+        kernel,
+        values,
+        is_vector=product.column_step == 0 or product.columns % 4 == 0,
+        is_fetched=is_shared,
+    )
     has_workspace = tiling.split > 1
     groups = tiling.tiles(product) * product.batches * tiling.split
     return Source(
-        text=_text(product, tiling, after, _parameters(values, has_workspace), asynchronous),
+        text=_text(
+            product,
+            tiling,
+            after,
+            _parameters(values, has_workspace),
+            asynchronous,
+            computed,
+            is_shared=is_shared,
+        ),
         arguments=values,
         groups=groups,
         local_size=tiling.items,
@@ -197,9 +250,11 @@ def _source(kernel: Kernel, product: Product, tiling: Tiling, asynchronous: bool
             product, _sums(product, tiling), tiles=tiling.tiles(product), split=tiling.split
         ),
         has_barriers=True,
-        label=f"tile {tiling.rows} x {tiling.columns} x {tiling.depth}, split by {tiling.split}"
+        label=f"{'' if computed is None else 'depthwise and '}tile {tiling.rows} x {tiling.columns} x {tiling.depth}, split by {tiling.split}"
         f" and {tiling.slices}, {tiling.stages} stages",
-        operations=kernel.operations,
+        operations=kernel.operations
+        if computed is None
+        else tuple(sorted({*computed.kernel.operations, *kernel.operations})),
     )
 
 
@@ -211,7 +266,16 @@ def _parameters(values: Sequence[Value], has_workspace: bool) -> str:
     return text
 
 
-def _text(product: Product, tiling: Tiling, after: Epilogue, head: str, asynchronous: bool) -> str:
+def _text(
+    product: Product,
+    tiling: Tiling,
+    after: Epilogue,
+    head: str,
+    asynchronous: bool,
+    computed: ComputedLeft | None,
+    *,
+    is_shared: bool,
+) -> str:
     kind = "int" if product.is_integer else "float"
     names = {
         "T": kind,
@@ -228,29 +292,36 @@ def _text(product: Product, tiling: Tiling, after: Epilogue, head: str, asynchro
         "NA": -(-tiling.rows * tiling.depth // 4 // tiling.items) or 1,
         "NB": -(-tiling.columns * tiling.depth // 4 // tiling.items) or 1,
         "NE": max(1, tiling.rows * tiling.columns // 4 // tiling.items),
-        "N": product.columns,
-        "K": product.depth,
-        "LDB": product.right_row,
-        "BASE": product.right_base,
-        "TILES": tiling.tiles(product),
-        "ACROSS": -(-product.columns // tiling.columns),
-        "SPLIT": tiling.split,
-        "STEPS": tiling.steps(product),
-        "EACH": -(-tiling.steps(product) // tiling.split),
-        "HEAD": head,
+        "BASE": product.right_base if product.batches > 1 else "0",
+    }
+    sizes = {
+        **(computed.sizes if computed is not None else {}),
+        **product.sizes,
+        **after.sizes,
+        "tiles": tiling.tiles(product),
+        "across": -(-product.columns // tiling.columns),
+        "split": tiling.split,
+        "steps": tiling.steps(product),
+        "each": -(-tiling.steps(product) // tiling.split),
     }
     pieces = [
-        readers(product),
+        readers(product, None if computed is None else computed.left4(after.values)),
         after.text,
         fill(_BEGIN, **names),
+        fetch(product, after, _sums(product, tiling)),
         fill(_PLACES_BY_ROW if product.is_left_by_row else _PLACES_BY_COLUMN, **names),
         fill(_ASYNCHRONOUS, **names)
         if asynchronous and tiling.stages > 2
-        else fill(_THROUGH_REGISTERS, **names, LOAD=_load(product, names), KEEP=_keep(product, names)),
+        else fill(
+            _THROUGH_REGISTERS,
+            **names,
+            LOAD=_load(product, names, "a1" if computed is None else after.handed_on),
+            KEEP=_keep(product, names),
+        ),
         fill(_ALL_SLICES, **names) if tiling.slices > 1 else "",
-        finish(product, after, _sums(product, tiling), tiles=tiling.tiles(product), split=tiling.split),
+        finish(product, after, _sums(product, tiling), split=tiling.split),
     ]
-    return "".join(pieces)
+    return resolved("".join(pieces), head, sizes, is_shared=is_shared)
 
 
 def _sums(product: Product, tiling: Tiling) -> Sums:
@@ -269,7 +340,7 @@ def _sums(product: Product, tiling: Tiling) -> Sums:
     )
 
 
-def _load(product: Product, names: dict[str, object]) -> str:
+def _load(product: Product, names: dict[str, object], pointers: str) -> str:
     """Statements that read a step into registers."""
     right = "e / ($KC / 4)", "(e % ($KC / 4)) * 4"
     if not product.is_right_by_column:
@@ -278,13 +349,14 @@ def _load(product: Product, names: dict[str, object]) -> str:
         """\
     _Pragma("unroll") for (int i = 0; i < $NA; ++i) \\
       if ((i + 1) * $ITEMS <= $BM * $KC / 4 || lid + i * $ITEMS < $BM * $KC / 4) \\
-        left[i] = ${KERNEL}_left4(a1, rows[i], (step) * $KC + along[i]); \\
+        left[i] = ${KERNEL}_left4($LEFT, rows[i], (step) * $KC + along[i]@SIZES); \\
     _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
       const int e = lid + i * $ITEMS; \\
       if ((i + 1) * $ITEMS <= $BN * $KC / 4 || e < $BN * $KC / 4) \\
-        right[i] = ${KERNEL}_right4(a2, base, (step) * $KC + $RIGHT_K, n0 + $RIGHT_N); \\
+        right[i] = ${KERNEL}_right4(a2, base, (step) * $KC + $RIGHT_K, n0 + $RIGHT_N@SIZES); \\
     }""",
         **{key: names[key] for key in ("NA", "NB", "ITEMS", "BM", "BN", "KC")},
+        LEFT=pointers,
         RIGHT_K=fill(right[1], KC=names["KC"], BN=names["BN"]),
         RIGHT_N=fill(right[0], KC=names["KC"], BN=names["BN"]),
     )
@@ -314,10 +386,10 @@ def _keep(product: Product, names: dict[str, object]) -> str:
 
 
 _BEGIN = """\
-static void $KERNEL($HEAD) {
-  const int tile = group % $TILES, share = group / $TILES % $SPLIT, batch = group / ($TILES * $SPLIT);
-  const int m0 = tile / $ACROSS * $BM, n0 = tile % $ACROSS * $BN, base = $BASE;
-  const int first = share * $EACH, last = min($STEPS, first + $EACH);
+@FUNCTION
+  const int tile = group % z_tiles, share = group / z_tiles % z_split, batch = group / (z_tiles * z_split);
+  const int m0 = tile / z_across * $BM, n0 = tile % z_across * $BN, base = $BASE;
+  const int first = share * z_each, last = min(z_steps, first + z_each);
   __local $T *steps = (__local $T *)scratch;
   const int item = lid % ($ITEMS / $KS), slice = lid / ($ITEMS / $KS);
   const int across = item % ($BN / (4 * $TJ)), down = item / ($BN / (4 * $TJ));
@@ -336,7 +408,7 @@ _PLACES_BY_ROW = """\
     const int e = lid + i * $ITEMS;
     places[i] = e / ($KC / 4);
     along[i] = e % ($KC / 4) * 4;
-    rows[i] = ${KERNEL}_row_of(batch, m0 + places[i]);
+    rows[i] = ${KERNEL}_row_of(batch, m0 + places[i]@SIZES);
   }
 """
 
@@ -348,7 +420,7 @@ _PLACES_BY_COLUMN = """\
     const int e = lid + i * $ITEMS;
     places[i] = e % $BM;
     along[i] = e / $BM * 4;
-    rows[i] = ${KERNEL}_row_of(batch, m0 + places[i]);
+    rows[i] = ${KERNEL}_row_of(batch, m0 + places[i]@SIZES);
   }
 """
 
@@ -417,7 +489,7 @@ _ASYNCHRONOUS = (
       const uint to = local_at + (stage) * ($STEP * 4); \\
       _Pragma("unroll") for (int i = 0; i < $NA; ++i) \\
         if ((i + 1) * $ITEMS <= $BM * $KC / 4 || lid + i * $ITEMS < $BM * $KC / 4) { \\
-          const int at = ${KERNEL}_left(rows[i], (step) * $KC + along[i]); \\
+          const int at = ${KERNEL}_left(rows[i], (step) * $KC + along[i]@SIZES); \\
           asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to + (places[i] * $AST + along[i]) * 4), \\
                        "l"((ulong)(a1 + max(at, 0))), "r"(at < 0 ? 0 : 16) : "memory"); \\
         } \\
@@ -425,14 +497,14 @@ _ASYNCHRONOUS = (
         const int e = lid + i * $ITEMS; \\
         if ((i + 1) * $ITEMS <= $BN * $KC / 4 || e < $BN * $KC / 4) { \\
           const int k = (step) * $KC + e / ($BN / 4), n = n0 + e % ($BN / 4) * 4; \\
-          const int seen = k < $K && n < $LDB; \\
+          const int seen = k < z_depth && n < z_right_pitch; \\
           asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to + ($BM * $AST + e * 4) * 4), \\
-                       "l"((ulong)(a2 + (seen ? base + k * $LDB + n : 0))), "r"(seen ? 16 : 0) : "memory"); \\
+                       "l"((ulong)(a2 + (seen ? base + k * z_right_pitch + n : 0))), "r"(seen ? 16 : 0) : "memory"); \\
         } \\
       } \\
     } \\
     asm volatile("cp.async.commit_group;" ::: "memory"); }
-#pragma unroll
+#pragma unroll 1
     for (int stage = 0; stage < $STAGES - 1; ++stage) NEURALD_COPY(first + stage, stage)
     int stage = 0;
     for (int step = first; step < last; ++step) {

@@ -7,7 +7,7 @@ from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.opencl.kernels.epilogue import epilogue, used_values
 from neurald.drivers.opencl.kernels.finish import store_text
 from neurald.drivers.opencl.kernels.product import Product, readers
-from neurald.drivers.opencl.kernels.template import arguments, fill
+from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.render import parameters
 from neurald.drivers.opencl.source import Source
@@ -40,7 +40,6 @@ def _source(kernel: Kernel, product: Product, items: int, lanes: int) -> Source:
     kind = "int" if product.is_integer else "float"
     text = fill(
         _TEXT,
-        HEAD=parameters(values),
         T=kind,
         ROWS=product.rows,
         GROUPS=groups,
@@ -61,7 +60,12 @@ def _source(kernel: Kernel, product: Product, items: int, lanes: int) -> Source:
         STORE=store,
     )
     return Source(
-        text=readers(product) + after.text + text,
+        text=resolved(
+            readers(product) + after.text + text,
+            parameters(values),
+            {**product.sizes, **after.sizes},
+            is_shared=False,
+        ),
         arguments=values,
         groups=groups * product.batches,
         local_size=items,
@@ -74,22 +78,27 @@ def _source(kernel: Kernel, product: Product, items: int, lanes: int) -> Source:
 
 #: Four columns at one position of the depth.
 _ALONG_COLUMNS = """\
+#pragma unroll 8
     for (int k = slice; k < $DEPTH; k += $SLICES) {
-      const ${T}4 right = ${KERNEL}_right4(a2, base, k, n);
+      const ${T}4 right = ${KERNEL}_right4(a2, base, k, n@SIZES);
 #pragma unroll
-      for (int m = 0; m < $ROWS; ++m) sums[m] += ${KERNEL}_l1(a1, ${KERNEL}_left(rows[m], k)) * right;
+      for (int m = 0; m < $ROWS; ++m) {
+        const int at = ${KERNEL}_left(rows[m], k@SIZES);
+        sums[m] += (at < 0 ? 0 : ${KERNEL}_l1(a1, at)) * right;
+      }
     }"""
 
 #: Four positions of the depth of one column.
 _ALONG_DEPTH = """\
+#pragma unroll 4
     for (int k = slice * 4; k < $DEPTH; k += $SLICES * 4) {
-      const ${T}4 right = ${KERNEL}_right4(a2, base, k, n);
+      const ${T}4 right = ${KERNEL}_right4(a2, base, k, n@SIZES);
 #pragma unroll
-      for (int m = 0; m < $ROWS; ++m) sums[m] += ${KERNEL}_left4(a1, rows[m], k) * right;
+      for (int m = 0; m < $ROWS; ++m) sums[m] += ${KERNEL}_left4(a1, rows[m], k@SIZES) * right;
     }"""
 
 _TEXT = """\
-static void $KERNEL($HEAD) {
+@FUNCTION
   const int batch = group / $GROUPS, base = $BASE;
   const int lane = lid % $LANES, slice = lid / $LANES, n = (group % $GROUPS * $LANES + lane) * $WIDTH;
   __local ${T}4 *parts = (__local ${T}4 *)scratch;
@@ -97,7 +106,7 @@ static void $KERNEL($HEAD) {
   ${T}4 sums[$ROWS];
 #pragma unroll
   for (int m = 0; m < $ROWS; ++m) {
-    rows[m] = ${KERNEL}_row_of(batch, m);
+    rows[m] = ${KERNEL}_row_of(batch, m@SIZES);
     sums[m] = (${T}4)(0);
   }
   if (n < $COLUMNS) {

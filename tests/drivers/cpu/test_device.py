@@ -8,8 +8,10 @@ import pytest
 from support.models import FLOAT, add_model
 
 import neurald as nd
-from neurald.drivers.cpu.device import CpuDevice, create
-from neurald.hal.device import BufferDescription, BufferRole, ExecuteOptions, PrepareOptions
+from neurald.drivers.cpu.device import CpuDevice, create, create_reference
+from neurald.drivers.cpu.reference_model import ReferenceModel
+from neurald.hal import registry
+from neurald.hal.device import Artifact, BufferDescription, BufferRole, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
 from neurald.hal.memory import HostMemory
 from neurald.hal.operations import DEFINITIONS
@@ -70,12 +72,38 @@ def test_a_short_output_is_not_written() -> None:
 
 
 def test_deadlines() -> None:
-    prepared = CpuDevice().prepare_model(add_model(operations=2000), PrepareOptions())
     ready = request(floats(1), floats(2), floats(0))
-    with pytest.raises(MissedDeadlinePersistent):
-        prepared.execute(ready, ExecuteOptions(deadline_s=time.monotonic() - 1))
+    for device in (CpuDevice(), create_reference()):
+        prepared = device.prepare_model(add_model(), PrepareOptions())
+        with pytest.raises(MissedDeadlinePersistent):
+            prepared.execute(ready, ExecuteOptions(deadline_s=time.monotonic() - 1))
+        with pytest.raises(MissedDeadlinePersistent):
+            device.prepare_model(add_model(), PrepareOptions(deadline_s=time.monotonic() - 1))
+    prepared = create_reference().prepare_model(add_model(operations=2000), PrepareOptions())
     with pytest.raises(MissedDeadlineTransient, match="before operation"):
         prepared.execute(ready, ExecuteOptions(deadline_s=time.monotonic() + 0.002))
+    with pytest.raises(MissedDeadlineTransient):
+        CpuDevice().prepare_model(add_model(), PrepareOptions(deadline_s=time.monotonic() + 0.0005))
+
+
+def test_the_compiler_can_be_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEURALD_CPU_COMPILER", "off")
+    device = create()
+    assert device.name == "cpu"
+    assert isinstance(device.prepare_model(add_model(), PrepareOptions()), ReferenceModel)
+    assert not device.cache_files_needed
+    assert device.version != CpuDevice().version
+    with pytest.raises(BadData, match="no artifacts"):
+        device.prepare_model_from_cache(Artifact(), PrepareOptions())
+    monkeypatch.setenv("NEURALD_CPU_COMPILER", "maybe")
+    with pytest.raises(BadData, match="on or off"):
+        create()
+
+
+def test_the_reference_device_compiles_nothing() -> None:
+    device = registry.create_device("reference")
+    assert device.name == "reference"
+    assert isinstance(device.prepare_model(add_model(), PrepareOptions()), ReferenceModel)
 
 
 def test_executions_side_by_side() -> None:

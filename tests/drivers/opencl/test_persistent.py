@@ -18,12 +18,12 @@ from neurald.drivers.opencl.persistent import (
     Phase,
     Region,
     barriers,
-    function_text,
     is_offered,
     kernel_text,
     local_size,
     resident_groups,
 )
+from neurald.drivers.opencl.program_text import function_text
 from neurald.drivers.opencl.source import Source
 
 FACTS = opencl_facts()
@@ -90,7 +90,9 @@ def test_one_kernel_computes_what_its_phases_do() -> None:
     bench = Bench(FACTS.handle)
     cases = [Cases(seed).depthwise(Scalar.FLOAT32) for seed in (1, 2)]
     cases.append(Cases(3).matrix_product(Scalar.INT8, rows=2))
-    phases, parameters, buffers = [], [], []
+    phases: list[Phase] = []
+    parameters: list[str] = []
+    buffers: list[cl.Buffer] = []
     outputs = []
     for case in cases:
         source = candidates(case.kernel, FACTS, relaxed=False)[0]
@@ -112,11 +114,14 @@ def test_one_kernel_computes_what_its_phases_do() -> None:
         )
     functions = {phase.source.name: function_text(phase.source) for phase in phases}
     own = "\n".join(
-        (*functions.values(), kernel_text("step", ", ".join(parameters), phases, is_nvidia=FACTS.is_nvidia))
+        (
+            *functions.values(),
+            kernel_text("whole_step", ", ".join(parameters), phases, is_nvidia=FACTS.is_nvidia),
+        )
     )
     program = cl.Program(bench.context, HEAD + functions_for(own) + own).build()
     sync = bench.buffer(np.zeros(SYNC_BYTES // 4, np.uint32))
-    kernel = cl.Kernel(program, "step")
+    kernel = cl.Kernel(program, "whole_step")
     kernel.set_args(*buffers, sync, np.int32(len(phases)))
     items = local_size([phase.source for phase in phases])
     assert items is not None

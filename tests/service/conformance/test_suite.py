@@ -11,6 +11,7 @@ from support.faulty import (
     create_forgetful,
     create_ignoring_deadlines,
     create_lying_about_shapes,
+    create_misprofiling,
 )
 
 import neurald as nd
@@ -64,6 +65,7 @@ def test_all_operations() -> None:
         (create_lying_about_shapes, "ADD form 0, TENSOR_FLOAT32", "shape"),
         (create_ignoring_deadlines, "past deadlines", "execute: it did not mind"),
         (create_forgetful, "cache", "none is given"),
+        (create_misprofiling, "profile", "kernel 'other' computes operations (99,) of 1"),
         (create_credulous, "ADD", "it was accepted"),
     ],
 )

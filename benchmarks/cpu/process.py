@@ -1,0 +1,122 @@
+"""The processes that engines run in: started, told what to do, kept still while others are measured."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_WORKER = Path(__file__).with_name("worker.py")
+_TIMEOUT_S = 300.0
+
+
+class Failed(Exception):
+    """An engine cannot run a model; the message says what it said last."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """What a worker is for, see `worker.main`."""
+
+    engine: str
+    model: Path
+    threads: int
+    inputs: Path
+    outputs: Path
+    cores: Sequence[int]
+    cache: Path | None = None
+    again: bool = False
+
+    def text(self) -> str:
+        """For the command line."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return json.dumps({k: str(v) if isinstance(v, Path) else v for k, v in fields.items()})
+
+
+class Worker:
+    """One engine that has prepared one model. Between requests the process is stopped, with all that its threads may be waiting for.
+
+    Args:
+        task: what it does.
+        peers: the interpreter that has the other engines.
+
+    Raises:
+        Failed: it does not get as far as that.
+    """
+
+    def __init__(self, task: Task, peers: Path | None) -> None:
+        python = sys.executable if task.engine == "neurald" else str(peers)
+        threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), str(task.threads))
+        self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed with the process
+        self._process = subprocess.Popen(  # noqa: S603
+            [python, str(_WORKER), task.text()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env={**os.environ, **threads},
+            text=True,
+        )
+        self.threads = task.threads
+        self.report: Mapping[str, Any] = self._answer()
+        self._signal(signal.SIGSTOP)
+
+    def ask(self, *command: Any) -> Any:
+        """Has the process do something, and returns its answer.
+
+        Raises:
+            Failed: it ended, or takes too long.
+        """
+        self._signal(signal.SIGCONT)
+        if self._process.stdin is None:
+            raise Failed("no standard input")
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
+        answer = self._answer()
+        self._signal(signal.SIGSTOP)
+        return answer
+
+    def move(self, core: int) -> None:
+        """Has all its threads run on one core."""
+        for thread in Path(f"/proc/{self._process.pid}/task").iterdir():
+            # One that ends meanwhile needs no core.
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread.name), (core,))
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._errors):
+            if stream is not None:
+                with suppress(BrokenPipeError):
+                    stream.close()
+
+    def _answer(self) -> Any:
+        stream = self._process.stdout
+        is_there = stream is not None and select.select([stream], [], [], _TIMEOUT_S)[0]
+        line = stream.readline() if stream is not None and is_there else ""
+        if line:
+            return json.loads(line)
+        self._errors.seek(0)
+        lines = [text.strip() for text in self._errors.read().splitlines() if text.strip()]
+        why = lines[-1] if lines else "it ended without a word"
+        self.close()
+        raise Failed(why if is_there else f"no answer within {_TIMEOUT_S} s")
+
+    def _signal(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self._process.pid, number)
+
+
+def can_import(python: Path, package: str) -> bool:
+    """Whether an interpreter has a package."""
+    code = f"import importlib.metadata as m; m.version({package!r})"
+    return subprocess.run([str(python), "-c", code], capture_output=True, check=False).returncode == 0  # noqa: S603

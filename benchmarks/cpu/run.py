@@ -1,0 +1,340 @@
+"""Whole models on the CPU device, against LiteRT, OpenVINO and ONNX Runtime.
+
+    benchmarks/cpu/peers.sh                      # once: the others, in an environment of their own
+    python benchmarks/cpu/run.py [--models mobilenet,vww] [--threads 1,2] [--rounds 12] [--json FILE]
+    python benchmarks/cpu/run.py --busy          # two threads against one while another program holds a core
+    python benchmarks/cpu/run.py --cycles 1000   # whether preparing, running and dropping leaves memory behind
+
+Each engine has a process of its own and runs in short bursts, all in turn, in random order, while the others are stopped: what
+disturbs the machine disturbs all of them alike. With one thread an engine is pinned to a core, the same for all in a round and the
+other one in the next, since cores of a shared machine differ in speed; with more it may use all cores and pin its threads as it likes.
+Half of the rounds count, those in which all engines together took the least time. Times are those of the call alone, with inputs in
+place. A ratio is the median over rounds of this project's median by the other's; below 1 this project is faster. Where other
+programs take cores away, the ratio of the tenth percentiles says more, and with one thread that of the processor's time.
+
+Networks are built here with random weights, real models come from the data folder. OpenVINO reads `.tflite` files too; ONNX Runtime
+gets what is built here as `.onnx`, so real models are not for it. What an engine cannot run is said.
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from models import Case, Skipped, all_cases, build, inputs_of, multiplications
+from peak import measure_peak
+from process import Failed, Task, Worker, can_import
+from report import (
+    SUBJECT,
+    TRUTH,
+    Round,
+    difference,
+    geometric_means,
+    say,
+    show_means,
+    show_preparations,
+    show_row,
+    summarise,
+)
+
+_PEERS = {"litert": "ai-edge-litert", "openvino": "openvino", "onnxruntime": "onnxruntime"}
+_MOST_RUNS = 2000
+#: What a process that was stopped needs until its caches are warm again, as a part of a burst.
+_WARM_UP = 0.2
+
+
+@dataclass(kw_only=True)
+class Session:
+    """How everything is measured, and what was found.
+
+    Attributes:
+        engines: those that are there.
+        peers: the interpreter of the others.
+        cores: that may be used, as many as the most threads.
+        peaks: operations a second in units of 10⁹, by kind and number of threads.
+    """
+
+    engines: Sequence[str]
+    peers: Path
+    cores: Sequence[int]
+    rounds: int
+    burst_ms: float
+    folder: Path
+    peaks: dict[tuple[str, int], float] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    preparations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    skipped: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def engines_for(self, case: Case) -> list[str]:
+        """Those that can read its files."""
+        return [engine for engine in self.engines if engine != "onnxruntime" or case.onnx is not None]
+
+    def task(self, case: Case, engine: str, threads: int, **options: Any) -> Task:
+        """What a worker needs to know."""
+        path = case.onnx if engine == "onnxruntime" and case.onnx is not None else case.tflite
+        return Task(
+            engine=engine,
+            model=path,
+            threads=threads,
+            inputs=self.folder / "inputs.npz",
+            outputs=self.folder / f"{engine}.npz",
+            **{"cores": self.cores[:threads], **options},
+        )
+
+    def skip(self, case: Case, who: str, why: str) -> None:
+        """Says that something is not measured."""
+        self.skipped.setdefault(case.name, {})[who] = why
+        say(f"{case.name}: without {who}: {why[:200]}")
+
+    def measure_peaks(self, threads: Sequence[int]) -> None:
+        """What the multipliers can do; the best of all times that it was asked."""
+        for kind in ("float32", "int8"):
+            for count in threads:
+                found = measure_peak(kind, self.cores[:count]) if count <= len(self.cores) else None
+                if found is not None:
+                    self.peaks[kind, count] = max(found, self.peaks.get((kind, count), 0.0))
+
+    def measure(self, case: Case, threads: Sequence[int]) -> None:
+        """One model on all engines."""
+        try:
+            model = case.load()
+        except Skipped as error:
+            self.skip(case, "all", str(error))
+            return
+        np.savez(self.folder / "inputs.npz", *inputs_of(case, model))
+        self.measure_peaks(threads)
+        for number, count in enumerate(threads):
+            with ExitStack() as stack:
+                workers = self._started(stack, case, count, prepare=number == 0)
+                if SUBJECT not in workers or len(workers) == 1:
+                    self.skip(case, "comparison", f"{', '.join(workers) or 'no engine'} alone can run it")
+                    return
+                self._compare(case, count, workers, multiplications(model))
+
+    def _started(self, stack: ExitStack, case: Case, threads: int, *, prepare: bool) -> dict[str, Worker]:
+        """The engines that can run it, ready. The first time they also prepare it without a cache."""
+        workers = {}
+        for engine in self.engines_for(case):
+            try:
+                cache = self.folder / case.name / engine
+                cache.mkdir(parents=True, exist_ok=True)
+                task = self.task(case, engine, threads, cache=cache)
+                cold = self._cold(case, engine, threads, cache) if prepare else None
+                workers[engine] = worker = Worker(task, self.peers)
+                stack.callback(worker.close)
+                if cold is not None:
+                    warm = {**worker.report, **worker.ask("memory")}
+                    self.preparations.setdefault(case.name, {})[engine] = {"cold": cold, "warm": warm}
+            except Failed as error:
+                self.skip(case, engine, str(error))
+        return workers
+
+    def _cold(self, case: Case, engine: str, threads: int, cache: Path) -> dict[str, Any]:
+        worker = Worker(self.task(case, engine, threads, cache=cache, again=True), self.peers)
+        try:
+            return {**worker.report, **worker.ask("memory")}
+        finally:
+            worker.close()
+
+    def _compare(self, case: Case, threads: int, workers: Mapping[str, Worker], products: int) -> None:
+        rounds = self.take_turns(workers, pinned=threads == 1)
+        row: dict[str, Any] = {
+            "model": case.name,
+            "precision": case.precision,
+            "threads": threads,
+            "products": products,
+            "times": summarise(rounds),
+        }
+        kind = "float32" if case.precision in ("fp32", "fp16", "overhead") else "int8"
+        peak = self.peaks.get((kind, threads))
+        if peak and case.precision in ("fp32", "int8", "uint8"):
+            row["share_of_peak"] = 2 * products / (row["times"][SUBJECT]["p10_ms"] * 1e6) / peak
+        if TRUTH in workers:
+            row["difference"] = difference(self.folder / f"{SUBJECT}.npz", self.folder / f"{TRUTH}.npz")
+        self.rows.append(row)
+        show_row(row)
+
+    def take_turns(self, workers: Mapping[str, Worker], *, pinned: bool) -> list[Round]:
+        """Bursts of all engines in turn; single runs, by engine, for each round."""
+        runs = {}
+        for name, worker in workers.items():
+            # The first runs say how many make a burst.
+            once = min(wall for wall, _ in worker.ask("burst", 1, 3))
+            runs[name] = int(min(_MOST_RUNS, max(3, self.burst_ms / max(once, 1e-3))))
+        chance = random.Random(0)  # noqa: S311
+        order, rounds = list(workers), list[Round]()
+        for number in range(self.rounds):
+            chance.shuffle(order)
+            found = {}
+            for name in order:
+                if pinned:
+                    workers[name].move(self.cores[number % len(self.cores)])
+                found[name] = workers[name].ask("burst", max(1, int(runs[name] * _WARM_UP)), runs[name])
+            rounds.append({name: found[name] for name in workers})
+        return rounds
+
+    def measure_busy(self, case: Case) -> None:
+        """Two threads on two cores, one of which another program wants all the time, against one thread on the other core."""
+        np.savez(self.folder / "inputs.npz", *inputs_of(case, case.load()))
+        with ExitStack() as stack:
+            workers: dict[str, Worker] = {}
+            for engine in self.engines_for(case):
+                try:
+                    for threads in (1, 2):
+                        task = self.task(case, engine, threads)
+                        workers[f"{engine}, {threads}"] = worker = Worker(task, self.peers)
+                        stack.callback(worker.close)
+                except Failed as error:
+                    self.skip(case, engine, str(error))
+            stack.enter_context(_busy(self.cores[1]))
+            times = summarise(self.take_turns(workers, pinned=False))
+        ratios = {
+            engine: times[f"{engine}, 2"]["p50_ms"] / times[f"{engine}, 1"]["p50_ms"]
+            for engine in self.engines
+            if f"{engine}, 2" in times
+        }
+        self.rows.append({"model": case.name, "times": times, "two_to_one": ratios})
+        for engine, ratio in ratios.items():
+            one, two = (times[f"{engine}, {n}"]["p50_ms"] for n in (1, 2))
+            say(
+                f"{case.name}, one core busy, {engine}: {one:.2f} ms with 1 thread, {two:.2f} with 2: {ratio:.2f}×"
+            )
+
+    def measure_cycles(self, case: Case, count: int, threads: int) -> None:
+        """Memory while a model is prepared, run and dropped, with a cache and without."""
+        np.savez(self.folder / "inputs.npz", *inputs_of(case, case.load()))
+        cache = self.folder / case.name / "cycles"
+        cache.mkdir(parents=True)
+        for where in (cache, None):
+            worker = Worker(self.task(case, SUBJECT, threads, cache=where), self.peers)
+            try:
+                # Without a cache each takes a compiler's time.
+                cycles = count if where is not None else max(10, count // 20)
+                sizes = worker.ask("cycles", cycles)
+            finally:
+                worker.close()
+            # What is set up once, and first pieces of each pool, are there after a fifth.
+            grown = sizes[-1] - sizes[2]
+            row = {"model": case.name, "cached": where is not None, "cycles": cycles, "resident_kib": sizes}
+            self.rows.append(row)
+            kind = "from the cache" if where is not None else "without a cache"
+            say(f"{case.name}, {cycles} cycles {kind}: {grown:+} KiB in the last four fifths; KiB: {sizes}")
+
+
+@contextmanager
+def _busy(core: int) -> Iterator[None]:
+    """A program that never waits, on one core."""
+    code = f"import os\nos.sched_setaffinity(0, ({core},))\nwhile True: pass"
+    process = subprocess.Popen([sys.executable, "-c", code])  # noqa: S603
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _machine() -> dict[str, Any]:
+    """Where it was measured."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    processor = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), "")
+    return {
+        "processor": processor,
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "load": os.getloadavg(),
+    }
+
+
+def _arguments() -> argparse.Namespace:
+    folder = Path(__file__).parents[2] / "build" / "peers"
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--models", default="", help="names or parts of names, with commas; default: all")
+    parser.add_argument("--threads", default="1,2", help="numbers, with commas")
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--burst-ms", type=float, default=60.0)
+    parser.add_argument("--peers", type=Path, default=Path(os.environ.get("NEURALD_PEERS", folder)))
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there too")
+    parser.add_argument("--busy", action="store_true")
+    parser.add_argument("--cycles", type=int, metavar="COUNT")
+    return parser.parse_args()
+
+
+def _engines(python: Path) -> list[str]:
+    """Those that are there; others are said."""
+    found = [SUBJECT]
+    for name, package in _PEERS.items():
+        if python.exists() and can_import(python, package):
+            found.append(name)
+        else:
+            say(f"without {name}: {python} has no {package}; benchmarks/cpu/peers.sh installs it")
+    return found
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    arguments = _arguments()
+    threads = [int(text) for text in arguments.threads.split(",")]
+    parts = [part for part in arguments.models.split(",") if part]
+    cases = [case for case in all_cases() if not parts or any(part in case.name for part in parts)]
+    build(cases)
+    python = arguments.peers / "bin" / "python"
+    machine = _machine()
+    say(f"{machine['processor']}, {machine['cores']} cores, load {machine['load'][0]:.1f}")
+    with tempfile.TemporaryDirectory(prefix="cpu-benchmark") as folder:
+        session = Session(
+            engines=[SUBJECT] if arguments.cycles else _engines(python),
+            peers=python,
+            cores=sorted(os.sched_getaffinity(0))[: max(2, *threads)],
+            rounds=arguments.rounds,
+            burst_ms=arguments.burst_ms,
+            folder=Path(folder),
+        )
+        document = {"machine": machine, **_measured(session, cases, threads, arguments)}
+    document["load_afterwards"] = os.getloadavg()
+    say(f"load {document['load_afterwards'][0]:.1f}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(document, indent=1))
+
+
+def _measured(
+    session: Session, cases: Sequence[Case], threads: Sequence[int], arguments: argparse.Namespace
+) -> dict[str, Any]:
+    if arguments.cycles:
+        for case in cases:
+            session.measure_cycles(case, arguments.cycles, threads[0])
+        return {"cycles": session.rows}
+    if arguments.busy:
+        for case in cases:
+            session.measure_busy(case)
+        return {"busy": session.rows, "skipped": session.skipped}
+    for case in cases:
+        session.measure(case, threads)
+    means = geometric_means(session.rows)
+    show_preparations(session.preparations)
+    show_means(means)
+    peaks = [{"kind": kind, "threads": count, "giga": rate} for (kind, count), rate in session.peaks.items()]
+    say(
+        "\npeak: " + "; ".join(f"{p['kind']}, {p['threads']} threads: {p['giga']:.0f} × 10⁹/s" for p in peaks)
+    )
+    return {
+        "peaks": peaks,
+        "rows": session.rows,
+        "means": means,
+        "preparations": session.preparations,
+        "skipped": session.skipped,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,321 @@
+"""One engine with one model, in a process and an environment of its own; `process.py` starts it.
+
+The first argument is a JSON object, see `main`. What the process answers goes to standard output, one JSON value a line; what engines
+print goes to standard error. Apart from its engine it needs NumPy only.
+"""
+
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: A model's caches are found by what it contains; the token only has the right length.
+_TOKEN = bytes(32)
+
+
+class Engine(Protocol):
+    """One way to run models.
+
+    Attributes:
+        package: whose version is told.
+    """
+
+    package: str
+
+    def load(self, path: str) -> None:
+        """Reads a file, as far as that is a step of its own; another one that is ready is dropped."""
+
+    def prepare(self, inputs: Sequence[Array]) -> None:
+        """Makes it ready to run, with its inputs in place."""
+
+    def run(self) -> None:
+        """Runs it once."""
+
+    def outputs(self) -> list[Array]:
+        """What the last run gave."""
+
+
+class Neurald:
+    """The CPU device, through the runtime, with inputs and outputs in shared memory."""
+
+    package = "neurald"
+
+    def __init__(self, threads: int, cache: str | None) -> None:
+        self._nd: Any = import_module("neurald")
+        import_module("neurald.runtime.tflite")
+        self._device = next(device for device in self._nd.devices() if device.name == "cpu")
+        self._threads = threads
+        self._cache = cache
+        self._model: Any = None
+        self._execution: Any = None
+        self._results: list[tuple[Any, Array]] = []
+
+    def load(self, path: str) -> None:
+        """Maps the file and makes a model of it."""
+        self._execution, self._results = None, []
+        self._model = self._nd.load_tflite(path)
+
+    def prepare(self, inputs: Sequence[Array]) -> None:
+        """Compiles, and runs once, if the shapes of the outputs are not known before."""
+        builder = self._nd.CompilationBuilder(self._model, [self._device], self._threads)
+        builder.set_caching(self._cache, _TOKEN if self._cache else b"")
+        compilation = builder.finish()
+        model = compilation.model
+        operands = [model.main.operands[output] for output in model.outputs]
+        if all(operand.dimensions is not None and all(operand.dimensions) for operand in operands):
+            results = [np.empty(operand.dimensions, operand.type.dtype) for operand in operands]
+        else:
+            results = compilation.run(*inputs)
+        self._results = [self._memory(result) for result in results]
+        self._execution = self._nd.Execution(compilation, reusable=True)
+        for position, array in enumerate(inputs):
+            memory, view = self._memory(array)
+            view[...] = array
+            self._execution.set_input_from_memory(position, memory, 0, array.nbytes, array.shape)
+        for position, (memory, view) in enumerate(self._results):
+            self._execution.set_output_from_memory(position, memory, 0, view.nbytes, view.shape)
+
+    def _memory(self, like: Array) -> tuple[Any, Array]:
+        memory = self._nd.Memory.allocate(max(1, like.nbytes))
+        return memory, np.frombuffer(memory.view(0, like.nbytes), like.dtype).reshape(like.shape)
+
+    def run(self) -> None:
+        """Computes."""
+        self._execution.compute()
+
+    def outputs(self) -> list[Array]:
+        """In the model's order."""
+        return [view.copy() for _, view in self._results]
+
+
+class Litert:
+    """LiteRT with XNNPACK, as it comes."""
+
+    package = "ai-edge-litert"
+
+    def __init__(self, threads: int, cache: str | None) -> None:
+        self._make: Any = import_module("ai_edge_litert.interpreter").Interpreter
+        self._threads = threads
+        self._interpreter: Any = None
+
+    def load(self, path: str) -> None:
+        """Makes an interpreter."""
+        self._interpreter = None
+        self._interpreter = self._make(model_path=path, num_threads=self._threads)
+
+    def prepare(self, inputs: Sequence[Array]) -> None:
+        """Allocates, which is when XNNPACK prepares its part."""
+        details = self._interpreter.get_input_details()
+        for detail, array in zip(details, inputs, strict=True):
+            if tuple(detail["shape"]) != array.shape:
+                self._interpreter.resize_tensor_input(detail["index"], array.shape)
+        self._interpreter.allocate_tensors()
+        for detail, array in zip(details, inputs, strict=True):
+            self._interpreter.set_tensor(detail["index"], array)
+
+    def run(self) -> None:
+        """Invokes."""
+        self._interpreter.invoke()
+
+    def outputs(self) -> list[Array]:
+        """In the model's order."""
+        get = self._interpreter.get_tensor
+        return [get(detail["index"]) for detail in self._interpreter.get_output_details()]
+
+
+class Openvino:
+    """OpenVINO's CPU device for the least latency; by default it would compute in bfloat16 where a processor has that."""
+
+    package = "openvino"
+
+    def __init__(self, threads: int, cache: str | None) -> None:
+        self._core: Any = import_module("openvino").Core()
+        self._options: dict[str, Any] = {
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": 1,
+        }
+        if cache:
+            self._options["CACHE_DIR"] = cache
+        self._path = ""
+        self._request: Any = None
+
+    def load(self, path: str) -> None:
+        """Compiling reads the file."""
+        self._path, self._request = path, None
+
+    def prepare(self, inputs: Sequence[Array]) -> None:
+        """Reads and compiles."""
+        self._request = self._core.compile_model(self._path, "CPU", self._options).create_infer_request()
+        for position, array in enumerate(inputs):
+            tensor = self._request.get_input_tensor(position)
+            if tuple(tensor.shape) != array.shape:
+                tensor.shape = array.shape
+            tensor.data[...] = array
+
+    def run(self) -> None:
+        """Infers."""
+        self._request.infer()
+
+    def outputs(self) -> list[Array]:
+        """In the model's order."""
+        return [np.array(tensor.data) for tensor in self._request.output_tensors]
+
+
+class OnnxRuntime:
+    """ONNX Runtime's CPU provider on the network's `.onnx` file, whose images are NCHW and whose bytes are unsigned."""
+
+    package = "onnxruntime"
+
+    def __init__(self, threads: int, cache: str | None) -> None:
+        self._module: Any = import_module("onnxruntime")
+        self._options: Any = self._module.SessionOptions()
+        self._options.intra_op_num_threads = threads
+        self._options.inter_op_num_threads = 1
+        self._session: Any = None
+        self._binding: Any = None
+        self._is_signed = False
+
+    def load(self, path: str) -> None:
+        """Making a session reads the file and optimises it."""
+        self._binding = None
+        self._session = self._module.InferenceSession(path, self._options, providers=["CPUExecutionProvider"])
+
+    def prepare(self, inputs: Sequence[Array]) -> None:
+        """Binds."""
+        self._binding = self._session.io_binding()
+        self._is_signed = inputs[0].dtype == np.int8
+        for slot, array in zip(self._session.get_inputs(), inputs, strict=True):
+            values = np.ascontiguousarray(_moved(self._flipped(array), (0, 3, 1, 2)))
+            self._binding.bind_ortvalue_input(slot.name, self._module.OrtValue.ortvalue_from_numpy(values))
+        for slot in self._session.get_outputs():
+            self._binding.bind_output(slot.name)
+
+    def _flipped(self, array: Array) -> Array:
+        """Signed bytes as unsigned ones and back."""
+        if not self._is_signed:
+            return array
+        return (array.view(np.uint8) ^ 0x80).view(np.uint8 if array.dtype == np.int8 else np.int8)
+
+    def run(self) -> None:
+        """Runs with what is bound."""
+        self._session.run_with_iobinding(self._binding)
+
+    def outputs(self) -> list[Array]:
+        """As the `.tflite` file has them."""
+        return [self._flipped(_moved(each, (0, 2, 3, 1))) for each in self._binding.copy_outputs_to_cpu()]
+
+
+def _moved(array: Array, axes: tuple[int, ...]) -> Array:
+    return array.transpose(axes) if array.ndim == 4 else array
+
+
+ENGINES: dict[str, Any] = {
+    "neurald": Neurald,
+    "litert": Litert,
+    "openvino": Openvino,
+    "onnxruntime": OnnxRuntime,
+}
+
+
+def memory_kib(kind: str) -> int:
+    """Resident memory, now (VmRSS) or at most (VmHWM); that of `getrusage` would begin with the parent's."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(kind):
+            return int(line.split()[1])
+    return 0
+
+
+def burst(engine: Engine, warm_up: int, runs: int) -> list[tuple[float, float]]:
+    """Milliseconds of each run: what it took, and the processor's time of all threads."""
+    run, now, used = engine.run, time.perf_counter_ns, time.process_time_ns
+    for _ in range(warm_up):
+        run()
+    times = []
+    for _ in range(runs):
+        used_before, before = used(), now()
+        run()
+        after, used_after = now(), used()
+        times.append(((after - before) / 1e6, (used_after - used_before) / 1e6))
+    return times
+
+
+def cycles(engine: Engine, path: str, inputs: Sequence[Array], count: int) -> list[int]:
+    """Prepares, runs and drops again and again; resident KiB before, and after each tenth."""
+    sizes = [memory_kib("VmRSS")]
+    for number in range(1, count + 1):
+        engine.load(path)
+        engine.prepare(inputs)
+        engine.run()
+        if number % max(1, count // 10) == 0:
+            gc.collect()
+            sizes.append(memory_kib("VmRSS"))
+    return sizes
+
+
+def prepared(engine: Engine, path: str, inputs: Sequence[Array]) -> dict[str, float]:
+    """Makes a model ready and runs it; milliseconds."""
+    times = [time.perf_counter_ns()]
+    steps: tuple[Callable[[], None], ...] = (
+        lambda: engine.load(path),
+        lambda: engine.prepare(inputs),
+        engine.run,
+    )
+    for step in steps:
+        step()
+        times.append(time.perf_counter_ns())
+    names = ("load_ms", "prepare_ms", "first_ms")
+    return {name: (end - start) / 1e6 for name, (start, end) in zip(names, pairwise(times), strict=True)}
+
+
+def main() -> None:
+    """Answers with what preparing took, then obeys one command a line until standard input ends.
+
+    The argument has `engine`, `model` (a file), `threads`, `inputs` (`.npz`), `outputs` (where to put them), `cores`, `cache` (a folder or
+    None) and `again` (whether to prepare a second time). Commands are `["burst", warm-up, runs]`, `["cycles", count]` and `["memory"]`.
+    """
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    task = json.loads(sys.argv[1])
+    os.sched_setaffinity(0, task["cores"])
+    with np.load(task["inputs"]) as archive:
+        inputs = [np.ascontiguousarray(archive[name]) for name in archive.files]
+    start = time.perf_counter_ns()
+    engine = ENGINES[task["engine"]](task["threads"], task["cache"])
+    import_ms = (time.perf_counter_ns() - start) / 1e6
+    imported = memory_kib("VmRSS")
+    report = prepared(engine, task["model"], inputs)
+    np.savez(task["outputs"], *engine.outputs())
+    again = prepared(engine, task["model"], inputs) if task["again"] else None
+    about = {
+        "import_ms": import_ms,
+        "imported_kib": imported,
+        "again": again,
+        "version": version(engine.package),
+    }
+    print(json.dumps({**report, **about}), file=answers)
+    for line in sys.stdin:
+        name, *arguments = json.loads(line)
+        if name == "burst":
+            answer: Any = burst(engine, *arguments)
+        elif name == "cycles":
+            answer = cycles(engine, task["model"], inputs, *arguments)
+        else:
+            answer = {"peak_kib": memory_kib("VmHWM"), "resident_kib": memory_kib("VmRSS")}
+        print(json.dumps(answer), file=answers)
+
+
+if __name__ == "__main__":
+    main()

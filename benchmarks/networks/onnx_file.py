@@ -1,0 +1,249 @@
+"""Networks as `.onnx` files, written field by field: the format is Protocol Buffers, and little of it is needed.
+
+Images are NCHW there. Quantised files have unsigned activations, signed ones shifted by 128, and say where values are quantised
+by QuantizeLinear and DequantizeLinear. Activations need no operators then: they are where quantised values end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .network import Activation, Array, Layer, Network
+from .quantization import Quantized, quantized_activations, quantized_bias, quantized_weights
+
+_IR_VERSION, _OPSET = 8, 17
+_TYPES = {
+    np.dtype(np.float32): 1,
+    np.dtype(np.uint8): 2,
+    np.dtype(np.int8): 3,
+    np.dtype(np.int32): 6,
+    np.dtype(np.int64): 7,
+}
+_INTEGER, _INTEGERS = 2, 7
+
+
+def onnx_file(network: Network, dtype: Any = np.float32) -> bytes:
+    """The file.
+
+    Args:
+        network: what to write.
+        dtype: float32; int8 or uint8: weights of that type, and inputs and outputs that are uint8.
+    """
+    dtype = np.dtype(dtype)
+    writer = _Writer() if dtype == np.float32 else _QuantizedWriter(network, dtype)
+    return writer.write(network)
+
+
+class _Writer:
+    """Writes float32."""
+
+    def __init__(self) -> None:
+        self._nodes: list[bytes] = []
+        self._initializers: list[bytes] = []
+        self._names: dict[Layer, str] = {}
+        self._count = 0
+
+    def write(self, network: Network) -> bytes:
+        image, output = network.image, network.output
+        self._names[image] = self._image(image)
+        for layer in network.layers[1:]:
+            self._names[layer] = self._layer(layer)
+        return _message(
+            (1, _IR_VERSION),
+            (7, self._graph(image, output)),
+            (8, _message((1, b""), (2, _OPSET))),
+        )
+
+    def _graph(self, image: Layer, output: Layer) -> bytes:
+        return _message(
+            *((1, node) for node in self._nodes),
+            (2, b"network"),
+            *((5, constant) for constant in self._initializers),
+            (11, _port("image", _channels_first(image.value).shape, self._port_type())),
+            (12, _port(self._end(output), _channels_first(output.value).shape, self._port_type())),
+        )
+
+    def _port_type(self) -> "np.dtype[Any]":
+        return np.dtype(np.float32)
+
+    def _image(self, image: Layer) -> str:
+        return "image"
+
+    def _end(self, output: Layer) -> str:
+        return self._names[output]
+
+    def _layer(self, layer: Layer) -> str:
+        sources = [self._names[source] for source in layer.sources]
+        if layer.weights is not None:
+            sources += self._constants(layer)
+        return self._activated(layer, self._operator(layer, sources))
+
+    def _operator(self, layer: Layer, sources: Sequence[str]) -> str:
+        if layer.kind == "FULLY_CONNECTED":
+            return self._node("Gemm", sources, transB=1)
+        if layer.kind == "RESHAPE":
+            return self._node("Flatten", sources)
+        if layer.kind == "AVERAGE_POOL_2D":
+            return self._node("GlobalAveragePool", sources)
+        if layer.kind == "ADD":
+            return self._node("Add", sources)
+        (top, bottom), (left, right) = layer.pads()
+        window = {
+            "kernel_shape": (layer.kernel, layer.kernel),
+            "strides": (layer.stride, layer.stride),
+            "pads": (top, left, bottom, right),
+        }
+        if layer.kind == "MAX_POOL_2D":
+            return self._node("MaxPool", sources, **window)
+        groups = layer.value.shape[3] if layer.kind == "DEPTHWISE_CONV_2D" else 1
+        return self._node("Conv", sources, group=groups, **window)
+
+    def _activated(self, layer: Layer, result: str) -> str:
+        if layer.activation is Activation.RELU:
+            return self._node("Relu", [result])
+        if layer.activation is Activation.RELU6:
+            return self._node("Clip", [result, *(self._constant(np.float32(each)) for each in (0, 6))])
+        return result
+
+    def _constants(self, layer: Layer) -> list[str]:
+        """Weights and bias."""
+        if layer.weights is None or layer.bias is None:
+            return []
+        return [self._constant(_outputs_first(layer, layer.weights)), self._constant(layer.bias)]
+
+    def _constant(self, value: Any) -> str:
+        name, array = self._name(), np.asarray(value)
+        self._initializers.append(
+            _message(
+                *((1, length) for length in array.shape),
+                (2, _TYPES[array.dtype]),
+                (8, name.encode()),
+                (9, np.ascontiguousarray(array).tobytes()),
+            )
+        )
+        return name
+
+    def _node(self, kind: str, inputs: Sequence[str], **attributes: int | tuple[int, ...]) -> str:
+        result = self._name()
+        self._nodes.append(
+            _message(
+                *((1, name.encode()) for name in inputs),
+                (2, result.encode()),
+                (3, result.encode()),
+                (4, kind.encode()),
+                *((5, _attribute(name, value)) for name, value in attributes.items()),
+            )
+        )
+        return result
+
+    def _name(self) -> str:
+        self._count += 1
+        return f"v{self._count}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameters:
+    """The names of a scale and a zero point."""
+
+    scale: str
+    zero_point: str
+
+
+class _QuantizedWriter(_Writer):
+    """Writes bytes."""
+
+    def __init__(self, network: Network, dtype: "np.dtype[Any]") -> None:
+        super().__init__()
+        self._dtype = dtype
+        self._quantized = quantized_activations(network, dtype)
+        self._stored: dict[Layer, str] = {}
+
+    def _port_type(self) -> "np.dtype[Any]":
+        return np.dtype(np.uint8)
+
+    def _image(self, image: Layer) -> str:
+        return self._dequantized("image", self._parameters(image))
+
+    def _end(self, output: Layer) -> str:
+        return self._stored[output]
+
+    def _activated(self, layer: Layer, result: str) -> str:
+        parameters = self._parameters(layer)
+        self._stored[layer] = self._node("QuantizeLinear", [result, parameters.scale, parameters.zero_point])
+        return self._dequantized(self._stored[layer], parameters)
+
+    def _dequantized(self, stored: str, parameters: _Parameters, **attributes: int) -> str:
+        return self._node("DequantizeLinear", [stored, parameters.scale, parameters.zero_point], **attributes)
+
+    def _parameters(self, layer: Layer) -> _Parameters:
+        how = self._quantized[layer]
+        zero_point = how.zero_point - int(np.iinfo(self._dtype).min)
+        return _Parameters(
+            self._constant(np.float32(how.scales[0])), self._constant(np.array(zero_point, np.uint8))
+        )
+
+    def _constants(self, layer: Layer) -> list[str]:
+        weights = quantized_weights(layer, self._dtype)
+        bias = quantized_bias(layer, self._quantized[layer.sources[0]], weights)
+        if weights.data is None or bias.data is None:
+            return []
+        return [
+            self._stored_constant(_outputs_first(layer, weights.data), weights),
+            self._stored_constant(bias.data, bias),
+        ]
+
+    def _stored_constant(self, data: Array, how: Quantized) -> str:
+        """A constant, whose outputs come first."""
+        scales: Any = np.array(how.scales, np.float32)
+        zero_points: Any = np.full(scales.shape, how.zero_point, data.dtype)
+        if len(how.scales) == 1:
+            return self._dequantized(
+                self._constant(data), _Parameters(self._constant(scales[0]), self._constant(zero_points[0]))
+            )
+        parameters = _Parameters(self._constant(scales), self._constant(zero_points))
+        return self._dequantized(self._constant(data), parameters, axis=0)
+
+
+def _outputs_first(layer: Layer, weights: Array) -> Array:
+    """Weights as ONNX has them: (outputs, inputs, height, width)."""
+    if layer.kind == "FULLY_CONNECTED":
+        return weights
+    return weights.transpose((3, 0, 1, 2) if layer.kind == "DEPTHWISE_CONV_2D" else (0, 3, 1, 2))
+
+
+def _channels_first(value: Array) -> Array:
+    return value.transpose(0, 3, 1, 2) if value.ndim == 4 else value
+
+
+def _port(name: str, shape: Sequence[int], dtype: "np.dtype[Any]") -> bytes:
+    """An input or output."""
+    lengths = _message(*((1, _message((1, length))) for length in shape))
+    return _message((1, name.encode()), (2, _message((1, _message((1, _TYPES[dtype]), (2, lengths))))))
+
+
+def _attribute(name: str, value: int | tuple[int, ...]) -> bytes:
+    if isinstance(value, int):
+        return _message((1, name.encode()), (3, value), (20, _INTEGER))
+    return _message((1, name.encode()), *((8, each) for each in value), (20, _INTEGERS))
+
+
+def _message(*fields: tuple[int, int | bytes]) -> bytes:
+    """A message of numbers and of what has a length."""
+    parts = []
+    for number, value in fields:
+        if isinstance(value, int):
+            parts += [_varint(number << 3), _varint(value)]
+        else:
+            parts += [_varint(number << 3 | 2), _varint(len(value)), value]
+    return b"".join(parts)
+
+
+def _varint(value: int) -> bytes:
+    parts = bytearray()
+    while value > 127:
+        parts.append(value & 127 | 128)
+        value >>= 7
+    parts.append(value)
+    return bytes(parts)

@@ -1,0 +1,223 @@
+"""What networks take on an OpenCL device, beside PyTorch and LiteRT on the same GPU.
+
+    python benchmarks/opencl/run.py [--networks mobilenet_v2 resnet_50] [--precisions fp32 relaxed int8] [--runs 200]
+
+The networks are those of `benchmarks/networks`, batch 1. Ours is prepared twice, without and with what the first time kept in the
+cache; then it is run with inputs and outputs in host memory. Figures are medians in microseconds: of the whole call, and of
+what the device says it took, transfers included. PyTorch runs torchvision's networks of the same shape, launch by launch and as a
+CUDA graph, inputs and outputs on the GPU; relaxed means halves there. LiteRT runs the same file on its GPU accelerator,
+without and with writing inputs and reading outputs. Peers that are not installed are named and left out.
+"""
+
+import argparse
+import dataclasses
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import neurald as nd
+from neurald.drivers.opencl.device import create
+from neurald.hal.types import Duration
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from networks import NETWORKS, Network, tflite_file
+
+#: Of files; relaxed ones are float32 files whose model allows float16.
+_TYPES = {"fp32": np.float32, "relaxed": np.float32, "int8": np.int8}
+_TORCHVISION = {"mobilenet_v2": "mobilenet_v2", "resnet_50": "resnet50"}
+_TOKEN = bytes(32)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Figure:
+    """One measurement.
+
+    Attributes:
+        compute_us: with inputs and outputs where they are.
+        whole_us: with both in host memory; None where that was not measured.
+    """
+
+    who: str
+    compute_us: float
+    whole_us: float | None = None
+    note: str = ""
+
+
+def median_us(run: Callable[[], object], runs: int) -> float:
+    """The median of so many runs, after a few that do not count."""
+    for _ in range(max(3, runs // 10)):
+        run()
+    times = []
+    for _ in range(runs):
+        started = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - started)
+    return float(np.median(times)) * 1e6
+
+
+def ours(path: Path, network: Network, precision: str, runs: int) -> Iterator[Figure]:
+    """The OpenCL driver, from a cold and a warm cache."""
+    model = nd.load_tflite(path)
+    if precision == "relaxed":
+        model = dataclasses.replace(model, relaxed=True)
+    with tempfile.TemporaryDirectory() as cache:
+        prepared = []
+        for _ in range(2):
+            builder = nd.CompilationBuilder(model, devices=[create()])
+            builder.set_caching(cache, _TOKEN)
+            started = time.perf_counter()
+            compilation = builder.finish()
+            prepared.append(time.perf_counter() - started)
+    execution = nd.Execution(compilation, reusable=True)
+    image = network.image.value
+    operands = model.main.operands
+    source, target = (operands[each[0]] for each in (model.inputs, model.outputs))
+    if source.scale:
+        stored = np.round(image / source.scale) + source.zero_point
+        image = np.clip(stored, -128, 127).astype(np.int8)
+    result = np.empty(network.output.value.shape, target.type.dtype)
+    execution.set_input(0, image)
+    execution.set_output(0, result)
+    execution.set_measure_timing()
+    on_device: list[float] = []
+
+    def run() -> None:
+        execution.compute()
+        on_device.append((execution.duration(Duration.ON_HARDWARE) or 0) / 1e3)
+
+    whole = median_us(run, runs)
+    real = (result.astype(np.float64) - target.zero_point) * target.scale if target.scale else result
+    expected = network.output.value
+    error = float(np.abs(real - expected).max() / np.abs(expected).max())
+    note = f"error {error:.1e}, prepared in {prepared[0]:.2f} s cold and {prepared[1]:.3f} s warm"
+    yield Figure(who="neurald", compute_us=float(np.median(on_device[-runs:])), whole_us=whole, note=note)
+
+
+def pytorch(name: str, precision: str, runs: int) -> Iterator[Figure]:
+    """PyTorch on CUDA.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    import torch
+    import torchvision
+
+    if not torch.cuda.is_available():
+        raise ImportError("PyTorch sees no GPU")
+    if precision == "int8":
+        return
+    is_relaxed = precision == "relaxed"
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = is_relaxed
+    torch.backends.cudnn.benchmark = True
+    dtype = torch.float16 if is_relaxed else torch.float32
+    module = getattr(torchvision.models, _TORCHVISION[name])(weights=None).eval()
+    module = module.to(device="cuda", dtype=dtype, memory_format=torch.channels_last)
+    image = torch.randn(1, 3, 224, 224, device="cuda", dtype=dtype)
+    image = image.contiguous(memory_format=torch.channels_last)
+    with torch.no_grad():
+
+        def eager() -> None:
+            module(image)
+            torch.cuda.synchronize()
+
+        yield Figure(who="PyTorch", compute_us=median_us(eager, runs))
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                module(image)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            module(image)
+
+        def replayed() -> None:
+            graph.replay()
+            torch.cuda.synchronize()
+
+        yield Figure(who="PyTorch, CUDA graph", compute_us=median_us(replayed, runs))
+
+
+def litert(path: Path, network: Network, precision: str, runs: int) -> Iterator[Figure]:
+    """LiteRT on its GPU accelerator.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    from ai_edge_litert.compiled_model import CompiledModel
+    from ai_edge_litert.hardware_accelerator import HardwareAccelerator
+    from ai_edge_litert.options import GpuOptions, Options
+
+    if precision == "int8":
+        return
+    gpu = GpuOptions(enforce_f32=precision == "fp32", hint_waiting_for_completion=True)
+    options = Options(hardware_accelerators=HardwareAccelerator.GPU, gpu_options=gpu)
+    model: Any = CompiledModel.from_file(str(path), options=options)
+    inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+    inputs[0].write(network.image.value)
+
+    def compute() -> None:
+        model.run_by_index(0, inputs, outputs)
+
+    def whole() -> None:
+        inputs[0].write(network.image.value)
+        compute()
+        outputs[0].read(network.output.value.size, np.float32)
+
+    yield Figure(who="LiteRT GPU", compute_us=median_us(compute, runs), whole_us=median_us(whole, runs))
+
+
+def measured(name: str, precision: str, runs: int, folder: Path) -> None:
+    """Measures one network with everybody, and prints the figures and ratios."""
+    network = NETWORKS[name]()
+    path = folder / f"{name}_{precision}.tflite"
+    path.write_bytes(tflite_file(network, _TYPES[precision]))
+    measurements: list[tuple[str, Callable[[], Iterator[Figure]]]] = [
+        ("neurald", lambda: ours(path, network, precision, runs)),
+        ("PyTorch", lambda: pytorch(name, precision, runs)),
+        ("LiteRT", lambda: litert(path, network, precision, runs)),
+    ]
+    print(f"{name}, {precision}")  # noqa: T201
+    own: Figure | None = None
+    for who, measure in measurements:
+        try:
+            for figure in measure():
+                own = own or figure
+                _print(figure, own)
+        except ImportError as error:
+            print(f"  {who} is left out: {error}")  # noqa: T201
+        except Exception as error:
+            # One engine's failure says nothing about the others.
+            print(f"  {who} failed: {type(error).__name__}: {str(error)[:300]}")  # noqa: T201
+
+
+def _print(figure: Figure, own: Figure) -> None:
+    whole = "" if figure.whole_us is None else f", {figure.whole_us:.0f} with transfers"
+    ratio = "" if figure is own else f"; neurald takes {own.compute_us / figure.compute_us:.2f} of it"
+    note = f"; {figure.note}" if figure.note else ""
+    print(f"  {figure.who}: {figure.compute_us:.0f} us{whole}{ratio}{note}", flush=True)  # noqa: T201
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--networks", nargs="+", choices=sorted(_TORCHVISION), default=sorted(_TORCHVISION))
+    parser.add_argument("--precisions", nargs="+", choices=sorted(_TYPES), default=list(_TYPES))
+    parser.add_argument("--runs", type=int, default=200)
+    given = parser.parse_args()
+    device = create()
+    print(f"{device.facts}; {device.facts.platform_version}, driver {device.facts.driver_version}")  # noqa: T201
+    with tempfile.TemporaryDirectory() as folder:
+        for name in given.networks:
+            for precision in given.precisions:
+                measured(name, precision, given.runs, Path(folder))
+
+
+if __name__ == "__main__":
+    main()

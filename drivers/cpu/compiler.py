@@ -1,0 +1,187 @@
+"""From a step model to an executable: graph, transformations, fusion, routines, places in memory, object code."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from neurald.drivers.compiler.build import build_graph
+from neurald.drivers.compiler.expression import Expression, Load, walk
+from neurald.drivers.compiler.fusion import fuse
+from neurald.drivers.compiler.graph import Shape, Value
+from neurald.drivers.compiler.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.placement import Placement, place
+from neurald.drivers.compiler.transformations import transform
+from neurald.drivers.cpu.executable import Call, Executable
+from neurald.drivers.cpu.llvm import CompilationFailed
+from neurald.drivers.cpu.object_code import Unit, object_codes, routine_unit
+from neurald.drivers.cpu.routine import ALIGNMENT, Routine
+from neurald.drivers.cpu.runtime import caller_name, caller_text
+from neurald.drivers.cpu.target import Target
+from neurald.hal.types import Model
+
+#: Makes the routine of a kernel.
+Generate = Callable[[Kernel, Target], Routine]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compiled:
+    """An executable, the contents of its constants, and its object code."""
+
+    executable: Executable
+    constants: np.ndarray
+    codes: tuple[bytes, ...]
+
+
+class KernelFailed(Exception):
+    """There is no code for a kernel: what generates it is wrong, or does not take it.
+
+    Attributes:
+        operations: the positions of the operations that the kernel stands for.
+    """
+
+    def __init__(self, message: str, operations: tuple[int, ...]) -> None:
+        super().__init__(message)
+        self.operations = operations
+
+
+def compile_model(
+    model: Model,
+    target: Target,
+    generate: Generate,
+    *,
+    input_shapes: Mapping[int, Shape] | None = None,
+    positions: Sequence[int] | None = None,
+    processes: int = 1,
+) -> Compiled:
+    """Compiles a model, every operation of which has a lowering.
+
+    Args:
+        model: of which a graph can be made.
+        target: what code is generated for.
+        generate: makes the routine of a kernel.
+        input_shapes: of inputs, by operand, where the model leaves them open.
+        positions: of the model's operations in the one that it is a part of, for people; None: it is all of it.
+        processes: how many may compile at the same time.
+
+    Raises:
+        BadData: an operation has no lowering.
+        KernelFailed: a kernel has no code.
+    """
+    names = _Names(model, positions)
+    graph = build_graph(model, input_shapes)
+    transform(graph)
+    fused = fuse(graph)
+    kernels = tuple(kernel for kernel in fused.kernels if kernel.output.count)
+    routines = []
+    for kernel in kernels:
+        try:
+            routines.append(generate(kernel, target))
+        except Exception as error:
+            raise _failed(names, kernel, error) from error
+    placement = place(fused, [routine.arguments for routine in routines], alignment=ALIGNMENT)
+    try:
+        codes = object_codes(_units(routines), target, processes=processes)
+    except CompilationFailed as error:
+        for kernel, routine in zip(kernels, routines, strict=True):
+            if routine.name == error.unit:
+                raise _failed(names, kernel, error) from error
+        raise
+    executable = _assembled(model, target, placement, kernels, routines, names)
+    return Compiled(executable=executable, constants=placement.constants, codes=tuple(codes))
+
+
+def _failed(names: "_Names", kernel: Kernel, error: Exception) -> KernelFailed:
+    text = f"{names.text(kernel)}: {type(error).__name__}: {error}"
+    return KernelFailed(text, names.positions(kernel.operations))
+
+
+def _units(routines: Sequence[Routine]) -> list[Unit]:
+    units = {routine.name: routine_unit(routine) for routine in routines}
+    for count in {len(routine.arguments) for routine in routines}:
+        units[caller_name(count)] = Unit(name=caller_name(count), text=caller_text(count))
+    return list(units.values())
+
+
+def _assembled(
+    model: Model,
+    target: Target,
+    placement: Placement,
+    kernels: Sequence[Kernel],
+    routines: Sequence[Routine],
+    names: "_Names",
+) -> Executable:
+    calls = tuple(
+        Call(
+            function=routine.name,
+            places=placement.of(routine.arguments),
+            grains=routine.grains,
+            cost_ns=routine.cost_ns,
+            messages=tuple(f"{names.text(kernel)}: {text}" for _, text in kernel.requirements),
+            label=routine.label,
+            operations=names.positions(routine.operations or kernel.operations),
+        )
+        for kernel, routine in zip(kernels, routines, strict=True)
+    )
+    inputs, outputs = placement.ports(model)
+    users = _users(placement.graph, routines)
+    return Executable(
+        target=target.name,
+        calls=calls,
+        inputs=inputs,
+        outputs=outputs,
+        input_arguments=tuple(tuple(users.get(value, ())) for value in placement.graph.inputs),
+        output_arguments=tuple(
+            tuple(used) if len(used := users.get(value, ())) == 1 else () for value in placement.graph.outputs
+        ),
+        arena_bytes=placement.arena_bytes,
+        constants_bytes=placement.constants.nbytes,
+        scratch_bytes=max((routine.scratch_bytes for routine in routines), default=0),
+        unshared_bytes=placement.unshared_bytes,
+        is_tolerant=all(_is_tolerant(kernel) for kernel in kernels),
+    )
+
+
+class _Names:
+    """How messages name the operations of a kernel."""
+
+    def __init__(self, model: Model, positions: Sequence[int] | None) -> None:
+        self._operations = model.main.operations
+        self._positions = positions
+
+    def positions(self, operations: Sequence[int]) -> tuple[int, ...]:
+        if self._positions is None:
+            return tuple(operations)
+        return tuple(self._positions[each] for each in operations)
+
+    def text(self, kernel: Kernel) -> str:
+        operations = zip(self.positions(kernel.operations), kernel.operations, strict=True)
+        return "operation " + ", ".join(
+            f"{position} {self._operations[own].type.name}" for position, own in operations
+        )
+
+
+def _users(graph: FusedGraph, routines: Sequence[Routine]) -> Mapping[Value, list[int]]:
+    """The arguments that each value is, counted over all routines."""
+    users: dict[Value, list[int]] = {}
+    number = 0
+    for routine in routines:
+        for argument in routine.arguments:
+            users.setdefault(graph.aliases.get(argument, argument), []).append(number)
+            number += 1
+    return users
+
+
+def _is_tolerant(kernel: Kernel) -> bool:
+    """Whether nothing that a kernel reads leads it out of a value: positions that follow from data have bounds of their own."""
+    return all(
+        index.low >= 0 and index.high < length
+        for each in walk(*kernel.roots)
+        if isinstance(each, Load)
+        for index, length in zip(each.index, each.value.shape, strict=True)
+        if _follows_from_data(index)
+    )
+
+
+def _follows_from_data(index: Expression) -> bool:
+    return any(isinstance(each, Load) and each.value.constant is None for each in walk(index))

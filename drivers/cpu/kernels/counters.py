@@ -1,0 +1,79 @@
+"""Loops over ranges of grains that count in several dimensions, without dividing for each of them."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from neurald.drivers.cpu.instructions import Instructions
+
+
+@contextmanager
+def each_grain(code: Instructions, extents: Sequence[int]) -> Iterator[tuple[list[str], str]]:
+    """Instructions for every grain from `%begin` to below `%end`.
+
+    Args:
+        code: where they go.
+        extents: of the dimensions in which grains are counted, the slowest first; their product is the number of grains.
+
+    Yields:
+        The position of the grain, and an i1 that says whether it is the first one of the range.
+    """
+    digits = _digits(code, extents)
+    carried = [("i64", digit) for digit, extent in zip(digits, extents, strict=True) if extent > 1]
+    with code.loop("%begin", "%end", carried, may_be_empty=True) as loop:
+        names = iter(loop.carried)
+        position = [next(names) if extent > 1 else "0" for extent in extents]
+        yield position, code.value(f"icmp eq i64 {loop.index}, %begin")
+        loop.results = _successor(code, position, extents)
+
+
+def _digits(code: Instructions, extents: Sequence[int]) -> list[str]:
+    """The position of the first grain."""
+    digits = []
+    for dimension, extent in enumerate(extents):
+        inner, digit = math.prod(extents[dimension + 1 :]), "%begin"
+        if inner > 1:
+            digit = code.value(f"udiv i64 {digit}, {inner}")
+        if extent > 1 and math.prod(extents[:dimension]) > 1:
+            digit = code.value(f"urem i64 {digit}, {extent}")
+        digits.append(digit)
+    return digits
+
+
+def _successor(code: Instructions, position: Sequence[str], extents: Sequence[int]) -> list[str]:
+    """The position after another one, without the dimensions of length 1."""
+    results: list[str] = []
+    carry = "1"
+    for digit, extent in reversed(list(zip(position, extents, strict=True))):
+        if extent == 1:
+            continue
+        following = code.value(f"add i64 {digit}, {carry}")
+        is_over = code.value(f"icmp eq i64 {following}, {extent}")
+        results.append(code.value(f"select i1 {is_over}, i64 0, i64 {following}"))
+        carry = code.value(f"zext i1 {is_over} to i64")
+    return results[::-1]
+
+
+def multiple(code: Instructions, name: str, factor: int) -> str:
+    """An i64 times a constant."""
+    if name == "0" or factor == 0:
+        return "0"
+    return name if factor == 1 else code.value(f"mul i64 {name}, {factor}")
+
+
+def total(code: Instructions, *names: str) -> str:
+    """The sum of i64s, of which some may be numbers."""
+    known = sum(int(each) for each in names if not each.startswith("%"))
+    variable = [each for each in names if each.startswith("%")]
+    if not variable:
+        return str(known)
+    result = variable[0]
+    for each in variable[1:]:
+        result = code.value(f"add i64 {result}, {each}")
+    return code.value(f"add i64 {result}, {known}") if known else result
+
+
+def address(code: Instructions, base: str, *offsets: str) -> str:
+    """A pointer so many bytes further, computed where it is asked for."""
+    offset = total(code, *offsets)
+    return base if offset == "0" else code.fresh(f"getelementptr i8, ptr {base}, i64 {offset}")

@@ -1,0 +1,228 @@
+"""Depthwise convolutions: vectors of channels, and several positions of a row at once so that each input is loaded once.
+
+A grain is a tile of positions in a row, with so few channels that the rows of the window stay in the nearest cache until the
+tile below has used them: grains are counted downwards first. Taps that are not on the image are left out, see `gemm`.
+"""
+
+import math
+from collections.abc import Mapping
+
+from neurald.drivers.compiler.graph import DepthwiseConvolution, Value
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.cpu.dialect import from_stored, stored
+from neurald.drivers.cpu.epilogue import epilogue, parameter_names, pointer_names
+from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.kernels.borders import taps_on_image, write_chosen
+from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, total
+from neurald.drivers.cpu.kernels.flattened import flattened
+from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text
+from neurald.drivers.cpu.kernels.packing import as_floats
+from neurald.drivers.cpu.kernels.start import split_bias, starts
+from neurald.drivers.cpu.kernels.tile import lanes_for
+from neurald.drivers.cpu.kernels.window import Run, runs, sides_of
+from neurald.drivers.cpu.routine import Routine
+from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.vector import Vector, vector_type
+
+#: More positions at once gain nothing.
+_MOST_PLACES = 16
+#: Weights of a row of the window that are kept in registers.
+_MOST_KEPT = 7
+#: What inputs of a tile may take of the nearest cache.
+_NEAR_BYTES = 20 << 10
+_STORE_CYCLES = 3.0
+
+
+def routine(kernel: Kernel, node: DepthwiseConvolution, target: Target) -> Routine:
+    """The routine of a kernel whose contraction is a depthwise convolution in FLOAT32.
+
+    Args:
+        kernel: with an output that is not empty.
+        node: its contraction.
+        target: what the code is for.
+    """
+    weights = as_floats(node.weights)
+    arguments = arguments_with(kernel, (node.input, weights))
+    code = Instructions(parameter_names(arguments))
+    writer = _Depthwise(code, target, flattened(kernel), node, pointer_names(arguments))
+    writer.write(weights)
+    return Routine(
+        text=function_text(code, arguments),
+        arguments=arguments,
+        grains=math.prod(writer.extents),
+        cost_ns=cost_ns(writer.cycles, arguments),
+        declarations=frozenset(code.declarations),
+        label=f"depthwise, {writer.places} positions of {writer.lanes} channels at once",
+        operations=kernel.operations,
+    )
+
+
+class _Depthwise:
+    """Writes the function."""
+
+    def __init__(
+        self,
+        code: Instructions,
+        target: Target,
+        kernel: Kernel,
+        node: DepthwiseConvolution,
+        pointers: Mapping[Value, str],
+    ) -> None:
+        self._code, self._target, self._node = code, target, node
+        self._kernel, self._bias = split_bias(kernel)
+        self._pointers = pointers
+        self._channels = node.output.shape[3]
+        self.lanes = lanes_for(self._channels, target)
+        self._rows, self._columns = sides_of(node)
+        kept = min(self._columns.taps, _MOST_KEPT)
+        self.places = max(1, min(_MOST_PLACES, target.registers - kept - (2 if target.has_fma else 3)))
+        self._runs = runs(self._columns, self.places)
+        self._vectors = -(-self._channels // self.lanes)
+        self._vector, self._single = Vector(code, target, self.lanes), Vector(code, target, 1)
+        longest = max(run.length for run in self._runs)
+        across = (longest - 1) * self._columns.stride + (self._columns.taps - 1) * self._columns.dilation + 1
+        near = self._rows.taps * across * self.lanes * node.input.type.size_bytes
+        self._blocks = -(-self._vectors // max(1, _NEAR_BYTES // near))
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The dimensions in which grains are counted."""
+        tiles = sum(run.count for run in self._runs)
+        return (self._node.output.shape[0], self._blocks, tiles, self._rows.places)
+
+    @property
+    def cycles(self) -> float:
+        """What the whole kernel takes, estimated."""
+        each = self._rows.taps * self._columns.taps * (0.75 if self._target.has_fma else 1.5) + _STORE_CYCLES
+        return math.prod(self._node.output.shape[:3]) * self._vectors * each
+
+    def write(self, weights: Value) -> None:
+        """The instructions for the range of grains."""
+        code, node = self._code, self._node
+        size = node.input.type.size_bytes
+        _, height, width, channels = node.input.shape
+        with each_grain(code, self.extents) as ((image, block, tile, row), _):
+            source = address(
+                code,
+                self._pointers[node.input],
+                multiple(code, image, height * width * channels * size),
+                multiple(code, row, self._rows.stride * width * channels * size),
+                str(-(self._rows.before * width + self._columns.before) * channels * size),
+            )
+            first = total(
+                code,
+                multiple(code, image, self._rows.places * self._columns.places),
+                multiple(code, row, self._columns.places),
+            )
+            taps = "0", str(self._rows.taps)
+            if not self._rows.is_inside:
+                taps = taps_on_image(self._single, self._rows, row)
+
+            def write(run: Run, column: str) -> None:
+                at = address(code, source, multiple(code, column, self._columns.stride * channels * size))
+                self._write_tile(run, at, total(code, first, column), block, taps, weights)
+
+            write_chosen(code, self._runs, tile, write)
+
+    def _write_tile(
+        self, run: Run, source: str, position: str, block: str, taps: tuple[str, str], weights: Value
+    ) -> None:
+        """All channels of the block, at the positions of a tile."""
+        code = self._code
+        bounds = "0", str(self._vectors)
+        if self._blocks > 1:
+            scaled = multiple(code, block, self._vectors)
+            bounds = (
+                code.value(f"udiv i64 {scaled}, {self._blocks}"),
+                code.value(f"udiv i64 {total(code, scaled, str(self._vectors))}, {self._blocks}"),
+            )
+        with code.loop(*bounds) as loop:
+            channel = multiple(code, loop.index, self.lanes)
+            if self._channels % self.lanes:
+                # The last vector overlaps the one before; both give the same where they do.
+                channel = self._single.call("llvm.smin", "i64", channel, str(self._channels - self.lanes))
+            sums = self._sums(run, source, channel, taps, weights)
+            for place, name in enumerate(sums):
+                at = total(code, position, str(place))
+                epilogue(
+                    self._kernel,
+                    self._target,
+                    code,
+                    name,
+                    (at, channel),
+                    self.lanes,
+                    pointers=self._pointers,
+                )
+
+    def _sums(self, run: Run, source: str, channel: str, taps: tuple[str, str], weights: Value) -> list[str]:
+        code, v, node = self._code, self._vector, self._node
+        first = starts(code, self._target, self._kernel, self._bias, channel, self.lanes, self._pointers)
+        carried = [(v.type("float"), first)] * run.length
+        row_bytes = math.prod(node.input.shape[2:]) * node.input.type.size_bytes * self._rows.dilation
+        line_bytes = self._columns.taps * self._channels * weights.type.size_bytes
+        at = address(code, self._pointers[weights], multiple(code, channel, weights.type.size_bytes))
+        with code.loop(*taps, carried, may_be_empty=not self._rows.is_inside) as loop:
+            loop.results = self._add_row(
+                run,
+                loop.carried,
+                address(code, source, multiple(code, loop.index, row_bytes)),
+                channel,
+                address(code, at, multiple(code, loop.index, line_bytes)),
+                weights,
+            )
+        return loop.results
+
+    def _add_row(
+        self, run: Run, sums: list[str], source: str, channel: str, line: str, weights: Value
+    ) -> list[str]:
+        """The products of a row of the window: each input with all weights that it meets."""
+        code, v, side = self._code, self._vector, self._columns
+        sums = list(sums)
+        kept: dict[int, str] = {}
+        users: dict[int, list[tuple[int, int]]] = {}
+        for place, on_image in enumerate(run.taps):
+            for tap in on_image:
+                users.setdefault(place * side.stride + tap * side.dilation, []).append((place, tap))
+        for column in sorted(users):
+            factor = self._input(source, column, channel)
+            for place, tap in users[column]:
+                if tap not in kept or side.taps > _MOST_KEPT:
+                    at = address(code, line, str(tap * self._channels * weights.type.size_bytes))
+                    kind = v.type(stored(weights.type))
+                    loaded = code.fresh(f"load {kind}, ptr {at}, align {weights.type.size_bytes}")
+                    kept[tap] = from_stored(v, weights.type, loaded)
+                sums[place] = v.fma("float", factor, kept[tap], sums[place])
+        return sums
+
+    def _input(self, source: str, column: int, channel: str) -> str:
+        """The inputs of the channels of a vector, at a column counted from the tile's first one."""
+        code, v, node = self._code, self._vector, self._node
+        kind, multiplier = node.input.type, node.multiplier
+        size, element = kind.size_bytes, stored(kind)
+        pixel = address(code, source, str(column * node.input.shape[3] * size))
+
+        def load(first: str, lanes: int) -> str:
+            at = address(code, pixel, multiple(code, first, size))
+            text = code.fresh(f"load {vector_type(element, lanes)}, ptr {at}, align {size}")
+            return from_stored(Vector(code, self._target, lanes), kind, text)
+
+        if multiplier == 1:
+            return load(channel, self.lanes)
+        if node.input.shape[3] == 1:
+            return v.splat("float", load("0", 1))
+        group = code.value(f"udiv i64 {channel}, {multiplier}")
+        if multiplier % self.lanes == 0:
+            return v.splat("float", load(group, 1))
+        if self.lanes % multiplier == 0:
+            count = self.lanes // multiplier
+            few = vector_type("float", count)
+            places = ", ".join(f"i32 {lane // multiplier}" for lane in range(self.lanes))
+            loaded = load(group, count)
+            if count == 1:
+                return v.splat("float", loaded)
+            return code.value(f"shufflevector {few} {loaded}, {few} poison, <{self.lanes} x i32> <{places}>")
+        whole = "poison"
+        for lane in range(self.lanes):
+            group = code.value(f"udiv i64 {total(code, channel, str(lane))}, {multiplier}")
+            whole = code.value(f"insertelement {v.type('float')} {whole}, float {load(group, 1)}, i64 {lane}")
+        return whole

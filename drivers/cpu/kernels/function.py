@@ -1,0 +1,36 @@
+"""What routines of fast kernels have in common: parameters, and the text around instructions."""
+
+from collections.abc import Sequence
+
+from neurald.drivers.compiler.expression import Load, walk
+from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.cpu.epilogue import parameters
+from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.kernels.tile import CYCLES_PER_NS
+from neurald.drivers.cpu.routine import NAME
+
+#: What a core reads from the cache that is furthest away, roughly.
+_BYTES_PER_NS = 14.0
+
+
+def arguments_with(kernel: Kernel, operands: Sequence[Value]) -> tuple[Value, ...]:
+    """What a function takes: the output, operands in the form in which it reads them, and what the kernel's body reads."""
+    loaded = (each.value for each in walk(*kernel.roots) if isinstance(each, Load))
+    return tuple(dict.fromkeys((kernel.output, *operands, *loaded)))
+
+
+def function_text(code: Instructions, arguments: Sequence[Value]) -> str:
+    """The function of the instructions, see `Routine`."""
+    head = f"define void @{NAME}({parameters(arguments)}) nounwind {{"
+    return "\n".join((*code.globals, head, *code.lines, "  ret void", "}", ""))
+
+
+def cost_ns(cycles: float, arguments: Sequence[Value]) -> float:
+    """About how long a thread takes.
+
+    Args:
+        cycles: what instructions take.
+        arguments: what is brought from memory, or at least from the cache that is furthest away.
+    """
+    return max(cycles / CYCLES_PER_NS, sum(value.size_bytes for value in arguments) / _BYTES_PER_NS)

@@ -1,0 +1,162 @@
+"""Fast kernels for sums of quantised values: inputs and weights of 8 bits, or inputs of 16 bits."""
+
+import numpy as np
+
+from neurald.drivers.compiler.evaluate import Array
+from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution, Value
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu.kernels import convolution, matrix_product
+from neurald.drivers.cpu.kernels.flattened import flattened
+from neurald.drivers.cpu.kernels.function import arguments_with, function_text
+from neurald.drivers.cpu.kernels.int8 import depthwise
+from neurald.drivers.cpu.kernels.int8.panels import packed, reach_of, unsigned_shift, weights_of
+from neurald.drivers.cpu.kernels.int8.plan import cost_ns, plan_of
+from neurald.drivers.cpu.kernels.int8.products import Products, Tail
+from neurald.drivers.cpu.kernels.int8.rescaling import find_rescaling
+from neurald.drivers.cpu.kernels.int8.scheme import Scheme
+from neurald.drivers.cpu.kernels.product import Operand, Product
+from neurald.drivers.cpu.kernels.window import sides_of
+from neurald.drivers.cpu.routine import Routine
+from neurald.drivers.cpu.target import Target
+
+_BYTES = (Scalar.INT8, Scalar.UINT8)
+_LIMIT = (1 << 31) - 1
+#: What processors of these families run at, roughly.
+_CYCLES_PER_NS = 2.5
+
+
+def int8_routine(kernel: Kernel, target: Target) -> Routine | None:
+    """The routine of a kernel that sums quantised values with constant weights; None where there is none.
+
+    Args:
+        kernel: has a contraction, whose output is not empty.
+        target: what the code is for.
+    """
+    node = kernel.contraction
+    if node is None or node.output.type not in (Scalar.INT32, Scalar.INT64):
+        return None
+    source, weights = node.inputs
+    if weights.constant is None or weights.type not in _BYTES or source.type not in (*_BYTES, Scalar.INT16):
+        return None
+    if isinstance(node, DepthwiseConvolution):
+        return _depthwise(kernel, node, weights.constant, target)
+    if isinstance(node, Convolution):
+        product, zeros = convolution.product_of(node), (node.input_zero, node.weights_zero)
+    else:
+        product, zeros = matrix_product.product_of(node), (node.left_zero, node.right_zero)
+    if not _is_plain(product):
+        return None
+    return _product(kernel, product, _factors(product.weights, weights.constant, product), zeros, target)
+
+
+def _is_plain(product: Product) -> bool:
+    """Whether its parts are groups of channels, and pixels follow one another."""
+    depth = product.depth
+    for part in reversed(product.parts):
+        if part.extent > 1 and (part.source_bytes != depth * product.type.size_bytes or part.positions):
+            return False
+    groups = [part for part in product.parts if part.extent > 1]
+    return len(groups) <= 1 and product.element_bytes == product.type.size_bytes and product.terms > 0
+
+
+def _factors(operand: Operand, constant: Array, product: Product) -> Array:
+    """(groups, channels, terms)."""
+    size = constant.itemsize
+    return np.lib.stride_tricks.as_strided(
+        np.ascontiguousarray(constant),
+        (operand.sets, product.channels, product.terms),
+        (product.channels * product.terms * size, operand.channel_step * size, operand.term_step * size),
+    )
+
+
+def _scheme(source: Value, target: Target) -> Scheme:
+    return Scheme(target=target, is_bytes=target.has_vnni and source.type in _BYTES)
+
+
+def _tail(kernel: Kernel, largest: Array) -> Tail:
+    """What follows sums that are no larger than (channels,)."""
+    flat = flattened(kernel)
+    rescaling = find_rescaling(flat, largest.size)
+    if rescaling is not None and rescaling.fits(largest):
+        tail = Tail(flat, rescaling)
+        if tail.is_whole:
+            return tail
+    return Tail(flat, None)
+
+
+def _product(
+    kernel: Kernel, product: Product, factors: Array, zeros: tuple[int, int], target: Target
+) -> Routine | None:
+    source = product.source
+    scheme = _scheme(source, target)
+    weights = weights_of(factors, source=source.type, zeros=zeros, is_bytes=scheme.is_bytes)
+    if not _is_exact(weights.largest, source.type, zeros[0]):
+        return None
+    tail = _tail(kernel, weights.largest.reshape(-1))
+    is_direct = source.type is Scalar.UINT8 if scheme.is_bytes else source.type is Scalar.INT16 and not zeros[0]
+    run = product.depth * (product.columns.taps if product.columns.dilation == 1 else 1)
+    is_direct = is_direct and not (weights.sums and run % target.vector_bytes)
+    plan = plan_of(product, scheme, is_direct=is_direct)
+    panels = packed(
+        plan,
+        weights,
+        tail.starts(weights.starts),
+        tail.words(plan.groups, product.channels),
+        product.weights.value.name,
+    )
+    arguments = arguments_with(tail.kernel, (source, panels))
+    writer = Products(plan, tail, arguments, zero=zeros[0], sums=bool(weights.sums))
+    writer.write()
+    return Routine(
+        text=function_text(writer.code, arguments),
+        arguments=arguments,
+        grains=plan.grains,
+        cost_ns=cost_ns(plan, _CYCLES_PER_NS),
+        declarations=frozenset(writer.code.declarations),
+        scratch_bytes=writer.scratch_bytes,
+        label=f"{scheme.label}, {plan.pixels} positions by {plan.vectors} vectors of {scheme.lanes}",
+        operations=kernel.operations,
+    )
+
+
+def _depthwise(kernel: Kernel, node: DepthwiseConvolution, constant: Array, target: Target) -> Routine | None:
+    scheme = _scheme(node.input, target)
+    factors = constant.astype(np.int64) - node.weights_zero
+    taps, columns, channels = factors.shape
+    flat = factors.reshape(taps * columns, channels)
+    largest = reach_of(node.input.type, node.input_zero) * np.abs(flat).sum(axis=0)
+    if not _is_exact(largest, node.input.type, node.input_zero):
+        return None
+    outside, parts, starts = 0, factors[None], np.zeros(channels, np.int64)
+    if scheme.is_bytes:
+        outside = node.input_zero + unsigned_shift(node.input.type)
+        starts = -outside * flat.sum(axis=0)
+        if factors.min() < -128 or factors.max() > 127:
+            # Bytes hold both halves.
+            parts = np.stack((factors >> 1, factors - (factors >> 1)))
+    tail = _tail(kernel, largest)
+    plan = depthwise.plan_of(node, scheme, *sides_of(node), len(parts))
+    weights = depthwise.packed(
+        plan, parts, outside, tail.starts(starts), tail.words(1, channels)[:, 0], node.weights.name
+    )
+    arguments = arguments_with(tail.kernel, (node.input, weights))
+    writer = depthwise.Depthwise(plan, tail, arguments, zero=node.input_zero)
+    writer.write()
+    return Routine(
+        text=function_text(writer.code, arguments),
+        arguments=arguments,
+        grains=plan.images * plan.units,
+        cost_ns=plan.cycles / _CYCLES_PER_NS,
+        declarations=frozenset(writer.code.declarations),
+        scratch_bytes=plan.layout.packed_bytes,
+        label=f"{scheme.label}, depthwise, {plan.rows} rows at once",
+        operations=kernel.operations,
+    )
+
+
+def _is_exact(largest: Array, source: Scalar, zero: int) -> bool:
+    """Whether sums fit in 32 bits, and inputs less their zero point in halves."""
+    limits, halves = np.iinfo(source.dtype.name), np.iinfo(np.int16)
+    fits = limits.min - zero >= halves.min and limits.max - zero <= halves.max
+    return bool((largest <= _LIMIT).all()) and fits

@@ -1,0 +1,493 @@
+"""Depthwise convolutions of quantised values: elements of neighbouring rows, interleaved channel by channel, become words.
+
+A word holds an element of each of several rows that follow one another, so that one step multiplies as many taps of a column
+of the window. Where a window has a row less than words have elements, two rows of the output share the words.
+
+Interleaving works within 128 bits, which leaves channels in an order of their own; so do the instructions that narrow sums,
+which puts them right again. A bundle is what is interleaved at once.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from neurald.drivers.compiler.evaluate import Array
+from neurald.drivers.compiler.graph import DepthwiseConvolution, Value
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu.epilogue import epilogue, parameter_names, pointer_names
+from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.kernels.counters import address, multiple
+from neurald.drivers.cpu.kernels.int8.blocks import Blocks
+from neurald.drivers.cpu.kernels.int8.layout import Layout, seen_width
+from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES, head_of
+from neurald.drivers.cpu.kernels.int8.products import Tail
+from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
+from neurald.drivers.cpu.kernels.int8.stores import store_lanes
+from neurald.drivers.cpu.kernels.window import Side
+from neurald.drivers.cpu.vector import Vector
+
+#: Packed inputs of a block stay within the second cache, with room for weights and output.
+_BLOCK_BYTES = 64 << 10
+
+#: Vectors of a bundle whose sums are narrowed together, which puts its channels in order.
+_PACKED_VECTORS = 4
+#: What it takes to interleave a column of a bundle, and what follows each vector of sums.
+_INTERLEAVING_CYCLES, _STORE_CYCLES = 8.0, 6.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """Channels that are computed at once.
+
+    Attributes:
+        first: the first channel of the first bundle.
+        channels: of a bundle.
+        count: of bundles that follow one another.
+        vectors: of 32-bit sums, of a bundle.
+    """
+
+    first: int
+    channels: int
+    count: int
+    vectors: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthwisePlan:
+    """How a depthwise convolution is computed.
+
+    Attributes:
+        layout: of the input.
+        images: how many there are.
+        channels: of the output.
+        parts: into how many parts weights are divided, because a word does not hold them as they are.
+        rows: of the output, that share words.
+        bundles: all channels.
+    """
+
+    layout: Layout
+    images: int
+    channels: int
+    parts: int
+    rows: int
+    bundles: tuple[Bundle, ...]
+
+    @property
+    def scheme(self) -> Scheme:
+        """How elements are multiplied."""
+        return self.layout.scheme
+
+    @property
+    def height(self) -> int:
+        """Of the output."""
+        return self.layout.rows.places
+
+    @property
+    def width(self) -> int:
+        """Of the output."""
+        return self.layout.columns.places
+
+    @property
+    def units(self) -> int:
+        """Of an image: the last one may share rows with the one before it."""
+        return -(-self.height // self.rows)
+
+    @property
+    def words(self) -> int:
+        """Words of a column of the window."""
+        taps = self.layout.rows.taps
+        return -(-(taps + self.rows - 1) // self.scheme.group)
+
+    @property
+    def cycles(self) -> float:
+        """About what everything takes."""
+        bundles = sum(bundle.count * self._position_cycles(bundle) for bundle in self.bundles)
+        return self.images * self.units * self.rows * self.width * bundles
+
+    def _position_cycles(self, bundle: Bundle) -> float:
+        """Of a position and a bundle: steps, interleaving, and what follows."""
+        steps = self.steps(bundle.vectors) / self.rows * self.scheme.cycles
+        columns = self.words * self.layout.columns.stride * _INTERLEAVING_CYCLES / self.rows
+        return steps + columns + bundle.vectors * _STORE_CYCLES
+
+    def steps(self, vectors: int) -> int:
+        """Vectors of weights of a bundle."""
+        return self.parts * self.rows * self.words * self.layout.columns.taps * vectors
+
+    def pixels(self, bundle: Bundle) -> int:
+        """Positions of a row that are computed at once, at most."""
+        spare = bundle.vectors + self.scheme.spare_registers + 8
+        most = max(1, (self.scheme.target.registers - spare) // (bundle.vectors * self.rows))
+        return min(most, self.width, 8)
+
+
+def plan_of(node: DepthwiseConvolution, scheme: Scheme, rows: Side, columns: Side, parts: int) -> DepthwisePlan:
+    """The plan of a convolution that is not empty."""
+    channels = node.weights.shape[2]
+    shares = rows.stride == rows.dilation == 1 and rows.taps % scheme.group and rows.places > 1
+    unit = 2 if shares else 1
+    row = seen_width(columns) * channels
+    unit_bytes = unit * rows.stride * row * scheme.element_bytes
+    block = max(1, min(-(-rows.places // unit), _BLOCK_BYTES // unit_bytes))
+    layout = Layout(
+        scheme=scheme,
+        type=node.input.type,
+        rows=rows,
+        columns=columns,
+        channels=node.input.shape[3],
+        repeat=node.multiplier,
+        pixel_elements=channels,
+        row_elements=row,
+        is_direct=False,
+        unit=unit,
+        block=block * unit,
+    )
+    return DepthwisePlan(
+        layout=layout,
+        images=node.input.shape[0],
+        channels=channels,
+        parts=parts,
+        rows=unit,
+        bundles=tuple(_bundles(scheme, channels)),
+    )
+
+
+def _bundles(scheme: Scheme, channels: int) -> Iterator[Bundle]:
+    wide = scheme.target.vector_bytes // scheme.element_bytes
+    vectors = wide // scheme.lanes
+    whole = channels // wide
+    if whole:
+        yield Bundle(first=0, channels=wide, count=whole, vectors=vectors)
+    done = whole * wide
+    # What is left is interleaved in single vectors, where words have four elements; else as part of a bundle.
+    if not scheme.is_bytes:
+        if done < channels:
+            yield Bundle(first=max(0, channels - wide), channels=wide, count=1, vectors=vectors)
+        return
+    more = (channels - done) // scheme.lanes
+    if more:
+        yield Bundle(first=done, channels=scheme.lanes, count=more, vectors=1)
+        done += more * scheme.lanes
+    if done < channels:
+        yield Bundle(first=max(0, channels - scheme.lanes), channels=scheme.lanes, count=1, vectors=1)
+
+
+def lane_channels(scheme: Scheme, bundle: Bundle) -> Array:
+    """Which channel of a bundle is in each lane: (vectors, lanes)."""
+    if bundle.vectors == 1:
+        return np.arange(scheme.lanes)[None]
+    # Interleaving takes pieces of 128 bits apart: each of them gives a piece of every vector.
+    piece = 16 // WORD_BYTES
+    pieces = scheme.lanes // piece
+    order = np.arange(bundle.channels).reshape(pieces, bundle.vectors, piece).transpose(1, 0, 2)
+    return np.asarray(order.reshape(bundle.vectors, scheme.lanes))
+
+
+def packed(plan: DepthwisePlan, factors: Array, outside: int, starts: Array, rows: Array, name: str) -> Value:
+    """The constant: a head, and for each bundle what sums begin with, rows of words for the epilogue, and weights.
+
+    Args:
+        plan: of the kernel.
+        factors: (parts, kernel height, kernel width, channels).
+        outside: the element that stands for what is outside of the image.
+        starts: (channels,), what sums begin with; only the lower 32 bits count.
+        rows: (rows, channels), the same for the epilogue.
+        name: for people.
+    """
+    scheme = plan.scheme
+    parts, taps, columns, channels = factors.shape
+    group = scheme.group
+    # Each row of the output sees the rows of a word from another tap on.
+    words = np.zeros((parts, plan.rows, plan.words * group, columns, channels), scheme.dtype)
+    for row in range(plan.rows):
+        words[:, row, row : row + taps] = factors
+    words = words.reshape(parts, plan.rows, plan.words, group, columns, channels)
+    heads = (np.concatenate((starts[None], rows)) % (1 << 32)).astype(np.uint32)
+    pieces = [head_of(outside, 0)]
+    for bundle in plan.bundles:
+        for number in range(bundle.count):
+            lanes = bundle.first + number * bundle.channels + lane_channels(scheme, bundle)
+            lanes = np.minimum(lanes, channels - 1)
+            pieces.append(heads[:, lanes].reshape(-1).view(np.uint8))
+            # (parts, rows, words, columns, vectors, lanes, group)
+            steps = words[..., lanes].transpose(0, 1, 2, 4, 5, 6, 3)
+            pieces.append(np.ascontiguousarray(steps).reshape(-1).view(np.uint8))
+    array = np.concatenate(pieces)
+    return Value(array.shape, Scalar.UINT8, array, name)
+
+
+class Depthwise:
+    """Writes the function of a kernel.
+
+    Args:
+        plan: of its contraction.
+        tail: what follows the sums.
+        arguments: the values that it takes: output, input, packed weights, and what the body reads.
+        zero: the input's zero point.
+    """
+
+    def __init__(self, plan: DepthwisePlan, tail: Tail, arguments: Sequence[Value], *, zero: int) -> None:
+        self._plan, self._tail, self._scheme = plan, tail, plan.scheme
+        self._names = pointer_names(arguments)
+        self._output, source, self._weights = (self._names[each] for each in arguments[:3])
+        self.code = Instructions(parameter_names(arguments))
+        self._single = Vector(self.code, self._scheme.target, 1)
+        self._vector = Vector(self.code, self._scheme.target, self._scheme.lanes)
+        self._blocks = Blocks(self.code, plan.layout, source=source, zero=zero, outside=self._weights)
+        self._register = self._scheme.target.vector_bytes
+
+    def write(self) -> None:
+        """The instructions for the range of grains."""
+        plan, code, v = self._plan, self.code, self._single
+        units, block = str(plan.units), plan.layout.block // plan.rows
+        first = v.two("udiv", "i64", "%begin", units)
+        last = v.two("udiv", "i64", v.two("add", "i64", "%end", str(plan.units - 1)), units)
+        with code.loop(first, last, may_be_empty=True) as images:
+            before = multiple(code, images.index, plan.units)
+            begin = v.call("llvm.smax", "i64", v.two("sub", "i64", "%begin", before), "0")
+            end = v.call("llvm.smin", "i64", v.two("sub", "i64", "%end", before), units)
+            with code.loop(begin, end, step=block, may_be_empty=True) as blocks:
+                stop = v.call("llvm.smin", "i64", v.two("add", "i64", blocks.index, str(block)), end)
+                self._write_block(images.index, blocks.index, stop)
+
+    def _row(self, unit: str) -> str:
+        """The first row of a unit."""
+        plan = self._plan
+        row = multiple(self.code, unit, plan.rows)
+        if not plan.height % plan.rows:
+            return row
+        return self._single.call("llvm.smin", "i64", row, str(plan.height - plan.rows))
+
+    def _write_block(self, image: str, first: str, last: str) -> None:
+        plan, code, v = self._plan, self.code, self._single
+        begin = self._row(first)
+        end = v.call("llvm.smin", "i64", multiple(code, last, plan.rows), str(plan.height))
+        source = self._blocks.write(image, begin, end)
+        offset = HEAD_BYTES
+        for bundle in plan.bundles:
+            size = ((1 + self._tail.rows) * bundle.vectors + plan.steps(bundle.vectors)) * self._register
+            with self._counted(bundle.count) as number:
+                weights = address(code, self._weights, str(offset), multiple(code, number, size))
+                channel = v.two("add", "i64", multiple(code, number, bundle.channels), str(bundle.first))
+                inputs = address(code, source, multiple(code, channel, self._scheme.element_bytes))
+                with code.loop(first, last, may_be_empty=True) as units:
+                    row = self._row(units.index)
+                    inner = v.two("sub", "i64", row, begin)
+                    step = plan.layout.rows.stride * plan.layout.row_bytes
+                    line = address(code, inputs, multiple(code, inner, step))
+                    top = v.two("add", "i64", multiple(code, image, plan.height), row)
+                    self._write_unit(bundle, line, weights, channel, multiple(code, top, plan.width))
+            offset += bundle.count * size
+
+    @contextmanager
+    def _counted(self, count: int) -> Iterator[str]:
+        if count == 1:
+            yield "0"
+            return
+        with self.code.loop("0", str(count)) as loop:
+            yield loop.index
+
+    def _write_unit(self, bundle: Bundle, source: str, weights: str, channel: str, position: str) -> None:
+        plan, code, v = self._plan, self.code, self._single
+        tiles = -(-plan.width // plan.pixels(bundle))
+        pixels = -(-plan.width // tiles)
+        with self._counted(tiles) as tile:
+            # Tiles share positions rather than that one of them is shorter.
+            column = multiple(code, tile, pixels)
+            if plan.width % pixels:
+                column = v.call("llvm.smin", "i64", column, str(plan.width - pixels))
+            step = plan.layout.columns.stride * plan.layout.pixel_bytes
+            start = address(code, source, multiple(code, column, step))
+            self._write_tile(bundle, pixels, start, weights, channel, v.two("add", "i64", position, column))
+
+    def _load(self, base: str, number: int) -> str:
+        """A vector of words of a bundle's constants."""
+        at = address(self.code, base, str(number * self._register))
+        return self.code.fresh(f"load {self._vector.type('i32')}, ptr {at}, align {self._register}")
+
+    def _write_tile(
+        self, bundle: Bundle, pixels: int, source: str, weights: str, channel: str, position: str
+    ) -> None:
+        """Some positions of each row of a unit."""
+        plan, side = self._plan, self._plan.layout.columns
+        starts = [self._load(weights, each) for each in range(bundle.vectors)]
+        totals = {
+            (row, pixel): list(starts) for row in range(plan.rows) for pixel in range(pixels)
+        }
+        steps = (1 + self._tail.rows) * bundle.vectors
+        seen = sorted({pixel * side.stride + tap * side.dilation for pixel in range(pixels) for tap in range(side.taps)})
+        for word in range(plan.words):
+            for column in seen:
+                uses = [
+                    (pixel, tap)
+                    for pixel in range(pixels)
+                    for tap in range(side.taps)
+                    if pixel * side.stride + tap * side.dilation == column
+                ]
+                inputs = self._interleaved(bundle, source, word, column)
+                for part in range(plan.parts):
+                    for row in range(plan.rows):
+                        for pixel, tap in uses:
+                            number = ((part * plan.rows + row) * plan.words + word) * side.taps + tap
+                            factors = steps + number * bundle.vectors
+                            totals[row, pixel] = [
+                                self._scheme.step(self.code, total, each, self._load(weights, factors + vector))
+                                for vector, (total, each) in enumerate(zip(totals[row, pixel], inputs, strict=True))
+                            ]
+        self._finish(bundle, totals, weights, channel, position)
+
+    def _interleaved(self, bundle: Bundle, source: str, word: int, column: int) -> list[str]:
+        """The words of a column of the input: vectors of i32."""
+        plan, code, scheme = self._plan, self.code, self._scheme
+        layout, element = plan.layout, scheme.element
+        kind = f"<{bundle.channels} x {element}>"
+        lines = []
+        for number in range(scheme.group):
+            row = word * scheme.group + number
+            if row >= layout.rows.taps + plan.rows - 1:
+                lines.append("zeroinitializer")
+                continue
+            offset = row * layout.rows.dilation * layout.row_bytes + column * layout.pixel_bytes
+            at = address(code, source, str(offset))
+            lines.append(code.fresh(f"load {kind}, ptr {at}, align {scheme.element_bytes}"))
+        if bundle.vectors == 1:
+            return [self._interleaved_single(lines)]
+        if scheme.is_bytes:
+            first, second = (self._unpacked(lines[0], lines[1], 1), self._unpacked(lines[2], lines[3], 1))
+            parts = [each for low, high in zip(first, second, strict=True) for each in self._unpacked(low, high, 2)]
+        else:
+            parts = self._unpacked(lines[0], lines[1], 2)
+        target = self._vector.type("i32")
+        return [code.fresh(f"bitcast <{self._register} x i8> {each} to {target}") for each in parts]
+
+    def _unpacked(self, first: str, second: str, size: int) -> list[str]:
+        """Pieces of so many bytes of two vectors by turns, from the lower and from the upper halves of each 128 bits."""
+        code = self.code
+        count = self._register // size
+        kind, bytes_ = f"<{count} x i{8 * size}>", f"<{self._register} x i8>"
+        names = []
+        for each in (first, second):
+            is_given = each == "zeroinitializer"
+            source = bytes_ if self._scheme.is_bytes else kind
+            names.append(each if is_given else code.value(f"bitcast {source} {each} to {kind}"))
+        piece = 16 // size
+        results = []
+        for half in (0, piece // 2):
+            picked = [
+                start + half + each + side * count
+                for start in range(0, count, piece)
+                for each in range(piece // 2)
+                for side in (0, 1)
+            ]
+            mask = ", ".join(f"i32 {each}" for each in picked)
+            mixed = code.fresh(
+                f"shufflevector {kind} {names[0]}, {kind} {names[1]}, <{count} x i32> <{mask}>"
+            )
+            results.append(code.fresh(f"bitcast {kind} {mixed} to {bytes_}"))
+        return results
+
+    def _interleaved_single(self, lines: list[str]) -> str:
+        """The bytes of four vectors of as many bytes as there are lanes: words in the order of the channels."""
+        code, lanes = self.code, self._scheme.lanes
+        halves = []
+        for first, second in ((lines[0], lines[1]), (lines[2], lines[3])):
+            joined = ", ".join(f"i32 {each}" for each in range(2 * lanes))
+            kind = f"<{lanes} x i8>"
+            halves.append(
+                code.fresh(f"shufflevector {kind} {first}, {kind} {second}, <{2 * lanes} x i32> <{joined}>")
+            )
+        kind, whole = f"<{2 * lanes} x i8>", f"<{4 * lanes} x i8>"
+        joined = ", ".join(f"i32 {each}" for each in range(4 * lanes))
+        rows = code.fresh(
+            f"shufflevector {kind} {halves[0]}, {kind} {halves[1]}, <{4 * lanes} x i32> <{joined}>"
+        )
+        # First words to where their channels belong, then bytes within 128 bits.
+        words = code.fresh(f"bitcast {whole} {rows} to {self._vector.type('i32')}")
+        quarter = lanes // 4
+        order = ", ".join(f"i32 {row * quarter + piece}" for piece in range(quarter) for row in range(4))
+        kind = self._vector.type("i32")
+        words = code.fresh(f"shufflevector {kind} {words}, {kind} poison, <{lanes} x i32> <{order}>")
+        bytes_ = code.fresh(f"bitcast {kind} {words} to {whole}")
+        order = ", ".join(
+            f"i32 {start + 4 * row + each}" for start in range(0, 4 * lanes, 16) for each in range(4) for row in range(4)
+        )
+        bytes_ = code.fresh(f"shufflevector {whole} {bytes_}, {whole} poison, <{4 * lanes} x i32> <{order}>")
+        return code.fresh(f"bitcast {whole} {bytes_} to {kind}")
+
+    def _finish(
+        self, bundle: Bundle, totals: dict[tuple[int, int], list[str]], weights: str, channel: str, position: str
+    ) -> None:
+        plan, tail = self._plan, self._tail
+        words = [
+            [self._load(weights, (1 + row) * bundle.vectors + each) for each in range(bundle.vectors)]
+            for row in range(tail.rows)
+        ]
+        for (row, pixel), sums in totals.items():
+            values, target = sums, plan.scheme.target
+            if tail.rescaling is not None:
+                is_packed = bundle.vectors == _PACKED_VECTORS and tail.rescaling.type.size_bytes == 1
+                scale = tail.rescaling.scaled if is_packed else tail.rescaling.write
+                values = [
+                    scale(self.code, target, total, [each[vector] for each in words])
+                    for vector, total in enumerate(sums)
+                ]
+                if is_packed:
+                    values = [tail.rescaling.packed(self.code, target, values)]
+            at = self._single.two("add", "i64", position, str(row * plan.width + pixel))
+            self._store(bundle, values, position, row * plan.width + pixel, at, channel)
+
+    def _store(
+        self, bundle: Bundle, values: list[str], position: str, number: int, at: str, channel: str
+    ) -> None:
+        plan, code, tail = self._plan, self.code, self._tail
+        lanes, there = plan.scheme.lanes, min(bundle.channels, plan.channels)
+        element = "i32"
+        if tail.rescaling is not None:
+            element = f"i{8 * tail.rescaling.type.size_bytes}"
+        whole = self._in_order(bundle, values, element)
+        if tail.is_stored:
+            size = tail.kernel.output.type.size_bytes
+            place = self._single.two("add", "i64", multiple(code, position, plan.channels), channel)
+            base = code.value(f"getelementptr {element}, ptr {self._output}, i64 {place}")
+            to = address(code, base, str(number * plan.channels * size))
+            store_lanes(code, whole, element, bundle.channels, to, there)
+            return
+        mask = None
+        for each in range(bundle.vectors):
+            left = there - each * lanes
+            if left <= 0:
+                break
+            if left < lanes:
+                mask = "<" + ", ".join(f"i1 {int(lane < left)}" for lane in range(lanes)) + ">"
+            part = whole
+            if bundle.vectors > 1:
+                kind = f"<{bundle.channels} x {element}>"
+                picked = ", ".join(f"i32 {each * lanes + lane}" for lane in range(lanes))
+                part = code.fresh(
+                    f"shufflevector {kind} {whole}, {kind} poison, <{lanes} x i32> <{picked}>"
+                )
+            axes = (at, self._single.two("add", "i64", channel, str(each * lanes)))
+            epilogue(tail.kernel, plan.scheme.target, code, part, axes, lanes, mask=mask, pointers=self._names)
+
+    def _in_order(self, bundle: Bundle, values: list[str], element: str) -> str:
+        """The channels of a bundle in their order, as one vector."""
+        code, count = self.code, self._scheme.lanes
+        if len(values) == 1:
+            return values[0]
+        parts = list(values)
+        while len(parts) > 1:
+            kind = f"<{count} x {element}>"
+            joined = ", ".join(f"i32 {each}" for each in range(2 * count))
+            parts = [
+                code.fresh(f"shufflevector {kind} {first}, {kind} {second}, <{2 * count} x i32> <{joined}>")
+                for first, second in zip(parts[::2], parts[1::2], strict=True)
+            ]
+            count *= 2
+        channels = lane_channels(self._scheme, bundle).reshape(-1)
+        order = ", ".join(f"i32 {each}" for each in np.argsort(channels))
+        kind = f"<{bundle.channels} x {element}>"
+        return code.fresh(
+            f"shufflevector {kind} {parts[0]}, {kind} poison, <{bundle.channels} x i32> <{order}>"
+        )

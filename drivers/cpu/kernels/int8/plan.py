@@ -1,0 +1,236 @@
+"""How a sum of products of quantised values is divided: vectors, tiles, panels, units of rows, and blocks of units."""
+
+import math
+from dataclasses import dataclass
+
+from neurald.drivers.cpu.kernels.int8.layout import Layout, seen_width
+from neurald.drivers.cpu.kernels.int8.scheme import Scheme
+from neurald.drivers.cpu.kernels.product import Product
+from neurald.drivers.cpu.kernels.window import Side
+
+#: A block of packed inputs stays within the second cache, or within the first where the weights are small as well.
+_BLOCK_BYTES, _SMALL_BLOCK_BYTES, _SMALL_WEIGHTS_BYTES = 160 << 10, 12 << 10, 16 << 10
+#: With fewer units than this, panels are shared among threads rather than units.
+_FEW_UNITS = 6
+#: More vectors of weights side by side do not help anybody.
+_MOST_VECTORS = 8
+#: Steps that are written one after the other, in products: more make code large and no faster.
+_UNROLLED = 60
+#: What a tile costs beside its steps, and what each of its vectors does.
+_TILE_CYCLES, _STORE_CYCLES = 20.0, 7.0
+#: What a vector of weights takes at least, from the second cache.
+_WEIGHTS_CYCLES = 1.3
+#: Pixels this far apart would fall on the same few lines of the first cache.
+_BAD_STRIDE = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How a product is computed.
+
+    Rows of the output are taken `rows` at a time: a unit, which lies within one image. A unit is computed in tiles of `pixels`
+    positions: parts of its only row, or all of it at once. What is left over at an end is not computed by itself: the last
+    unit, tile or panel begins so early that it is as large as the others. Where windows are single pixels side by side, every position is seen
+    as a row of its own, of one image.
+
+    Attributes:
+        product: what is computed.
+        scheme: how.
+        images, height, width: of the output.
+        vectors: of channels in a panel; where channels do not fill them, vectors or panels overlap.
+        panels: of a group.
+        rows: of a unit.
+        block: units that are computed at a time.
+        layout: of their inputs.
+        shares_panels: whether grains are panels; else they are units.
+    """
+
+    product: Product
+    scheme: Scheme
+    images: int
+    height: int
+    width: int
+    vectors: int
+    panels: int
+    rows: int
+    block: int
+    layout: Layout
+    shares_panels: bool
+
+    @property
+    def groups(self) -> int:
+        """Convolutions side by side."""
+        return math.prod(part.extent for part in self.product.parts)
+
+    @property
+    def units(self) -> int:
+        """Of an image."""
+        return -(-self.height // self.rows)
+
+    @property
+    def pixels(self) -> int:
+        """Positions of the largest tile."""
+        return self.rows * self.width if self.rows > 1 else -(-self.width // self.row_tiles)
+
+    @property
+    def row_tiles(self) -> int:
+        """Tiles of a unit of one row."""
+        return -(-self.width // most_pixels(self.scheme, self.vectors))
+
+    @property
+    def grains(self) -> int:
+        """Parts that do not depend on each other."""
+        return self.panels if self.shares_panels else self.images * self.units
+
+    @property
+    def lanes(self) -> int:
+        """Channels of a vector that are stored."""
+        return min(self.scheme.lanes, self.product.channels)
+
+    def start(self, panel: int, vector: int) -> int:
+        """The first channel of a vector, counted in its group."""
+        lanes, channels = self.scheme.lanes, self.product.channels
+        if self.panels == 1:
+            return min(vector * lanes, max(0, channels - lanes))
+        width = self.vectors * lanes
+        return min(panel * width, channels - width) + vector * lanes
+
+    # Windows.
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether the taps of a row of the window follow one another without a gap."""
+        product = self.product
+        return self.layout.pixel_elements == product.depth and product.columns.dilation == 1
+
+    @property
+    def runs(self) -> int:
+        """Runs of elements that follow one another, in a row of the window."""
+        return 1 if self.is_merged else self.product.columns.taps
+
+    @property
+    def run(self) -> int:
+        """Elements of a run."""
+        return self.product.depth * (self.product.columns.taps if self.is_merged else 1)
+
+    @property
+    def run_steps(self) -> int:
+        """Words of a run; the last one is filled up with weights of 0."""
+        return -(-self.run // self.scheme.group)
+
+    @property
+    def steps(self) -> int:
+        """Words of a window."""
+        return self.product.rows.taps * self.runs * self.run_steps
+
+    @property
+    def unrolled(self) -> int:
+        """Steps of a turn of a loop."""
+        return max(1, min(self.run_steps, _UNROLLED // (self.pixels * self.vectors), 8))
+
+    @property
+    def positions(self) -> int:
+        """Of a block."""
+        return self.block * self.rows * self.width
+
+
+def is_flat(product: Product) -> bool:
+    """Whether windows are single pixels side by side."""
+    sides = (product.rows, product.columns)
+    return all(
+        side.taps == side.stride == 1 and side.before == 0 and side.length == side.places for side in sides
+    )
+
+
+def most_pixels(scheme: Scheme, vectors: int) -> int:
+    """Positions of a tile for which there are registers."""
+    return max(1, (scheme.target.registers - scheme.spare_registers) // vectors - 1)
+
+
+def plan_of(product: Product, scheme: Scheme, *, is_direct: bool) -> Plan:
+    """The plan that promises most.
+
+    Args:
+        product: is not empty; its parts are groups.
+        scheme: of the target.
+        is_direct: whether elements need not be changed before they are multiplied.
+    """
+    rows, columns, images = product.rows, product.columns, product.images
+    if is_flat(product):
+        positions = images * rows.places * columns.places
+        images, rows, columns = 1, Side(length=positions, places=positions), Side(length=1, places=1)
+    height, width = rows.places, columns.places
+    groups = math.prod(part.extent for part in product.parts)
+    channels = pixel = product.depth * groups
+    run = product.depth * (columns.taps if groups == 1 and columns.dilation == 1 else 1)
+    is_direct = is_direct and rows.is_inside and columns.is_inside and run % scheme.group == 0
+    if not is_direct and columns.taps == 1 and pixel * scheme.element_bytes % _BAD_STRIDE == 0:
+        pixel += 64 // scheme.element_bytes
+    row = pixel * (columns.length if is_direct else seen_width(columns))
+    vectors = min(
+        range(1, min(_MOST_VECTORS, -(-product.channels // scheme.lanes)) + 1),
+        key=lambda count: _cycles(product, scheme, count, height, width),
+    )
+    panels = -(-product.channels // (vectors * scheme.lanes))
+    unit = _unit_rows(scheme, vectors, height, width)
+    units = -(-height // unit)
+    weights = product.terms / scheme.group * panels * vectors * scheme.target.vector_bytes
+    budget = _SMALL_BLOCK_BYTES if weights <= _SMALL_WEIGHTS_BYTES else _BLOCK_BYTES
+    block = max(1, min(units, budget // max(1, unit * rows.stride * row * scheme.element_bytes)))
+    return Plan(
+        product=product,
+        scheme=scheme,
+        images=images,
+        height=height,
+        width=width,
+        vectors=vectors,
+        panels=panels,
+        rows=unit,
+        block=block,
+        layout=Layout(
+            scheme=scheme,
+            type=product.type,
+            rows=rows,
+            columns=columns,
+            channels=channels,
+            pixel_elements=pixel,
+            row_elements=row,
+            is_direct=is_direct,
+            unit=unit,
+            block=block * unit,
+        ),
+        shares_panels=groups == 1 and images * units < _FEW_UNITS and panels > images * units,
+    )
+
+
+def _unit_rows(scheme: Scheme, vectors: int, height: int, width: int) -> int:
+    """Rows of a unit, such that units are about equally high."""
+    most = max(1, min(height, most_pixels(scheme, vectors) // width))
+    return -(-height // -(-height // most))
+
+
+def _cycles(product: Product, scheme: Scheme, vectors: int, height: int, width: int) -> float:
+    """About what an image takes with so many vectors in a panel."""
+    most = most_pixels(scheme, vectors)
+    rows = _unit_rows(scheme, vectors, height, width)
+    tiles = -(-height // rows) * (1 if rows > 1 else -(-width // most))
+    pixels = height * width / tiles
+    panels = -(-product.channels // (vectors * scheme.lanes))
+    step = max(
+        pixels * vectors * scheme.cycles,
+        (pixels + vectors) / 2,
+        vectors * _WEIGHTS_CYCLES,
+        # Sums that depend on each other.
+        5 if scheme.is_bytes else 2,
+    )
+    return (
+        panels
+        * tiles
+        * (product.terms / scheme.group * step + _TILE_CYCLES + pixels * vectors * _STORE_CYCLES)
+    )
+
+
+def cost_ns(plan: Plan, cycles_per_ns: float) -> float:
+    """About how long everything takes on one thread."""
+    image = _cycles(plan.product, plan.scheme, plan.vectors, plan.height, plan.width)
+    return plan.images * plan.groups * image / cycles_per_ns

@@ -1,0 +1,220 @@
+"""Sums as stored values: the bias, multiplier, zero point and range of a quantised operation, on vectors of 32-bit sums.
+
+See `neurald.hal.operations.fixed_point`: with v = sum + bias, mantissa m and exponent -r, the result is
+
+    (x + 2^(r - 1) - [x < 0]) >> r  with  x = (2·m·v + 2^31) >> 32,  and x itself where r is 0.
+
+Unsigned products of 32 by 32 bits give x: sums begin at 2^31, so that u = v + 2^31 is not negative, and since 2·m·2^31 is a
+multiple of 2^32, x is the upper half of 2·m·u + 2^31, less m. What is added to x and the zero point, shifted, are one number.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from neurald.drivers.compiler.evaluate import Array
+from neurald.drivers.compiler.expression import Accumulated, Apply, Constant, Expression, Load, walk
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.op import Op
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.vector import Vector
+
+#: Added to sums, so that they are not negative.
+BIAS = 1 << 31
+#: Rows of words that belong to channels: see `Rescaling.rows`.
+ROWS = 4
+_LIMIT = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rescaling:
+    """A sum as a stored value.
+
+    Attributes:
+        expression: what it stands for in a kernel's body.
+        bias: (channels,), added to sums.
+        mantissas, shifts: (channels,), m and r.
+        zero_point, low, high: of the stored value.
+        is_by_sign: whether ties below zero are rounded away from it.
+    """
+
+    expression: Expression
+    bias: Array
+    mantissas: Array
+    shifts: Array
+    zero_point: int
+    low: int
+    high: int
+    is_by_sign: bool
+
+    @property
+    def type(self) -> Scalar:
+        """Of the stored value."""
+        return self.expression.type
+
+    def fits(self, largest: Array) -> bool:
+        """Whether nothing overflows 32 bits, for sums of such magnitudes (channels,), bias apart."""
+        sums = largest + np.abs(self.bias)
+        moved = (sums * self.mantissas >> 31) + 2 + np.abs(self._offsets())
+        return bool((sums <= _LIMIT).all() and (moved <= _LIMIT).all())
+
+    @property
+    def minds_sign(self) -> bool:
+        """Whether it matters how values below zero are rounded; if all of those are cut off it does not."""
+        return self.is_by_sign and self.low < self.zero_point and bool(self.shifts.any())
+
+    def _offsets(self) -> Array:
+        """What is added to x before it is shifted."""
+        half = np.where(self.shifts > 0, np.int64(1) << np.maximum(self.shifts - 1, 0), 0)
+        return np.asarray(half + (np.int64(self.zero_point) << self.shifts))
+
+    def rows(self) -> Array:
+        """(ROWS, channels): 2·m, what is added to the upper half, below what ties go away from zero, and r."""
+        offsets = self._offsets()
+        below = np.where(self.shifts > 0, offsets, -BIAS)
+        return np.stack((2 * self.mantissas, offsets - self.mantissas, below, self.shifts))
+
+    def write(self, code: Instructions, target: Target, total: str, rows: list[str]) -> str:
+        """The name of stored values, from vectors of sums and of rows."""
+        v = Vector(code, target, target.lanes(4))
+        result = self.scaled(code, target, total, rows)
+        result = v.call("llvm.smax", "i32", result, v.number("i32", self.low))
+        result = v.call("llvm.smin", "i32", result, v.number("i32", self.high))
+        return v.cast("trunc", "i32", result, f"i{self.type.size_bytes * 8}")
+
+    def packed(self, code: Instructions, target: Target, results: list[str]) -> str:
+        """Four vectors of what `scaled` gives as stored bytes, for AVX-512: of each, four lanes by turns."""
+        half, whole = "<32 x i16>", "<64 x i8>"
+        parts = [_pack(code, "packssdw", "<16 x i32>", half, *results[at : at + 2]) for at in (0, 2)]
+        name = "packsswb" if self.type is Scalar.INT8 else "packuswb"
+        result = _pack(code, name, half, whole, *parts)
+        v, sign, limits = Vector(code, target, 64), self.type.value[0].replace("i", "s"), np.iinfo(self.type.value)
+        if self.low > limits.min:
+            result = v.call(f"llvm.{sign}max", "i8", result, v.number("i8", self.low))
+        if self.high < limits.max:
+            result = v.call(f"llvm.{sign}min", "i8", result, v.number("i8", self.high))
+        return result
+
+    def scaled(self, code: Instructions, target: Target, total: str, rows: list[str]) -> str:
+        """The name of results before they are cut to the range, from vectors of sums and of rows."""
+        lanes = target.lanes(4)
+        v, wide = Vector(code, target, lanes), Vector(code, target, lanes // 2)
+        multiplier, offset, below, shift = rows
+        kind = v.type("i32")
+        halves = []
+        for is_odd in (False, True):
+            factors = []
+            for name in (total, multiplier):
+                double = code.value(f"bitcast {kind} {name} to {wide.type('i64')}")
+                if is_odd:
+                    factors.append(wide.two("lshr", "i64", double, wide.number("i64", 32)))
+                else:
+                    factors.append(wide.two("and", "i64", double, wide.number("i64", (1 << 32) - 1)))
+            product = wide.two("mul", "i64", *factors)
+            rounded = wide.two("add", "i64", product, wide.number("i64", 1 << 31))
+            halves.append(code.value(f"bitcast {wide.type('i64')} {rounded} to {kind}"))
+        odd = [2 * (lane // 2) + 1 + lanes * (lane % 2) for lane in range(lanes)]
+        mask = ", ".join(f"i32 {each}" for each in odd)
+        upper = code.value(f"shufflevector {kind} {halves[0]}, {kind} {halves[1]}, <{lanes} x i32> <{mask}>")
+        moved = v.two("add", "i32", upper, offset)
+        if self.minds_sign:
+            is_below = v.compare("slt", "i32", moved, below)
+            less = v.cast("sext", "i1", is_below, "i32")
+            moved = v.two("add", "i32", moved, less)
+        return v.two("ashr", "i32", moved, shift) if self.shifts.any() else moved
+
+
+def _pack(code: Instructions, name: str, source: str, kind: str, first: str, second: str) -> str:
+    """An instruction that narrows two vectors."""
+    function = f"@llvm.x86.avx512.{name}.512"
+    code.declarations.add(f"declare {kind} {function}({source}, {source})")
+    return code.fresh(f"call {kind} {function}({source} {first}, {source} {second})")
+
+
+def find_rescaling(kernel: Kernel, channels: int) -> Rescaling | None:
+    """The rescaling of the sums in a kernel's body, if all that the body does with a sum begins with one.
+
+    Args:
+        kernel: has sums in INT32, whose last axis are the channels.
+        channels: how many there are.
+    """
+    for expression in walk(kernel.body):
+        found = _rescaling(expression, kernel, channels)
+        if found is not None:
+            return found
+    return None
+
+
+def _rescaling(expression: Expression, kernel: Kernel, channels: int) -> Rescaling | None:
+    """What an expression is, None where it is no rescaling."""
+    if not isinstance(expression, Apply) or expression.op is not Op.CONVERT or expression.type.size_bytes > 2:
+        return None
+    inner, high = _with_constant(expression.arguments[0], Op.MINIMUM)
+    inner, low = _with_constant(inner, Op.MAXIMUM)
+    inner, zero_point = _with_constant(inner, Op.ADD)
+    if low is None or high is None or not expression.type.is_integer:
+        return None
+    limits = np.iinfo(expression.type.dtype.name)
+    if not limits.min <= low <= high <= limits.max:
+        return None
+    if not isinstance(inner, Apply) or inner.op not in (Op.FIXED_POINT, Op.FIXED_POINT_UP):
+        return None
+    total, mantissa, exponent = inner.arguments
+    bias = _bias(total, kernel, channels)
+    parts = [_of_channels(each, kernel, channels) for each in (mantissa, exponent)]
+    if bias is None or parts[0] is None or parts[1] is None or (parts[1] > 0).any():
+        return None
+    return Rescaling(
+        expression=expression,
+        bias=bias,
+        mantissas=parts[0],
+        shifts=-parts[1],
+        zero_point=zero_point or 0,
+        low=low,
+        high=high,
+        is_by_sign=inner.op is Op.FIXED_POINT,
+    )
+
+
+def _with_constant(expression: Expression, op: Op) -> tuple[Expression, int | None]:
+    """The other operand of an operation with a constant integer, and that."""
+    if isinstance(expression, Apply) and expression.op is op:
+        first, second = expression.arguments
+        for one, other in ((first, second), (second, first)):
+            if isinstance(one, Constant):
+                return other, int(one.value)
+    return expression, None
+
+
+def _bias(total: Expression, kernel: Kernel, channels: int) -> Array | None:
+    """What is added to sums before they are multiplied; None where something else happens to them."""
+    if isinstance(total, Apply) and total.op is Op.ADD:
+        for one, other in (total.arguments, total.arguments[::-1]):
+            if isinstance(_unwidened(one), Accumulated):
+                return _of_channels(_unwidened(other), kernel, channels)
+        return None
+    return np.zeros(channels, np.int64) if isinstance(_unwidened(total), Accumulated) else None
+
+
+def _unwidened(expression: Expression) -> Expression:
+    """What is converted to INT64."""
+    if isinstance(expression, Apply) and expression.op is Op.CONVERT and expression.type is Scalar.INT64:
+        source = expression.arguments[0]
+        return source if source.type in (Scalar.INT32, Scalar.INT16, Scalar.INT8) else expression
+    return expression
+
+
+def _of_channels(expression: Expression, kernel: Kernel, channels: int) -> Array | None:
+    """A number that is known for each channel, as INT64."""
+    if isinstance(expression, Constant):
+        return np.full(channels, int(expression.value), np.int64)
+    if not isinstance(expression, Load) or expression.guard is not None or len(expression.index) != 1:
+        return None
+    known, place = expression.value.constant, expression.index[0]
+    if known is None or not expression.type.is_integer:
+        return None
+    if place is kernel.axes[-1]:
+        return known.astype(np.int64)
+    return np.full(channels, int(known[place.low]), np.int64) if isinstance(place, Constant) else None

@@ -1,0 +1,28 @@
+"""Stores of parts of vectors."""
+
+from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.kernels.counters import address
+
+
+def store_lanes(code: Instructions, value: str, element: str, lanes: int, pointer: str, count: int) -> None:
+    """Stores the first elements of a vector: all of them, or parts of 2^n.
+
+    Args:
+        code: where instructions go.
+        value: the name of the vector.
+        element, lanes: its type.
+        pointer: where to; aligned to an element.
+        count: how many.
+    """
+    size, done = int(element[1:]) // 8, 0
+    while done < count:
+        part = lanes
+        while done + part > count:
+            part //= 2
+        piece = value
+        if part < lanes:
+            kind, picked = f"<{lanes} x {element}>", ", ".join(f"i32 {done + each}" for each in range(part))
+            piece = code.fresh(f"shufflevector {kind} {value}, {kind} poison, <{part} x i32> <{picked}>")
+        to = address(code, pointer, str(done * size))
+        code.effect(f"store <{part} x {element}> {piece}, ptr {to}, align {size}")
+        done += part

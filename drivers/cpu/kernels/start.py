@@ -1,0 +1,63 @@
+"""What sums begin with: a bias that is added to them anyway need not be added afterwards."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from neurald.drivers.compiler.expression import Accumulated, Apply, Expression, rewrite, walk
+from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.op import Op
+from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.statements import Statements
+from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.vector import Vector
+
+
+def split_bias(kernel: Kernel) -> tuple[Kernel, Expression | None]:
+    """A kernel without the addition of a bias to its FLOAT32 sums, and the bias; None where there is none.
+
+    Args:
+        kernel: with two axes, see `flattened`. A bias only depends on the second one.
+    """
+    users = [each for each in walk(*kernel.roots) if any(isinstance(o, Accumulated) for o in each.operands)]
+    if len(users) != 1:
+        return kernel, None
+    (user,) = users
+    if not isinstance(user, Apply) or user.op is not Op.ADD:
+        return kernel, None
+    sums = [each for each in user.arguments if isinstance(each, Accumulated)]
+    others = [each for each in user.arguments if not isinstance(each, Accumulated)]
+    if len(others) != 1 or any(each is kernel.axes[0] for each in walk(others[0])):
+        return kernel, None
+    mapping: dict[Expression, Expression] = {user: sums[0]}
+    memory: dict[Expression, Expression] = {}
+    requirements = tuple((rewrite(each, mapping.get, memory), text) for each, text in kernel.requirements)
+    return replace(kernel, body=rewrite(kernel.body, mapping.get, memory), requirements=requirements), others[
+        0
+    ]
+
+
+def starts(
+    code: Instructions,
+    target: Target,
+    kernel: Kernel,
+    bias: Expression | None,
+    channel: str,
+    lanes: int,
+    pointers: Mapping[Value, str],
+) -> str:
+    """What the sums of some channels begin with.
+
+    Args:
+        code: where instructions go.
+        target: what they are for.
+        kernel: the kernel.
+        bias: see `split_bias`.
+        channel: the name of the first channel.
+        lanes: how many there are.
+        pointers: the names of the memory of all values.
+    """
+    if bias is None:
+        return Vector(code, target, lanes).number("float", 0)
+    along = kernel.axes[-1]
+    return Statements(code, target, pointers, {along: channel}, lanes=lanes, along=along).value(bias)

@@ -1,0 +1,120 @@
+"""Routines that sum products in tiles: how operands are read, and what is passed."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu.epilogue import parameter_names, pointer_names
+from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.kernels.counters import address, multiple
+from neurald.drivers.cpu.kernels.flattened import flattened
+from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text
+from neurald.drivers.cpu.kernels.gemm import Make, Tiles, Weights
+from neurald.drivers.cpu.kernels.packing import packed
+from neurald.drivers.cpu.kernels.product import Product
+from neurald.drivers.cpu.kernels.staging import is_aliased, spread, widened, write_panel
+from neurald.drivers.cpu.kernels.tile import Tile, choose_tile
+from neurald.drivers.cpu.routine import Routine
+from neurald.drivers.cpu.target import Target
+
+#: Weights up to this size stay in the second cache while tiles go through them.
+_RESIDENT_BYTES = 384 << 10
+_FLOAT_BYTES = Scalar.FLOAT32.size_bytes
+_ALIGNMENT = 64
+
+
+def routine(kernel: Kernel, product: Product, target: Target) -> Routine:
+    """The routine of a kernel whose contraction is a product in FLOAT32.
+
+    Args:
+        kernel: with an output that is not empty.
+        product: its contraction, of at least one term.
+        target: what the code is for.
+    """
+    tile = choose_tile(product, target)
+    operand = product.weights
+    weights_value = operand.value
+    if operand.value.constant is not None:
+        weights_value = packed(operand, operand.value.constant, tile, product.channels, product.terms)
+    arguments = arguments_with(kernel, (product.source, weights_value))
+    names = pointer_names(arguments)
+    code = Instructions(parameter_names(arguments))
+    weights = _weights(product, tile, names[weights_value])
+    source, seen, scratch_bytes = names[product.source], product, 0
+    if product.type is not Scalar.FLOAT32:
+        seen, scratch_bytes = widened(code, target, product, source, "%scratch")
+        source = "%scratch"
+    elif weights.are_many and is_aliased(product):
+        seen, scratch_bytes = spread(code, target, product, source, "%scratch")
+        source = "%scratch"
+    make: Make | None = None
+    if weights.pointer == "%scratch":
+        begin = -(-scratch_bytes // _ALIGNMENT) * _ALIGNMENT
+        scratch_bytes = begin + product.terms * weights.term_bytes
+        weights = replace(weights, pointer=address(code, "%scratch", str(begin)))
+        make = _maker(code, target, product, tile, names[weights_value], weights.pointer)
+    tiles = Tiles(code, target, flattened(kernel), seen, tile, weights, source, names, make)
+    tiles.write()
+    return Routine(
+        text=function_text(code, arguments),
+        arguments=arguments,
+        grains=math.prod(tiles.extents),
+        cost_ns=cost_ns(tile.cycles, arguments),
+        declarations=frozenset(code.declarations),
+        scratch_bytes=scratch_bytes,
+        label=f"tiles of {tile.places} positions and {tile.vectors} x {tile.lanes} channels",
+        operations=kernel.operations,
+    )
+
+
+def _weights(product: Product, tile: Tile, pointer: str) -> Weights:
+    """How tiles read the other operand: as it is packed, as it is, or from panels in `%scratch` that are yet to be made."""
+    operand = product.weights
+    size = operand.value.type.size_bytes
+    are_many = product.channels * product.terms * _FLOAT_BYTES > _RESIDENT_BYTES
+    if operand.value.constant is None and operand.channel_step == 1:
+        return Weights(
+            pointer=pointer,
+            type=operand.value.type,
+            set_bytes=product.channels * product.terms * size,
+            panel_bytes=0,
+            term_bytes=operand.term_step * size,
+            channel_bytes=size,
+            vectors=tuple(each * size for each in tile.offsets(product.channels)),
+            align=size,
+            are_many=are_many,
+        )
+    is_packed = operand.value.constant is not None
+    term_bytes = tile.width * _FLOAT_BYTES
+    panel_bytes = product.terms * term_bytes if is_packed else 0
+    return Weights(
+        pointer=pointer if is_packed else "%scratch",
+        type=Scalar.FLOAT32,
+        set_bytes=tile.panels * panel_bytes,
+        panel_bytes=panel_bytes,
+        term_bytes=term_bytes,
+        channel_bytes=0,
+        vectors=tuple(each * tile.lanes * _FLOAT_BYTES for each in range(tile.vectors)),
+        align=tile.lanes * _FLOAT_BYTES,
+        are_many=are_many,
+    )
+
+
+def _maker(
+    code: Instructions, target: Target, product: Product, tile: Tile, pointer: str, memory: str
+) -> Make:
+    """Packs a panel of weights that are not known before."""
+    operand = product.weights
+    size = operand.value.type.size_bytes
+
+    def make(parts: Sequence[str], channel: str) -> None:
+        sets = (
+            multiple(code, at, part.weights * product.channels * product.terms * size)
+            for at, part in zip(parts, product.parts, strict=True)
+        )
+        first = address(code, pointer, *sets, multiple(code, channel, operand.channel_step * size))
+        write_panel(code, target, product, tile, first, memory)
+
+    return make

@@ -1,0 +1,124 @@
+"""How a window moves along one dimension of an image, and which of its taps lie on the image."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One dimension of a convolution.
+
+    Attributes:
+        length: of the image.
+        places: of the window: the length of the output.
+        taps: of the window.
+        stride: between places.
+        dilation: between taps.
+        before: how far the first place begins before the image.
+    """
+
+    length: int
+    places: int
+    taps: int = 1
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+
+    def taps_at(self, place: int) -> range:
+        """The taps that lie on the image."""
+        start = place * self.stride - self.before
+        first = min(max(0, -(start // self.dilation)), self.taps)
+        last = min(max(first, -((start - self.length) // self.dilation)), self.taps)
+        return range(first, last)
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether every tap lies on the image, wherever the window is."""
+        return all(len(self.taps_at(place)) == self.taps for place in {0, self.places - 1})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Tiles that follow one another and are computed by the same instructions.
+
+    Attributes:
+        first: the first place of the first tile.
+        length: of a tile, in places.
+        count: of tiles.
+        taps: for each place of a tile those on the image.
+    """
+
+    first: int
+    length: int
+    count: int
+    taps: tuple[range, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """Taps that lie on the image for the same places of a tile."""
+
+    taps: range
+    members: frozenset[int]
+
+
+def runs(side: Side, longest: int) -> tuple[Run, ...]:
+    """The places of a side in tiles of at most `longest`, as even as they can be; together they are all places."""
+    count = -(-side.places // longest)
+    found: list[Run] = []
+    first = 0
+    for length, tiles in (
+        (side.places // count + 1, side.places % count),
+        (side.places // count, count - side.places % count),
+    ):
+        if side.is_inside and tiles:
+            taps = (range(side.taps),) * length
+            found.append(Run(first=first, length=length, count=tiles, taps=taps))
+            first += length * tiles
+            continue
+        for _ in range(tiles):
+            taps = tuple(side.taps_at(place) for place in range(first, first + length))
+            last = found[-1] if found else None
+            if last is not None and last.taps == taps:
+                found[-1] = Run(first=last.first, length=length, count=last.count + 1, taps=taps)
+            else:
+                found.append(Run(first=first, length=length, count=1, taps=taps))
+            first += length
+    return tuple(found)
+
+
+def segments(taps: Sequence[range]) -> tuple[Segment, ...]:
+    """The taps of a tile's places, from the first to the last one that any place has."""
+    return tuple(_merged(taps))
+
+
+def _merged(taps: Sequence[range]) -> Iterator[Segment]:
+    current: Segment | None = None
+    for tap in range(max((each.stop for each in taps), default=0)):
+        members = frozenset(place for place, each in enumerate(taps) if tap in each)
+        if current is not None and current.members == members:
+            current = Segment(taps=range(current.taps.start, tap + 1), members=members)
+            continue
+        if current is not None and current.members:
+            yield current
+        current = Segment(taps=range(tap, tap + 1), members=members)
+    if current is not None and current.members:
+        yield current
+
+
+def sides_of(node: Convolution | DepthwiseConvolution) -> tuple[Side, Side]:
+    """The height and the width of a convolution."""
+    height, width = (
+        Side(
+            length=node.input.shape[1 + along],
+            places=node.output.shape[1 + along],
+            taps=node.kernel[along],
+            stride=node.stride[along],
+            dilation=node.dilation[along],
+            before=node.padding[along][0],
+        )
+        for along in (0, 1)
+    )
+    return height, width

@@ -1,0 +1,220 @@
+"""How the elements of a kernel are computed: how many at once, in which order, and in which parts."""
+
+import math
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.expression import Apply, Axis, Load, Reduce, walk
+from neurald.drivers.compiler.kernel import Kernel, weight_of
+from neurald.drivers.compiler.op import Op
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu.arrangement import joined
+from neurald.drivers.cpu.places import place_of, stride_along
+from neurald.drivers.cpu.target import Target
+
+#: A grain takes about so long, so that threads that are late still find some, and starting one costs next to nothing.
+_GRAIN_NS = 10_000.0
+_MAXIMUM_GRAINS = 64
+#: What an instruction on a whole register takes, and what a byte takes on its way.
+_STEP_NS = 0.3
+_BYTE_NS = 0.02
+#: A gather takes about as long as so many instructions.
+_GATHER_STEPS = 16
+#: What it takes to fold the lanes of a vector with each other.
+_HORIZONTAL_STEPS = 20
+#: Elements of so few steps are computed in several registers at once: more of them are under way then.
+_CHEAP_STEPS = 10
+_REGISTERS = 4
+#: The size that lanes are counted in: numbers of twice that size take two registers.
+_LANE_BYTES = 4
+#: What takes so many registers that there are none left for more elements at once.
+_GREEDY = frozenset((Op.POWER, Op.MODULO))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How the elements of a kernel are computed.
+
+    There is a loop for each axis of `order`; that of the kernel's last axis takes `lanes` elements at a time. A unit is a turn
+    of the first `outer` loops, or one of `blocks` parts of the last loop in each of those; a grain is some units.
+
+    Attributes:
+        kernel: with axes joined.
+        lanes: how many elements are computed together, along the last axis, which is at least as long.
+        order: the axes, the outermost loop first.
+        outer: how many loops units run over.
+        blocks: in how many parts the last loop of `order` is split; more than one only if `outer` are all but that.
+        units_per_grain: how many parts a grain has.
+        cost_ns: of all elements.
+    """
+
+    kernel: Kernel
+    lanes: int
+    order: tuple[Axis, ...]
+    outer: int
+    blocks: int
+    units_per_grain: int
+    cost_ns: float
+
+    def turns(self, axis: Axis) -> int:
+        """How often the loop of an axis is gone through."""
+        return -(-axis.extent // self.lanes) if axis is self.kernel.axes[-1] else axis.extent
+
+    @property
+    def block(self) -> int:
+        """The turns of the last loop that are in one part of it."""
+        return -(-self.turns(self.order[-1]) // self.blocks)
+
+    @property
+    def units(self) -> int:
+        """How many units there are."""
+        return math.prod(self.turns(axis) for axis in self.order[: self.outer]) * self.blocks
+
+    @property
+    def grains(self) -> int:
+        """How many grains there are."""
+        return -(-self.units // self.units_per_grain)
+
+
+def layout_of(kernel: Kernel, target: Target) -> Layout:
+    """How a kernel is best computed.
+
+    Args:
+        kernel: of at least one element, its axes joined.
+        target: what it is computed with.
+    """
+    kernel, lanes = _with_lanes(kernel, target)
+    cost = math.prod(kernel.shape) * _element_ns(kernel, lanes, target)
+    wanted = max(1, min(_MAXIMUM_GRAINS, math.ceil(cost / _GRAIN_NS)))
+    order = _order(kernel, lanes)
+    layout = Layout(
+        kernel=kernel, lanes=lanes, order=order, outer=0, blocks=1, units_per_grain=1, cost_ns=cost
+    )
+    outer, units = 0, 1
+    while outer < len(order) - 1 and units < wanted:
+        units *= layout.turns(order[outer])
+        outer += 1
+    blocks = 1
+    if outer == len(order) - 1 and units < wanted:
+        turns = layout.turns(order[-1])
+        block = -(-turns // min(turns, -(-wanted // units)))
+        blocks = -(-turns // block)
+    return Layout(
+        kernel=kernel,
+        lanes=lanes,
+        order=order,
+        outer=outer,
+        blocks=blocks,
+        units_per_grain=-(-units * blocks // wanted),
+        cost_ns=cost,
+    )
+
+
+def _order(kernel: Kernel, lanes: int) -> tuple[Axis, ...]:
+    """The axes of the loops, the outermost first.
+
+    What is gathered along the last axis may lie next to each other along another one: that comes innermost, so that what is
+    brought to the cache with an element is used before it is gone.
+    """
+    *others, last = kernel.axes
+    if lanes > 1:
+        for each in walk(*kernel.roots):
+            if isinstance(each, Load) and stride_along(place_of(each), last) not in (0, 1):
+                for axis in others:
+                    if stride_along(place_of(each), axis) == 1:
+                        return (*(other for other in others if other is not axis), last, axis)
+    return kernel.axes
+
+
+def _with_lanes(kernel: Kernel, target: Target) -> tuple[Kernel, int]:
+    """The kernel, and how many elements along its last axis are best computed together."""
+    if _folds_along(kernel, target):
+        return kernel, 1
+    native = target.lanes(_lane_bytes(kernel))
+    while kernel.axes[-1].extent < native // 2 and len(kernel.axes) > 1:
+        # Some places are gathered then.
+        kernel = joined(kernel, len(kernel.axes) - 2)
+    native = target.lanes(_lane_bytes(kernel))
+    length, most = kernel.axes[-1].extent, _registers(kernel)
+    candidates = [native * count for count in (4, 2, 1) if count <= most and native * count <= length]
+    if not candidates:
+        return kernel, 1 << (length.bit_length() - 1)
+    return kernel, min(candidates, key=lambda lanes: -(-length // lanes) * (lanes / native + 0.5))
+
+
+def _registers(kernel: Kernel) -> int:
+    """How many registers of elements are best computed at once."""
+    last = kernel.axes[-1]
+    found = list(walk(*kernel.roots))
+    if any(isinstance(each, Apply) and each.type.is_float and each.op in _GREEDY for each in found):
+        return 1
+    if any(isinstance(each, Load) and _is_gathered(each, last) for each in found):
+        return 1
+    steps = sum(_weight(each) for each in found) + sum(isinstance(each, Load) for each in found)
+    if steps <= _CHEAP_STEPS or any(isinstance(each, Reduce) for each in found):
+        return _REGISTERS
+    return 2 if steps <= 4 * _CHEAP_STEPS else 1
+
+
+def _is_gathered(load: Load, along: Axis) -> bool:
+    """Whether what is loaded by lanes along an axis comes from places of their own."""
+    return stride_along(place_of(load), along) not in (0, 1)
+
+
+def _weight(each: object) -> int:
+    """About how many instructions an expression takes, apart from those it is computed from."""
+    is_number = isinstance(each, Apply) and each.type not in (Scalar.INDEX, Scalar.BOOL)
+    return weight_of(each.op) if is_number and isinstance(each, Apply) else 0
+
+
+def _lane_bytes(kernel: Kernel) -> int:
+    """The size of the largest numbers that are computed with, but no more than four bytes."""
+    largest = kernel.output.type.size_bytes
+    for each in walk(*kernel.roots):
+        if isinstance(each, Load) and (each.guard is not None or _is_gathered(each, kernel.axes[-1])):
+            return _LANE_BYTES
+        if each.type is Scalar.FLOAT16 and not isinstance(each, Load):
+            return _LANE_BYTES
+        if each.type not in (Scalar.INDEX, Scalar.BOOL):
+            largest = max(largest, each.type.size_bytes)
+    return min(_LANE_BYTES, largest)
+
+
+def _folds_along(kernel: Kernel, target: Target) -> bool:
+    """Whether an element is better computed by lanes along an axis that it folds than with its neighbours."""
+    native, inner = target.lanes(_LANE_BYTES), kernel.axes[-1]
+    beside = along = 0.0
+    for fold in (each for each in walk(*kernel.roots) if isinstance(each, Reduce)):
+        count = math.prod(each.extent for each in fold.axes)
+        idle = native / min(native, inner.extent)
+        beside += count * (1 + _reads(fold, inner)) * idle
+        along += _HORIZONTAL_STEPS * native
+        along += min(
+            count * (1 + _reads(fold, each)) * -(-each.extent // native) * native / max(1, each.extent)
+            for each in fold.axes
+        )
+    return along < beside
+
+
+def _reads(fold: Reduce, along: Axis) -> float:
+    """What the loads of a fold take, in steps, if lanes lie along an axis."""
+    found = (each for each in walk(fold.body) if isinstance(each, Load))
+    return sum(_GATHER_STEPS if _is_gathered(each, along) else 1 for each in found)
+
+
+def _element_ns(kernel: Kernel, lanes: int, target: Target) -> float:
+    """About how long one element takes."""
+    last, width = kernel.axes[-1], target.lanes(_LANE_BYTES)
+    counts = dict.fromkeys(kernel.roots, 1.0)
+    # Stores and loops.
+    steps, moved = 2.0, float(kernel.output.type.size_bytes)
+    for each in reversed(list(walk(*kernel.roots))):
+        count = counts.setdefault(each, 1.0)
+        times = count * math.prod(axis.extent for axis in each.axes) if isinstance(each, Reduce) else count
+        for operand in each.operands:
+            counts[operand] = max(counts.get(operand, 0.0), times)
+        if isinstance(each, Load):
+            steps += count * (_GATHER_STEPS if lanes > 1 and _is_gathered(each, last) else 1)
+            moved += count * each.type.size_bytes
+        steps += count * _weight(each)
+    at_once = width if lanes == 1 and kernel.has_reduction else min(lanes, width)
+    return steps * _STEP_NS / at_once + moved * _BYTE_NS

@@ -1,0 +1,116 @@
+"""LLVM, as far as it is needed: texts to object code, and object code to functions that can be called.
+
+llvmlite is imported when it is first needed; that takes a while.
+"""
+
+import itertools
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from neurald.drivers.cpu.target import Target
+
+#: One thread at a time creates and links; LLVM's own state is not all safe.
+_lock = threading.RLock()
+
+
+class CompilationFailed(Exception):
+    """LLVM refuses a text, or code cannot be linked. The generator is wrong then, whatever the model.
+
+    Attributes:
+        unit: the name of the unit that is refused; empty where that is not known.
+    """
+
+    def __init__(self, message: str, unit: str = "") -> None:
+        super().__init__(message)
+        self.unit = unit
+
+
+@cache
+def _binding() -> Any:
+    """Llvmlite's binding, ready for this machine."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+class TargetMachine:
+    """Generates code for a target."""
+
+    def __init__(self, target: Target) -> None:
+        llvm = _binding()
+        self._machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small"
+        )
+
+    @staticmethod
+    def of(target: Target) -> "TargetMachine":
+        """The machine of a target, which all share."""
+        with _lock:
+            return _machine(target)
+
+    def object_code(self, text: str) -> bytes:
+        """The object code of a module.
+
+        Raises:
+            CompilationFailed: the text is wrong.
+        """
+        llvm = _binding()
+        with _lock:
+            try:
+                module = llvm.parse_assembly(text)
+                module.verify()
+                code: bytes = self._machine.emit_object(module)
+            except RuntimeError as error:
+                raise CompilationFailed(f"LLVM: {error}") from None
+            return code
+
+
+@cache
+def _machine(target: Target) -> TargetMachine:
+    return TargetMachine(target)
+
+
+class LoadedCode:
+    """Object code in this process's memory, as long as this exists.
+
+    Args:
+        codes: objects, which may call functions of each other and of the process.
+        names: the functions that will be called.
+
+    Raises:
+        CompilationFailed: a name is missing, or a function that they call.
+    """
+
+    def __init__(self, codes: Iterable[bytes], names: Sequence[str]) -> None:
+        if not names:
+            self.addresses: Mapping[str, int] = MappingProxyType({})
+            return
+        llvm = _binding()
+        builder = llvm.JITLibraryBuilder().add_current_process()
+        for code in codes:
+            builder.add_object_img(code)
+        for name in names:
+            builder.export_symbol(name)
+        with _lock:
+            try:
+                self._library = builder.link(_linker(), f"step{next(_numbers)}")
+                self.addresses = MappingProxyType({name: self._library[name] for name in names})
+            except RuntimeError as error:
+                raise CompilationFailed(f"linking: {error}") from None
+
+    def keep_forever(self) -> None:
+        """Leaves the code in memory when this object goes, also at the end of the process."""
+        self._library.detach()
+
+
+_numbers = itertools.count()
+
+
+@cache
+def _linker() -> Any:
+    return _binding().create_lljit_compiler()

@@ -1,0 +1,155 @@
+"""INT64 computed as INT32 where that gives the same: vectors hold twice as many of those, and more instructions know them."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from neurald.drivers.compiler.expression import Apply, Constant, Expression, apply, constant
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.op import COMPARISONS, Op
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu.arrangement import rewritten
+
+_INT32 = (-(2**31), 2**31 - 1)
+_FIXED_POINT = (Op.FIXED_POINT, Op.FIXED_POINT_UP)
+#: What gives the same modulo 2^32 when its operands are the same modulo 2^32.
+_MODULAR = frozenset((Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.NEGATE, Op.SELECT))
+_EXTREMES = (Op.MINIMUM, Op.MAXIMUM)
+
+
+@lru_cache(maxsize=16)
+def narrowed(kernel: Kernel) -> Kernel:
+    """The kernel with INT32 instead of INT64 where no number is too large for it.
+
+    Products with multipliers in fixed point are of type INT32 then, which others never are.
+    """
+    return rewritten(kernel, _Narrowing().replacement, kernel.axes)
+
+
+class _Narrowing:
+    def __init__(self) -> None:
+        self._bounds: dict[Expression, tuple[int, int]] = {}
+
+    def replacement(self, expression: Expression) -> Expression | None:
+        if not isinstance(expression, Apply):
+            return None
+        if expression.op in _EXTREMES and expression.type is Scalar.INT64:
+            return self._with_offset_last(expression)
+        if expression.op in _FIXED_POINT:
+            # By contract the value is one of 32 bits.
+            arguments = tuple(self._modulo(each) for each in expression.arguments)
+            return apply(expression.op, *arguments, type=expression.type)
+        if expression.arguments[0].type is not Scalar.INT64:
+            return None
+        if expression.op is Op.CONVERT or expression.op in COMPARISONS:
+            short = [self._short(each) for each in expression.arguments]
+            if all(each is not None for each in short):
+                arguments = tuple(each for each in short if each is not None)
+                if expression.op is Op.CONVERT:
+                    return arguments[0].to(expression.type)
+                return apply(expression.op, *arguments, type=expression.type)
+        return None
+
+    def _with_offset_last(self, expression: Apply) -> Expression | None:
+        """The larger of a + c and d as the larger of a and d - c, plus c: a + c may not fit in 32 bits."""
+        total, limit = expression.arguments
+        if not isinstance(limit, Constant) or not isinstance(total, Apply) or total.op is not Op.ADD:
+            return None
+        value, offset = total.arguments
+        if not isinstance(offset, Constant) or abs(offset.value) > 2**31 or abs(limit.value) > 2**31:
+            return None
+        low, high = self.bounds(value)
+        if low < -(2**62) or high > 2**62:
+            return None
+        cut = apply(expression.op, value, constant(limit.value - offset.value, Scalar.INT64))
+        return apply(Op.ADD, cut, offset)
+
+    def bounds(self, expression: Expression) -> tuple[int, int]:
+        """What an integer lies between, both included."""
+        if expression not in self._bounds:
+            self._bounds[expression] = self._found_bounds(expression)
+        return self._bounds[expression]
+
+    def _found_bounds(self, expression: Expression) -> tuple[int, int]:
+        low, high = _limits(expression.type)
+        if isinstance(expression, Constant) and not expression.type.is_float:
+            return int(expression.value), int(expression.value)
+        if not isinstance(expression, Apply):
+            return low, high
+        if expression.op in _FIXED_POINT:
+            return _INT32
+        found = self._computed_bounds(expression)
+        return found if found is not None and low <= found[0] and found[1] <= high else (low, high)
+
+    def _computed_bounds(self, expression: Apply) -> tuple[int, int] | None:
+        if any(each.type.is_float or each.type is Scalar.INDEX for each in expression.arguments):
+            return None
+        ranges = [self.bounds(each) for each in expression.arguments]
+        first, last = ranges[0], ranges[-1]
+        if expression.op is Op.CONVERT:
+            return first
+        if expression.op is Op.ADD:
+            return first[0] + last[0], first[1] + last[1]
+        if expression.op is Op.SUBTRACT:
+            return first[0] - last[1], first[1] - last[0]
+        if expression.op is Op.MULTIPLY:
+            corners = [a * b for a in first for b in last]
+            return min(corners), max(corners)
+        if expression.op is Op.MINIMUM:
+            return min(first[0], last[0]), min(first[1], last[1])
+        if expression.op is Op.MAXIMUM:
+            return max(first[0], last[0]), max(first[1], last[1])
+        if expression.op is Op.SELECT:
+            return min(ranges[1][0], last[0]), max(ranges[1][1], last[1])
+        return None
+
+    def _fits(self, expression: Expression) -> bool:
+        low, high = self.bounds(expression)
+        return low >= _INT32[0] and high <= _INT32[1]
+
+    def _short(self, expression: Expression) -> Expression | None:
+        """The same number as an INT32; None where it may not fit, or where that is no simpler."""
+        if not self._fits(expression):
+            return None
+        if isinstance(expression, Constant):
+            return constant(expression.value, Scalar.INT32)
+        if not isinstance(expression, Apply):
+            return None
+        if expression.op is Op.CONVERT:
+            return expression.arguments[0].to(Scalar.INT32)
+        if expression.op in _FIXED_POINT:
+            return apply(expression.op, *expression.arguments, type=Scalar.INT32)
+        if expression.op not in (*_EXTREMES, *_MODULAR):
+            return None
+        kept = expression.arguments[:1] if expression.op is Op.SELECT else ()
+        short = [self._short(each) for each in expression.arguments[len(kept) :]]
+        if any(each is None for each in short):
+            return None
+        return apply(expression.op, *kept, *(each for each in short if each is not None))
+
+    def _modulo(self, expression: Expression) -> Expression:
+        """An INT32 that is the same modulo 2^32."""
+        if expression.type is not Scalar.INT64:
+            return expression
+        if isinstance(expression, Apply) and expression.op in _MODULAR:
+            kept = expression.arguments[:1] if expression.op is Op.SELECT else ()
+            rest = (self._modulo(each) for each in expression.arguments[len(kept) :])
+            return apply(expression.op, *kept, *rest)
+        if isinstance(expression, Apply) and expression.op is Op.CONVERT:
+            source = expression.arguments[0]
+            if source.type.is_integer and source.type is not Scalar.INDEX:
+                return source.to(Scalar.INT32)
+        if isinstance(expression, Constant):
+            return constant((int(expression.value) + 2**31) % 2**32 - 2**31, Scalar.INT32)
+        short = self._short(expression)
+        return expression.to(Scalar.INT32) if short is None else short
+
+
+def _limits(kind: Scalar) -> tuple[int, int]:
+    """What a type can hold; an INDEX has bounds of its own."""
+    if kind is Scalar.BOOL:
+        return 0, 1
+    if kind.is_float:
+        return -(2**63), 2**63 - 1
+    info = np.iinfo(kind.dtype.name)
+    return int(info.min), int(info.max)

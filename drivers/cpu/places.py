@@ -1,0 +1,70 @@
+"""Where elements lie in memory, and in which order expressions are written."""
+
+import hashlib
+from collections.abc import Mapping
+
+from neurald.drivers.compiler.expression import Apply, Axis, Constant, Expression, Linear, Load, walk
+from neurald.drivers.compiler.graph import Value, flat
+
+
+def place_of(load: Load) -> Expression:
+    """Where the element lies that is loaded, in elements from the first."""
+    return flat(load.index, load.value.shape)
+
+
+def stride_along(place: Expression, along: Axis) -> int | None:
+    """How far places next to each other along an axis are apart; None: that depends."""
+    if place is along:
+        return 1
+    terms = place.terms if isinstance(place, Linear) else ((place, 1),)
+    stride = 0
+    for term, factor in terms:
+        if term is along:
+            stride = factor
+        elif any(each is along for each in walk(term)):
+            return None
+    return stride
+
+
+class Order:
+    """An order of the terms of sums that is the same whenever the same kernel is rendered.
+
+    Args:
+        pointers: what the memory of each value is called.
+        names: what axes are called, as far as they have names by then.
+    """
+
+    def __init__(self, pointers: Mapping[Value, str], names: Mapping[Expression, str]) -> None:
+        self._pointers = pointers
+        self._names = names
+        self._keys: dict[Expression, str] = {}
+
+    def terms(self, expression: Linear) -> list[tuple[Expression, int]]:
+        """The terms of a sum with their factors, large factors first."""
+        return sorted(expression.terms, key=lambda pair: (-abs(pair[1]), self._key(pair[0])))
+
+    def _key(self, expression: Expression) -> str:
+        """A text that says how an expression is made."""
+        if expression not in self._keys:
+            for each in walk(expression):
+                if each not in self._keys:
+                    self._keys[each] = self._described(each)
+        return self._keys[expression]
+
+    def _described(self, expression: Expression) -> str:
+        if isinstance(expression, Axis):
+            return f"{self._names.get(expression, '')}{expression.name}:{expression.extent}"
+        if isinstance(expression, Constant):
+            return f"{expression.type.name}{expression.value!r}"
+        if isinstance(expression, Linear):
+            terms = sorted(f"{factor}*{self._keys[term]}" for term, factor in expression.terms)
+            parts = [*terms, str(expression.constant)]
+        else:
+            parts = [self._keys[each] for each in expression.operands]
+        what = type(expression).__name__
+        if isinstance(expression, Apply):
+            what = expression.op.name
+        elif isinstance(expression, Load):
+            what = f"{what}{self._pointers[expression.value]}"
+        text = f"{what}({','.join(parts)}){expression.type.name}"
+        return hashlib.blake2s(text.encode(), digest_size=12).hexdigest()

@@ -1,0 +1,205 @@
+"""From a model to one that runs: compiled as a whole where that is possible, else in parts, else on references."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from neurald.drivers.compiler.build import supported_operations
+from neurald.drivers.compiler.graph import Shape
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.specialization import is_specified, with_shapes
+from neurald.drivers.cpu.compiler import KernelFailed, compile_model
+from neurald.drivers.cpu.kernels import routine_for
+from neurald.drivers.cpu.native_model import NativeModel
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.drivers.cpu.reference_graph import NativeSegment, Step, only_calculates
+from neurald.drivers.cpu.reference_model import ReferenceModel
+from neurald.drivers.cpu.render import render
+from neurald.drivers.cpu.routine import Routine
+from neurald.drivers.cpu.segment import Segment, segments, sub_model
+from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.threads import Team, process
+from neurald.hal.errors import BadData, Error
+from neurald.hal.inference import bind_operations
+from neurald.hal.types import Model, Subgraph
+
+_LOG = logging.getLogger(__name__)
+
+#: How many kernels of a graph may fail before all of it runs on references.
+_ATTEMPTS = 8
+
+
+def generate(kernel: Kernel, target: Target) -> Routine:
+    """The routine of a kernel: a fast one where there is one for its contraction."""
+    return routine_for(kernel, target) or render(kernel, target)
+
+
+class Preparation:
+    """Prepares models for a target.
+
+    Args:
+        target: what code is generated for.
+        threads: that an execution uses.
+        keeps_artifact: whether `PreparedModel.artifact` will be asked for.
+    """
+
+    def __init__(self, target: Target, threads: int, *, keeps_artifact: bool) -> None:
+        self._target = target
+        self._threads = threads
+        self._keeps_artifact = keeps_artifact
+
+    def prepare(
+        self, model: Model, shapes: Mapping[int, Shape] | None = None
+    ) -> CpuPreparedModel | ReferenceModel:
+        """The model, ready to run.
+
+        Args:
+            model: every operation of which has a reference.
+            shapes: of inputs, by operand, where the model leaves them open.
+        """
+        if not model.main.operations:
+            return ReferenceModel(model)
+        started = time.monotonic()
+        failed: frozenset[int] = frozenset()
+        try:
+            native = self._native(model, shapes=shapes)
+        except BadData as error:
+            _LOG.info("the model is not compiled as a whole: %s", error)
+        except KernelFailed as error:
+            _warn(error)
+            failed = frozenset(error.operations)
+        else:
+            executable = native.executable
+            _LOG.info(
+                "%d operations as %d kernels for %s, %d bytes of values (%d without sharing), in %.0f ms",
+                len(model.main.operations),
+                len(executable.calls),
+                executable.target,
+                executable.arena_bytes,
+                executable.unshared_bytes,
+                (time.monotonic() - started) * 1e3,
+            )
+            return CpuPreparedModel(
+                native,
+                lambda: ReferenceModel(model),
+                keeps_artifact=self._keeps_artifact and not _can_omit(model),
+            )
+        return self._in_parts(model, shapes, failed)
+
+    def _in_parts(
+        self, model: Model, shapes: Mapping[int, Shape] | None, failed: frozenset[int]
+    ) -> ReferenceModel:
+        started = time.monotonic()
+        steps = [self._steps(model, model.main, shapes, failed)]
+        steps += [self._steps(model, graph) for graph in model.referenced]
+        prepared = ReferenceModel(model, steps)
+        compiled = prepared.compiled_operations
+        _LOG.info(
+            "%d of %d operations are compiled, in %.0f ms; on references: %s",
+            len(compiled),
+            len(model.main.operations),
+            (time.monotonic() - started) * 1e3,
+            ", ".join(
+                f"{position} {operation.type.name}"
+                for position, operation in enumerate(model.main.operations)
+                if position not in compiled
+            ),
+        )
+        return prepared
+
+    def _steps(
+        self,
+        model: Model,
+        graph: Subgraph,
+        shapes: Mapping[int, Shape] | None = None,
+        failed: frozenset[int] = frozenset(),
+    ) -> list[Step]:
+        """The steps of a graph, with what can be compiled as segments.
+
+        Args:
+            model: whose graph it is.
+            graph: its main graph, or one that control flow refers to.
+            shapes: of inputs, by operand, where the graph leaves them open.
+            failed: operations of a kernel that has no code.
+        """
+        references: list[Step] = list(range(len(graph.operations)))
+        if failed.issuperset(range(len(graph.operations))):
+            return references
+        try:
+            known = with_shapes(replace(model, main=graph), {} if shapes is None else shapes)
+            if not is_specified(known):
+                return references
+            verdicts = supported_operations(known)
+        except BadData:
+            # An execution will say it.
+            return references
+        for _ in range(_ATTEMPTS):
+            is_native = [verdict.ok and n not in failed for n, verdict in enumerate(verdicts)]
+            try:
+                return [step for each in segments(known.main, is_native) for step in self._parts(known, each)]
+            except KernelFailed as error:
+                _warn(error)
+                failed = failed.union(error.operations)
+        return references
+
+    def _parts(self, model: Model, segment: Segment) -> Sequence[Step]:
+        """A segment as what it is run as."""
+        operations = segment.operations
+        if not segment.is_native:
+            return operations
+        part = sub_model(model, model.main, operations)
+        try:
+            native = self._native(part, operations)
+        except BadData as error:
+            _LOG.info("operations %s run on references: %s", list(operations), error)
+            return operations
+        return [
+            NativeSegment(
+                operations=operations, inputs=part.main.inputs, outputs=part.main.outputs, native=native
+            )
+        ]
+
+    def _native(
+        self,
+        model: Model,
+        positions: Sequence[int] | None = None,
+        shapes: Mapping[int, Shape] | None = None,
+    ) -> NativeModel:
+        try:
+            compiled = compile_model(
+                model,
+                self._target,
+                generate,
+                input_shapes=shapes,
+                positions=positions,
+                processes=self._threads,
+            )
+            executable = compiled.executable
+            if not only_calculates(model, model.main, bind_operations(model.main)):
+                executable = msgspec.structs.replace(executable, is_tolerant=False)
+            team = Team(process.runtime(self._target), self._threads)
+            return NativeModel(executable, compiled.codes, compiled.constants, team)
+        except (Error, KernelFailed):
+            raise
+        except Exception as error:
+            everything = range(len(model.main.operations)) if positions is None else positions
+            text = f"operations {list(everything)}: {type(error).__name__}: {error}"
+            raise KernelFailed(text, tuple(everything)) from error
+
+
+def _warn(error: KernelFailed) -> None:
+    _LOG.warning("%s; it runs on references", error)
+    _LOG.debug("that was raised here", exc_info=error)
+
+
+def _can_omit(model: Model) -> bool:
+    """Whether an execution may leave out an input, and then needs the model for its references."""
+    inputs = set(model.main.inputs)
+    for binding in bind_operations(model.main):
+        optional = {parameter.name for parameter in binding.form.inputs if parameter.optional}
+        if any(index in inputs for name in optional for index in binding.inputs.get(name, ())):
+            return True
+    return False

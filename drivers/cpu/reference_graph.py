@@ -1,0 +1,237 @@
+"""A graph whose operations run one after another on their references, apart from those that a compiled step stands for."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from neurald.drivers.cpu.native_model import NativeModel
+from neurald.hal.device import LOOP_TIMEOUT_MAXIMUM_S, REFERENCE, ExecuteOptions, KernelTime
+from neurald.hal.errors import BadData, MissedDeadlineTransient, OpFailed, OutOfMemory
+from neurald.hal.inference import bind_operations, merge
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.call import Array, Call, UnknownValue
+from neurald.hal.operations.signature import Binding
+from neurald.hal.types import Lifetime, Model, OperandType, Subgraph
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class NativeSegment:
+    """Operations that a compiled step stands for.
+
+    Attributes:
+        operations: their positions, ascending.
+        inputs, outputs: the operands that are the inputs and outputs of the step.
+    """
+
+    operations: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    native: NativeModel
+
+
+#: A part of a graph that runs in one go: an operation on its reference, by position, or compiled ones.
+Step: TypeAlias = int | NativeSegment
+
+
+class Run:
+    """One execution; what control flow calls back (`neurald.hal.operations.call.GraphRunner`).
+
+    Args:
+        referenced: the graphs that control flow refers to.
+        options: of the execution.
+        times: takes how long each step of every graph ran, if wanted.
+    """
+
+    def __init__(
+        self,
+        referenced: Sequence["ReferenceGraph"],
+        options: ExecuteOptions,
+        times: list[KernelTime] | None = None,
+    ) -> None:
+        self._referenced = referenced
+        self.options = options
+        self.times = times
+
+    def run(self, graph: int, inputs: Sequence[Array]) -> list[Array]:
+        """See `GraphRunner.run`."""
+        times, self.times = self.times, None
+        try:
+            return self._referenced[graph].run(inputs, self)
+        finally:
+            self.times = times
+
+    def loop_deadline_s(self) -> float:
+        """See `GraphRunner.loop_deadline_s`."""
+        return time.monotonic() + min(self.options.loop_timeout_s, LOOP_TIMEOUT_MAXIMUM_S)
+
+    def require_time(self, where: str) -> None:
+        """Raises where the execution is not to go on."""
+        if self.options.cancellation is not None:
+            self.options.cancellation.require_not_cancelled(f"before {where}")
+        deadline_s = self.options.deadline_s
+        if deadline_s is not None and time.monotonic() >= deadline_s:
+            raise MissedDeadlineTransient(f"the deadline passed before {where}")
+
+
+class ReferenceGraph:
+    """A graph with what stays the same from run to run.
+
+    Args:
+        model: whose graph it is.
+        graph: all operations of which have references.
+        steps: positions of operations, and what is compiled, in an order in which they can run; None: nothing is compiled.
+    """
+
+    def __init__(self, model: Model, graph: Subgraph, steps: Sequence[Step] | None = None) -> None:
+        self.graph = graph
+        self._model = model
+        self._bindings = bind_operations(graph)
+        self._constants: dict[int, Array] = {
+            index: value
+            for index, operand in enumerate(graph.operands)
+            if (value := model.constant(operand)) is not None
+        }
+        self._steps: Sequence[Step] = range(len(graph.operations)) if steps is None else steps
+        self._dead_after = self._last_uses()
+
+    @property
+    def segments(self) -> tuple[NativeSegment, ...]:
+        """The operations that are compiled."""
+        return tuple(step for step in self._steps if isinstance(step, NativeSegment))
+
+    @property
+    def is_tolerant(self) -> bool:
+        """Whether executions stay inside their memories even if inputs change meanwhile."""
+        return all(segment.native.executable.is_tolerant for segment in self.segments) and only_calculates(
+            self._model, self.graph, self._bindings
+        )
+
+    def _last_uses(self) -> list[list[int]]:
+        """For each step the operands whose values nobody reads after it."""
+        last: dict[int, int] = {}
+        for number, step in enumerate(self._steps):
+            for index in _operands_of(self.graph, step):
+                last[index] = number
+        dead: list[list[int]] = [[] for _ in self._steps]
+        for index, number in last.items():
+            if index not in self.graph.outputs and index not in self._constants:
+                dead[number].append(index)
+        return dead
+
+    def run(self, inputs: Sequence[Array | None], run: Run) -> list[Array]:
+        """The outputs for these inputs, None where one is omitted."""
+        values = dict(self._constants)
+        omitted = []
+        for index, value in zip(self.graph.inputs, inputs, strict=True):
+            if value is None:
+                omitted.append(index)
+            else:
+                values[index] = value
+        for number, step in enumerate(self._steps):
+            started = time.perf_counter_ns()
+            if isinstance(step, int):
+                self._run_operation(step, values, frozenset(omitted), run)
+            elif not self._run_segment(step, values, run):
+                for position in step.operations:
+                    self._run_operation(position, values, frozenset(omitted), run)
+            if run.times is not None:
+                run.times.extend(self._times(step, time.perf_counter_ns() - started))
+            for index in self._dead_after[number]:
+                values.pop(index, None)
+        return [values[index] for index in self.graph.outputs]
+
+    def _times(self, step: Step, duration_ns: int) -> Sequence[KernelTime]:
+        if isinstance(step, NativeSegment):
+            return step.native.profile()
+        name = self.graph.operations[step].type.name
+        return (KernelTime(name=name, duration_ns=duration_ns, operations=(step,), label=REFERENCE),)
+
+    def _run_segment(self, segment: NativeSegment, values: dict[int, Array], run: Run) -> bool:
+        """Whether the segment could run: its inputs are there, and of the shapes that it was compiled for."""
+        first = segment.operations[0]
+        run.require_time(f"operation {first} {self.graph.operations[first].type.name}")
+        ports = segment.native.executable.inputs
+        inputs = [values.get(index) for index in segment.inputs]
+        given = [
+            np.ascontiguousarray(value, port.operand.type.dtype)
+            for value, port in zip(inputs, ports, strict=True)
+            if value is not None and value.shape == port.dimensions
+        ]
+        if len(given) < len(inputs):
+            return False
+        results = segment.native.run_arrays(given, run.options.deadline_s)
+        values.update(zip(segment.outputs, results, strict=True))
+        return True
+
+    def _run_operation(
+        self, position: int, values: dict[int, Array], omitted: frozenset[int], run: Run
+    ) -> None:
+        operation = self.graph.operations[position]
+        operands = self.graph.operands
+        where = f"operation {position} {operation.type.name}"
+        run.require_time(where)
+
+        def shape_of(index: int) -> tuple[int, ...] | None:
+            value = values.get(index)
+            return None if value is None else value.shape
+
+        call = Call(
+            self._bindings[position],
+            operands,
+            shape_of,
+            values.get,
+            omitted,
+            self._model.referenced,
+            run,
+        )
+        try:
+            results = self._results(call)
+            for index, result in zip(operation.outputs, results, strict=True):
+                merge(operands[index].dimensions, result.shape, f"operand {index} (output)")
+        except BadData as error:
+            raise OpFailed(f"{where}: {error}") from None
+        except UnknownValue as error:
+            raise OpFailed(f"{where}: its argument {error} is omitted") from None
+        except MemoryError as error:
+            raise OutOfMemory(f"{where}: {error}") from None
+        values.update(zip(operation.outputs, results, strict=True))
+
+    def _results(self, call: Call) -> list[Array]:
+        definition = DEFINITIONS[call.binding.type]
+        definition.check(call)
+        try:
+            shapes = definition.output_shapes(call)
+        except UnknownValue:
+            # Control flow: only running it tells.
+            return list(definition.reference(call))
+        outputs = [index for indexes in call.binding.outputs.values() for index in indexes]
+        for index, shape in zip(outputs, shapes, strict=True):
+            merge(self.graph.operands[index].dimensions, shape, f"operand {index} (output)")
+        return [
+            np.ascontiguousarray(result, self.graph.operands[index].type.dtype).reshape(shape)
+            for index, shape, result in zip(outputs, shapes, definition.reference(call), strict=True)
+        ]
+
+
+def _operands_of(graph: Subgraph, step: Step) -> tuple[int, ...]:
+    """What a step reads and writes; of a segment also what is inside, which its references would leave behind."""
+    positions = (step,) if isinstance(step, int) else step.operations
+    return tuple(
+        index
+        for position in positions
+        for index in (*graph.operations[position].inputs, *graph.operations[position].outputs)
+    )
+
+
+def only_calculates(model: Model, graph: Subgraph, bindings: Sequence[Binding]) -> bool:
+    """Whether all that is no constant is only calculated with; strings say themselves where they are."""
+    return not any(operand.type is OperandType.TENSOR_STRING for operand in graph.operands) and all(
+        name in DEFINITIONS[binding.type].arithmetic or model.constant(graph.operands[index]) is not None
+        for binding in bindings
+        for name, indexes in binding.inputs.items()
+        for index in indexes
+        if graph.operands[index].lifetime is not Lifetime.NO_VALUE
+    )

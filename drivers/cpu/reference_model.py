@@ -1,0 +1,163 @@
+"""A model whose operations run on their references, apart from those that are compiled."""
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from neurald.drivers.cpu.reference_graph import ReferenceGraph, Run, Step
+from neurald.hal.device import (
+    Artifact,
+    Burst,
+    ExecuteOptions,
+    ExecutionResult,
+    FencedExecution,
+    KernelTime,
+    OutputShape,
+    Timing,
+)
+from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
+from neurald.hal.fence import Fence
+from neurald.hal.in_process import InProcessBurst, start_fenced
+from neurald.hal.operations.call import Array
+from neurald.hal.types import (
+    Argument,
+    Model,
+    Operand,
+    OperandType,
+    Request,
+    array_to_store,
+    stored_array,
+)
+
+
+class ReferenceModel:
+    """Implements `neurald.hal.device.PreparedModel`. Keeps nothing of an execution but the shapes of its inputs.
+
+    Args:
+        model: every operation of which has a reference.
+        steps: of the main graph and of each that control flow refers to, see `ReferenceGraph`; None: nothing is compiled.
+    """
+
+    def __init__(self, model: Model, steps: Sequence[Sequence[Step] | None] | None = None) -> None:
+        graphs = (model.main, *model.referenced)
+        self._main, *self._referenced = (
+            ReferenceGraph(model, graph, own)
+            for graph, own in zip(graphs, steps or [None] * len(graphs), strict=True)
+        )
+        self._is_tolerant = all(graph.is_tolerant for graph in (self._main, *self._referenced))
+        self._shapes = self._declared_shapes()
+
+    def _declared_shapes(self) -> tuple[tuple[int, ...] | None, ...] | None:
+        """Those of the inputs, None where one is only known to an execution."""
+        operands = [self._main.graph.operands[index] for index in self._main.graph.inputs]
+        if not all(operand.is_fully_specified for operand in operands):
+            return None
+        return tuple(operand.dimensions for operand in operands)
+
+    def operand(self, index: int, *, is_output: bool) -> Operand:
+        """What the model says of an input or output.
+
+        Raises:
+            BadData: there is none of that index.
+        """
+        graph = self._main.graph
+        indexes = graph.outputs if is_output else graph.inputs
+        if not 0 <= index < len(indexes):
+            raise BadData(f"{'output' if is_output else 'input'} {index}; the model has {len(indexes)}")
+        return graph.operands[indexes[index]]
+
+    @property
+    def tolerates_changing_inputs(self) -> bool:
+        """See `PreparedModel.tolerates_changing_inputs`: true where references only calculate with what may change."""
+        return self._is_tolerant
+
+    @property
+    def compiled_operations(self) -> frozenset[int]:
+        """The operations of the main graph that are compiled; all others run on their references."""
+        return frozenset(position for segment in self._main.segments for position in segment.operations)
+
+    def execute_fenced(
+        self,
+        request: Request,
+        wait_for: Sequence[Fence],
+        options: ExecuteOptions,
+        after_fences_s: float | None = None,
+    ) -> FencedExecution:
+        """See `PreparedModel.execute_fenced`."""
+        return start_fenced(self, request, wait_for, options, after_fences_s)
+
+    def create_burst(self) -> Burst:
+        """See `PreparedModel.create_burst`."""
+        return InProcessBurst(self)
+
+    def artifact(self) -> Artifact | None:
+        """See `PreparedModel.artifact`; references need the model, which an artifact does not have."""
+        return None
+
+    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        """See `PreparedModel.execute`; deadlines are looked at before every operation."""
+        started = time.monotonic_ns()
+        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+            raise MissedDeadlinePersistent("the deadline had passed before the execution started")
+        graph = self._main.graph
+        inputs = [
+            None if argument.pool is None else _input_array(argument, graph.operands[index], request)
+            for index, argument in zip(graph.inputs, request.inputs, strict=True)
+        ]
+        self._shapes = tuple(None if each is None else each.shape for each in inputs)
+        results = self._main.run(inputs, Run(self._referenced, options))
+        kinds = [graph.operands[index].type for index in graph.outputs]
+        contents = [_to_store(result, kind) for result, kind in zip(results, kinds, strict=True)]
+        shapes = tuple(
+            OutputShape(
+                dimensions=result.shape,
+                sufficient=content.nbytes <= argument.length,
+                length=content.nbytes if kind is OperandType.TENSOR_STRING else None,
+            )
+            for result, content, kind, argument in zip(results, contents, kinds, request.outputs, strict=True)
+        )
+        if all(shape.sufficient for shape in shapes):
+            for content, argument in zip(contents, request.outputs, strict=True):
+                _write(content, argument, request)
+        elapsed = time.monotonic_ns() - started
+        timing = Timing(on_device_ns=elapsed, in_driver_ns=elapsed) if options.measure else Timing()
+        return ExecutionResult(output_shapes=shapes, timing=timing)
+
+    def profile(self) -> tuple[KernelTime, ...]:
+        """See `PreparedModel.profile`: of each step of the main graph in a run on zeros; what is compiled kernel by kernel.
+
+        Raises:
+            OpFailed: an operation does not take zeros.
+        """
+        graph = self._main.graph
+        kinds = [graph.operands[index].type for index in graph.inputs]
+        if self._shapes is None or OperandType.TENSOR_STRING in kinds:
+            return ()
+        inputs = [
+            None if shape is None else np.zeros(shape, kind.dtype)
+            for shape, kind in zip(self._shapes, kinds, strict=True)
+        ]
+        times: list[KernelTime] = []
+        self._main.run(inputs, Run(self._referenced, ExecuteOptions(), times))
+        return tuple(times)
+
+
+def _input_array(argument: Argument, operand: Operand, request: Request) -> Array:
+    shape = operand.dimensions if argument.dimensions is None else argument.dimensions
+    assert argument.pool is not None  # noqa: S101 - validated
+    view = request.pools[argument.pool].view(argument.offset, argument.length)
+    return stored_array(view, operand.type, shape or ())
+
+
+def _to_store(result: Array, kind: OperandType) -> Array:
+    try:
+        return array_to_store(result, kind)
+    except BadData as error:
+        raise OpFailed(str(error)) from None
+
+
+def _write(result: Array, argument: Argument, request: Request) -> None:
+    assert argument.pool is not None  # noqa: S101 - validated
+    view = request.pools[argument.pool].view(argument.offset, result.nbytes)
+    np.frombuffer(view, result.dtype)[:] = result.reshape(-1)

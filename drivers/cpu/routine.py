@@ -1,0 +1,49 @@
+"""The code of a kernel, before it is part of a step's object code."""
+
+import hashlib
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.graph import Value
+
+#: What a text calls its function; it is replaced by a name that follows from the text.
+NAME = "KERNEL_NAME"
+#: Arguments and scratch memory begin at multiples of so many bytes.
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Routine:
+    """A kernel as a function in LLVM's language, that computes a range of grains: parts that do not depend on each other.
+
+    The function is `define void @KERNEL_NAME(ptr noalias %a0, ..., ptr %scratch, ptr %status, i64 %begin, i64 %end)`: it
+    computes the grains `begin` to `end` - 1, where 0 ≤ `begin` ≤ `end` ≤ `grains`. Different threads compute different grains
+    at the same time, each with `scratch` memory of its own. `%a0` is the output, the only argument that is written; arguments
+    begin at multiples of 64 bytes. `%status` (an i32) is left alone unless a requirement fails.
+
+    Neither reads nor writes a byte outside of its arguments (as long as their values are) and its scratch memory.
+
+    Two kernels that differ only in the memory that they work on have the same text.
+
+    Attributes:
+        text: the function, and before it globals that only it needs, with `KERNEL_NAME` in every name at file scope.
+        declarations: declarations of functions outside, such as LLVM's intrinsics; each is a line of its own.
+        arguments: the values, in the order of the function's pointers; the output first.
+        cost_ns: about how long all grains take on one thread, to know what is worth being shared.
+        scratch_bytes: what a thread needs, aligned to 64.
+        label: for people: how it is computed.
+        operations: the positions in the model of the operations that it stands for.
+    """
+
+    text: str
+    arguments: tuple[Value, ...]
+    grains: int
+    cost_ns: float
+    declarations: frozenset[str] = frozenset()
+    scratch_bytes: int = 0
+    label: str = ""
+    operations: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """A symbol that follows from the text."""
+        return f"k{hashlib.blake2s(self.text.encode(), digest_size=8).hexdigest()}"

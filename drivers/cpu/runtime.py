@@ -1,0 +1,450 @@
+"""The code that runs a step's calls, in LLVM's language: one native call for each inference.
+
+A call is run whole by the thread that runs the step, or is shared: it is divided into chunks, and the thread and the workers
+of the process claim them one by one. All they have in common is one word in a *slot*: a number that is another one for every
+shared call, and how many chunks nobody has claimed yet. Whoever lowers it by compare-and-swap has a chunk for himself; a thread
+that the system holds back claims nothing, and holds nobody up but with the chunk that it is in.
+
+Slots and what workers wait for lie in the *pool*, memory that is never freed, so that a worker that is late only ever reads a
+word that is no longer what it was. What the word's owner points to is read after a claim only: until the chunk is done, its
+owner waits.
+
+Workers look at the slots for a while, then sleep on a futex of their own. Whoever shares a call wakes those that may help.
+
+Layouts (offsets in bytes; integers of 64 bits unless a size is given):
+
+    pool      0 steps that run (i32), 4 whether to quit (i32), 8 workers (i32), 12 threads that may run at the same time (i32),
+              SLEEPS: for each worker, a cache line apart, 1 while it sleeps (i32); SLOTS: the slots
+    slot      0 word (number << 32 | unclaimed chunks), 64 chunks that are done, 72 whether the owner sleeps (i32),
+              128 whether it has an owner (i32), 132 workers that may help (i32), 136 record, 144 scratch, 152 scratch stride
+    record    0 caller, 8 function, 16 arguments, 24 status, 32 grains, 40 chunks
+    step      0 records, 8 their number, 16 scratch, 24 scratch stride, 32 workers that may help, 40 pool, or null
+"""
+
+import platform
+from typing import Final
+
+#: How many workers there may be, and steps that share calls at the same time.
+WORKERS: Final = 255
+_SLOT_COUNT: Final = 16
+_LINE: Final = 64
+_SLOT_BYTES: Final = 192
+_SLEEPS: Final = _LINE
+_SLOTS: Final = _SLEEPS + WORKERS * _LINE
+
+POOL_BYTES: Final = _SLOTS + _SLOT_COUNT * _SLOT_BYTES
+RECORD_WORDS: Final = 6
+STEP_WORDS: Final = 6
+
+#: How often a worker looks for a chunk before it sleeps, and an owner for the end of the last one.
+_WORKER_LOOKS: Final = 1500
+_OWNER_LOOKS: Final = 1000
+
+_FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221}
+_PAUSES = {
+    "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+}
+
+
+def can_share() -> bool:
+    """Whether calls can be shared on this machine's architecture."""
+    return platform.machine() in _FUTEX
+
+
+def futex_number() -> int:
+    """The number of the system call by which threads sleep and are woken; -1: there is none that is known."""
+    return _FUTEX.get(platform.machine(), -1)
+
+
+def runtime_text() -> str:
+    """A module with the functions of the runtime.
+
+    `neurald_run` runs a step; it returns the position of the call whose requirement failed, or the number of calls.
+    `neurald_work` is a worker; it returns when it is to quit.
+    """
+    machine = platform.machine()
+    declaration, pause = _PAUSES.get(machine, ("", ""))
+    text = _TEXT
+    for name, value in (
+        ("PAUSE_DECLARATION", declaration),
+        ("PAUSE", pause),
+        ("FUTEX", str(futex_number())),
+        ("SLOT_COUNT", str(_SLOT_COUNT)),
+        ("SLOT_BYTES", str(_SLOT_BYTES)),
+        ("SLOTS", str(_SLOTS)),
+        ("SLEEPS", str(_SLEEPS)),
+        ("WORKER_LOOKS", str(_WORKER_LOOKS)),
+        ("OWNER_LOOKS", str(_OWNER_LOOKS)),
+    ):
+        text = text.replace(f"${name}$", value)
+    return text
+
+
+def caller_name(count: int) -> str:
+    """The function that calls functions of so many arguments."""
+    return f"neurald_call_{count}"
+
+
+def caller_text(count: int) -> str:
+    """A module with a function that calls a routine's function with the pointers of a record."""
+    loads = "".join(
+        f"  %p{n} = getelementptr ptr, ptr %arguments, i64 {n}\n  %a{n} = load ptr, ptr %p{n}\n"
+        for n in range(count)
+    )
+    pointers = "".join(f"ptr %a{n}, " for n in range(count))
+    return (
+        f"define void @{caller_name(count)}"
+        "(ptr %function, ptr %arguments, ptr %scratch, ptr %status, i64 %begin, i64 %end) {\n"
+        f"{loads}  call void %function({pointers}ptr %scratch, ptr %status, i64 %begin, i64 %end)\n"
+        "  ret void\n}\n"
+    )
+
+
+_TEXT = """
+declare i64 @syscall(i64, ...)
+$PAUSE_DECLARATION$
+
+define internal void @call(ptr %record, ptr %scratch, i64 %begin, i64 %end) {
+  %caller = load ptr, ptr %record
+  %p.function = getelementptr i8, ptr %record, i64 8
+  %function = load ptr, ptr %p.function
+  %p.arguments = getelementptr i8, ptr %record, i64 16
+  %arguments = load ptr, ptr %p.arguments
+  %p.status = getelementptr i8, ptr %record, i64 24
+  %status = load ptr, ptr %p.status
+  call void %caller(ptr %function, ptr %arguments, ptr %scratch, ptr %status, i64 %begin, i64 %end)
+  ret void
+}
+
+; Claims a chunk, if the word is still %word, and runs it as thread %thread. Whether there was one.
+define internal i1 @claim(ptr %slot, i64 %word, i64 %thread) {
+  %less = sub i64 %word, 1
+  %swap = cmpxchg ptr %slot, i64 %word, i64 %less acq_rel acquire
+  %won = extractvalue { i64, i1 } %swap, 1
+  br i1 %won, label %run, label %lost
+run:
+  %p.record = getelementptr i8, ptr %slot, i64 136
+  %record = load ptr, ptr %p.record
+  %p.scratch = getelementptr i8, ptr %slot, i64 144
+  %scratch = load ptr, ptr %p.scratch
+  %p.stride = getelementptr i8, ptr %slot, i64 152
+  %stride = load i64, ptr %p.stride
+  %p.grains = getelementptr i8, ptr %record, i64 32
+  %grains = load i64, ptr %p.grains
+  %p.chunks = getelementptr i8, ptr %record, i64 40
+  %chunks = load i64, ptr %p.chunks
+  %unclaimed = and i64 %word, 4294967295
+  %chunk = sub i64 %chunks, %unclaimed
+  %next = add i64 %chunk, 1
+  %begin.scaled = mul i64 %grains, %chunk
+  %begin = udiv i64 %begin.scaled, %chunks
+  %end.scaled = mul i64 %grains, %next
+  %end = udiv i64 %end.scaled, %chunks
+  %offset = mul i64 %stride, %thread
+  %own = getelementptr i8, ptr %scratch, i64 %offset
+  call void @call(ptr %record, ptr %own, i64 %begin, i64 %end)
+  %done = getelementptr i8, ptr %slot, i64 64
+  %before = atomicrmw add ptr %done, i64 1 seq_cst
+  %p.sleeps = getelementptr i8, ptr %slot, i64 72
+  %sleeps = load atomic i32, ptr %p.sleeps seq_cst, align 4
+  %nobody = icmp eq i32 %sleeps, 0
+  br i1 %nobody, label %ran, label %wake
+wake:
+  %woken = call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr %done, i32 129, i32 1)
+  br label %ran
+ran:
+  ret i1 true
+lost:
+  ret i1 false
+}
+
+; Wakes the workers that may help and sleep.
+define internal void @wake(ptr %pool, i32 %helpers) {
+entry:
+  %running = load atomic i32, ptr %pool seq_cst, align 4
+  %p.most = getelementptr i8, ptr %pool, i64 12
+  %most = load atomic i32, ptr %p.most monotonic, align 4
+  %free = sub i32 %most, %running
+  %fewer = icmp slt i32 %free, %helpers
+  %wanted = select i1 %fewer, i32 %free, i32 %helpers
+  %p.workers = getelementptr i8, ptr %pool, i64 8
+  %workers = load atomic i32, ptr %p.workers monotonic, align 4
+  %few = icmp slt i32 %workers, %wanted
+  %count = select i1 %few, i32 %workers, i32 %wanted
+  br label %test
+test:
+  %worker = phi i32 [ 0, %entry ], [ %next, %continue ]
+  %more = icmp slt i32 %worker, %count
+  br i1 %more, label %look, label %end
+look:
+  %wide = zext i32 %worker to i64
+  %line = shl i64 %wide, 6
+  %offset = add i64 %line, $SLEEPS$
+  %p.sleeps = getelementptr i8, ptr %pool, i64 %offset
+  %sleeps = load atomic i32, ptr %p.sleeps seq_cst, align 4
+  %awake = icmp eq i32 %sleeps, 0
+  br i1 %awake, label %continue, label %take
+take:
+  %slept = atomicrmw xchg ptr %p.sleeps, i32 0 seq_cst
+  %too.late = icmp eq i32 %slept, 0
+  br i1 %too.late, label %continue, label %wake
+wake:
+  %woken = call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr %p.sleeps, i32 129, i32 1)
+  br label %continue
+continue:
+  %next = add i32 %worker, 1
+  br label %test
+end:
+  ret void
+}
+
+define internal void @share(ptr %pool, ptr %slot, ptr %record, i32 %helpers) {
+entry:
+  %p.chunks = getelementptr i8, ptr %record, i64 40
+  %chunks = load i64, ptr %p.chunks
+  %p.record = getelementptr i8, ptr %slot, i64 136
+  store ptr %record, ptr %p.record
+  %done = getelementptr i8, ptr %slot, i64 64
+  store atomic i64 0, ptr %done release, align 8
+  %last = load atomic i64, ptr %slot acquire, align 8
+  %number = lshr i64 %last, 32
+  %number.next = add i64 %number, 1
+  %shifted = shl i64 %number.next, 32
+  %first = or i64 %shifted, %chunks
+  %old = atomicrmw xchg ptr %slot, i64 %first seq_cst
+  call void @wake(ptr %pool, i32 %helpers)
+  br label %work
+work:
+  %word = load atomic i64, ptr %slot acquire, align 8
+  %unclaimed = and i64 %word, 4294967295
+  %none = icmp eq i64 %unclaimed, 0
+  br i1 %none, label %wait, label %take
+take:
+  %won = call i1 @claim(ptr %slot, i64 %word, i64 0)
+  br label %work
+wait:
+  %looks = phi i64 [ 0, %work ], [ %looks.next, %again ]
+  %finished = load atomic i64, ptr %done acquire, align 8
+  %is.over = icmp sge i64 %finished, %chunks
+  br i1 %is.over, label %end, label %look
+look:
+  $PAUSE$
+  %looks.next = add i64 %looks, 1
+  %tired = icmp sgt i64 %looks, $OWNER_LOOKS$
+  br i1 %tired, label %sleep, label %again
+sleep:
+  %p.sleeps = getelementptr i8, ptr %slot, i64 72
+  store atomic i32 1, ptr %p.sleeps seq_cst, align 4
+  %seen = load atomic i64, ptr %done seq_cst, align 8
+  %over.now = icmp sge i64 %seen, %chunks
+  br i1 %over.now, label %awake, label %park
+park:
+  %expected = trunc i64 %seen to i32
+  %parked = call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr %done, i32 128, i32 %expected, ptr null)
+  br label %awake
+awake:
+  store atomic i32 0, ptr %p.sleeps seq_cst, align 4
+  br label %again
+again:
+  br label %wait
+end:
+  ret void
+}
+
+; A slot of one's own; null: all have owners.
+define internal ptr @acquire(ptr %pool) {
+entry:
+  br label %test
+test:
+  %index = phi i64 [ 0, %entry ], [ %next, %other ]
+  %more = icmp ult i64 %index, $SLOT_COUNT$
+  br i1 %more, label %try, label %none
+try:
+  %place = mul i64 %index, $SLOT_BYTES$
+  %offset = add i64 %place, $SLOTS$
+  %slot = getelementptr i8, ptr %pool, i64 %offset
+  %p.owner = getelementptr i8, ptr %slot, i64 128
+  %swap = cmpxchg ptr %p.owner, i32 0, i32 1 acq_rel acquire
+  %won = extractvalue { i32, i1 } %swap, 1
+  br i1 %won, label %found, label %other
+other:
+  %next = add i64 %index, 1
+  br label %test
+found:
+  ret ptr %slot
+none:
+  ret ptr null
+}
+
+define i64 @neurald_run(ptr %step) {
+entry:
+  %records = load ptr, ptr %step
+  %p.count = getelementptr i8, ptr %step, i64 8
+  %count = load i64, ptr %p.count
+  %p.scratch = getelementptr i8, ptr %step, i64 16
+  %scratch = load ptr, ptr %p.scratch
+  %p.stride = getelementptr i8, ptr %step, i64 24
+  %stride = load i64, ptr %p.stride
+  %p.helpers = getelementptr i8, ptr %step, i64 32
+  %helpers.wide = load i64, ptr %p.helpers
+  %helpers = trunc i64 %helpers.wide to i32
+  %p.pool = getelementptr i8, ptr %step, i64 40
+  %pool = load ptr, ptr %p.pool
+  %alone = icmp eq ptr %pool, null
+  br i1 %alone, label %begin, label %enter
+enter:
+  %running = atomicrmw add ptr %pool, i32 1 seq_cst
+  %slot.own = call ptr @acquire(ptr %pool)
+  %full = icmp eq ptr %slot.own, null
+  br i1 %full, label %begin, label %own
+own:
+  %p.limit = getelementptr i8, ptr %slot.own, i64 132
+  store atomic i32 %helpers, ptr %p.limit monotonic, align 4
+  %p.own.scratch = getelementptr i8, ptr %slot.own, i64 144
+  store ptr %scratch, ptr %p.own.scratch
+  %p.own.stride = getelementptr i8, ptr %slot.own, i64 152
+  store i64 %stride, ptr %p.own.stride
+  br label %begin
+begin:
+  %slot = phi ptr [ null, %entry ], [ null, %enter ], [ %slot.own, %own ]
+  %unshared = icmp eq ptr %slot, null
+  br label %test
+test:
+  %index = phi i64 [ 0, %begin ], [ %next, %good ]
+  %more = icmp ult i64 %index, %count
+  br i1 %more, label %body, label %end
+body:
+  %place = mul i64 %index, 48
+  %record = getelementptr i8, ptr %records, i64 %place
+  %p.status = getelementptr i8, ptr %record, i64 24
+  %status = load ptr, ptr %p.status
+  store i32 0, ptr %status
+  %p.chunks = getelementptr i8, ptr %record, i64 40
+  %chunks = load i64, ptr %p.chunks
+  %few = icmp ule i64 %chunks, 1
+  %whole = or i1 %few, %unshared
+  br i1 %whole, label %single, label %parallel
+single:
+  %p.grains = getelementptr i8, ptr %record, i64 32
+  %grains = load i64, ptr %p.grains
+  call void @call(ptr %record, ptr %scratch, i64 0, i64 %grains)
+  br label %check
+parallel:
+  call void @share(ptr %pool, ptr %slot, ptr %record, i32 %helpers)
+  br label %check
+check:
+  %code = load i32, ptr %status
+  %holds = icmp eq i32 %code, 0
+  br i1 %holds, label %good, label %end
+good:
+  %next = add i64 %index, 1
+  br label %test
+end:
+  %result = phi i64 [ %index, %test ], [ %index, %check ]
+  br i1 %alone, label %exit, label %leave
+leave:
+  %left = atomicrmw sub ptr %pool, i32 1 seq_cst
+  br i1 %unshared, label %exit, label %release
+release:
+  %p.owner = getelementptr i8, ptr %slot, i64 128
+  store atomic i32 0, ptr %p.owner release, align 4
+  br label %exit
+exit:
+  ret i64 %result
+}
+
+; The word of a slot if there is an unclaimed chunk that the worker may claim, else 0.
+define internal i64 @open(ptr %pool, ptr %slot, i32 %worker) {
+  %word = load atomic i64, ptr %slot acquire, align 8
+  %unclaimed = and i64 %word, 4294967295
+  %none = icmp eq i64 %unclaimed, 0
+  br i1 %none, label %no, label %limits
+limits:
+  %p.limit = getelementptr i8, ptr %slot, i64 132
+  %limit = load atomic i32, ptr %p.limit monotonic, align 4
+  %wanted = icmp slt i32 %worker, %limit
+  %running = load atomic i32, ptr %pool monotonic, align 4
+  %threads = add i32 %running, %worker
+  %p.most = getelementptr i8, ptr %pool, i64 12
+  %most = load atomic i32, ptr %p.most monotonic, align 4
+  %has.room = icmp slt i32 %threads, %most
+  %may = and i1 %wanted, %has.room
+  br i1 %may, label %yes, label %no
+yes:
+  ret i64 %word
+no:
+  ret i64 0
+}
+
+; Claims what it can from every slot once. Whether it got any.
+define internal i1 @help(ptr %pool, i32 %worker, i1 %only.look) {
+entry:
+  %wide = zext i32 %worker to i64
+  %thread = add i64 %wide, 1
+  br label %test
+test:
+  %index = phi i64 [ 0, %entry ], [ %next, %closed ]
+  %found = phi i1 [ false, %entry ], [ %got, %closed ]
+  %more = icmp ult i64 %index, $SLOT_COUNT$
+  br i1 %more, label %slot, label %end
+slot:
+  %place = mul i64 %index, $SLOT_BYTES$
+  %offset = add i64 %place, $SLOTS$
+  %address = getelementptr i8, ptr %pool, i64 %offset
+  br label %look
+look:
+  %got = phi i1 [ %found, %slot ], [ true, %take ]
+  %word = call i64 @open(ptr %pool, ptr %address, i32 %worker)
+  %none = icmp eq i64 %word, 0
+  br i1 %none, label %closed, label %opened
+opened:
+  br i1 %only.look, label %seen, label %take
+take:
+  %won = call i1 @claim(ptr %address, i64 %word, i64 %thread)
+  br label %look
+closed:
+  %next = add i64 %index, 1
+  br label %test
+seen:
+  ret i1 true
+end:
+  ret i1 %found
+}
+
+define void @neurald_work(ptr %pool, i64 %worker.wide) {
+entry:
+  %worker = trunc i64 %worker.wide to i32
+  %line = shl i64 %worker.wide, 6
+  %offset = add i64 %line, $SLEEPS$
+  %p.sleeps = getelementptr i8, ptr %pool, i64 %offset
+  %p.quit = getelementptr i8, ptr %pool, i64 4
+  br label %work
+work:
+  %looks = phi i64 [ 0, %entry ], [ %counted, %rest ], [ 0, %awake ]
+  %helped = call i1 @help(ptr %pool, i32 %worker, i1 false)
+  %more = add i64 %looks, 1
+  %counted = select i1 %helped, i64 0, i64 %more
+  %tired = icmp sgt i64 %counted, $WORKER_LOOKS$
+  br i1 %tired, label %sleep, label %rest
+rest:
+  $PAUSE$
+  br label %work
+sleep:
+  %awake.before = atomicrmw xchg ptr %p.sleeps, i32 1 seq_cst
+  %quit = load atomic i32, ptr %p.quit seq_cst, align 4
+  %stays = icmp eq i32 %quit, 0
+  br i1 %stays, label %last.look, label %leave
+last.look:
+  %missed = call i1 @help(ptr %pool, i32 %worker, i1 true)
+  br i1 %missed, label %awake, label %park
+park:
+  %parked = call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr %p.sleeps, i32 128, i32 1, ptr null)
+  br label %awake
+awake:
+  %slept = atomicrmw xchg ptr %p.sleeps, i32 0 seq_cst
+  br label %work
+leave:
+  ret void
+}
+"""

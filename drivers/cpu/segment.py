@@ -1,0 +1,94 @@
+"""Which operations of a graph are compiled together, and the models that they are compiled from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from neurald.hal.types import Lifetime, Model, Operand, Subgraph
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Segment:
+    """Operations of a graph, by their positions in an order in which they can run; either all or none are compiled."""
+
+    operations: tuple[int, ...]
+    is_native: bool
+
+
+def segments(graph: Subgraph, is_native: Sequence[bool]) -> list[Segment]:
+    """All operations in few segments, in an order in which they can run.
+
+    Args:
+        graph: valid.
+        is_native: for each operation whether it is compiled.
+    """
+    return min((_by_turns(graph, is_native, first) for first in (True, False)), key=len)
+
+
+def _by_turns(graph: Subgraph, is_native: Sequence[bool], native: bool) -> list[Segment]:
+    """All that can run of one kind, then all of the other, and so on."""
+    missing = {index for operation in graph.operations for index in operation.outputs}
+    pending = list(range(len(graph.operations)))
+    found: list[Segment] = []
+    while pending:
+        taken, left = [], []
+        for position in pending:
+            operation = graph.operations[position]
+            if is_native[position] is not native or not missing.isdisjoint(operation.inputs):
+                left.append(position)
+                continue
+            taken.append(position)
+            missing.difference_update(operation.outputs)
+        if taken:
+            found.append(Segment(operations=tuple(taken), is_native=native))
+        pending, native = left, not native
+    return found
+
+
+def sub_model(model: Model, graph: Subgraph, operations: Sequence[int]) -> Model:
+    """A model of some operations of a graph: what others compute are its inputs, what others need its outputs.
+
+    Operands keep their indexes.
+
+    Args:
+        model: whose graph it is.
+        graph: its main graph, or one that control flow refers to.
+        operations: positions in the graph.
+    """
+    own = set(operations)
+    produced = {index for position in own for index in graph.operations[position].outputs}
+    read = dict.fromkeys(index for position in operations for index in graph.operations[position].inputs)
+    needed = {
+        index
+        for position, operation in enumerate(graph.operations)
+        if position not in own
+        for index in operation.inputs
+    } | set(graph.outputs)
+    variables = (Lifetime.SUBGRAPH_INPUT, Lifetime.SUBGRAPH_OUTPUT, Lifetime.TEMPORARY_VARIABLE)
+    inputs = tuple(
+        index for index in read if index not in produced and graph.operands[index].lifetime in variables
+    )
+    outputs = tuple(
+        index for position in operations for index in graph.operations[position].outputs if index in needed
+    )
+
+    def operand_of(index: int, operand: Operand) -> Operand:
+        if operand.lifetime not in variables:
+            return operand
+        if index in inputs:
+            return replace(operand, lifetime=Lifetime.SUBGRAPH_INPUT)
+        is_output = index in outputs
+        return replace(
+            operand, lifetime=Lifetime.SUBGRAPH_OUTPUT if is_output else Lifetime.TEMPORARY_VARIABLE
+        )
+
+    return Model(
+        main=Subgraph(
+            operands=tuple(operand_of(index, operand) for index, operand in enumerate(graph.operands)),
+            operations=tuple(graph.operations[position] for position in operations),
+            inputs=inputs,
+            outputs=outputs,
+        ),
+        referenced=model.referenced,
+        pools=model.pools,
+        relaxed=model.relaxed,
+    )

@@ -1,0 +1,59 @@
+"""Routines for quantised depthwise convolutions: the graph's integers, and not a byte beside their memory."""
+
+import pytest
+from support.quantized_sums import TYPES, QuantizedSums, check, every_target
+
+from neurald.drivers.cpu.target import Target
+
+
+@every_target
+@pytest.mark.parametrize("channels", [3, 16, 24, 64, 86])
+def test_channels(channels: int, target: Target) -> None:
+    """As many as vectors and bundles have, fewer, and more."""
+    sums = QuantizedSums(channels)
+    case = sums.depthwise(
+        (1, 6, 5, channels), (3, 3, channels), (1, 6, 5, channels), padding=((1, 1), (1, 1))
+    )
+    check(case, target, channels)
+
+
+@every_target
+@pytest.mark.parametrize("seed", range(4))
+def test_types(seed: int, target: Target) -> None:
+    source, weights, result = TYPES[seed]
+    sums = QuantizedSums(seed, source=source, weights=weights, extreme=True)
+    case = sums.depthwise(
+        (2, 7, 9, 70),
+        (3, 3, 70),
+        (2, 4, 5, 70),
+        sums.rescaled(per_channel=False, type=result),
+        stride=(2, 2),
+        padding=((1, 1), (1, 1)),
+    )
+    check(case, target, seed)
+
+
+@every_target
+@pytest.mark.parametrize(
+    ("kernel", "dilation", "multiplier"), [((5, 2), (1, 1), 1), ((1, 4), (1, 2), 3), ((4, 1), (2, 1), 20), ((7, 1), (1, 1), 1)]
+)
+def test_windows(
+    kernel: tuple[int, int], dilation: tuple[int, int], multiplier: int, target: Target
+) -> None:
+    sums = QuantizedSums(multiplier)
+    height, width = (8 - (k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
+    case = sums.depthwise(
+        (1, 7, 8, 5),
+        (*kernel, 5 * multiplier),
+        (1, height, width, 5 * multiplier),
+        dilation=dilation,
+        padding=((1, 1), (1, 0)),
+    )
+    check(case, target, 1)
+
+
+@every_target
+def test_sums_as_they_are(target: Target) -> None:
+    sums = QuantizedSums(2)
+    case = sums.depthwise((1, 3, 4, 77), (2, 2, 77), (1, 2, 3, 77), lambda _, total: total)
+    check(case, target)

@@ -1,0 +1,321 @@
+"""Models on the CPU device, compiled as a whole or in parts, beside their references."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import neurald as nd
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.cpu import compiler, preparation
+from neurald.drivers.cpu.artifact import read_artifact
+from neurald.drivers.cpu.device import CpuDevice, create_reference
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.drivers.cpu.reference_model import ReferenceModel
+from neurald.drivers.cpu.routine import Routine
+from neurald.drivers.cpu.target import Target
+from neurald.hal.cancellation import Cancellation
+from neurald.hal.device import REFERENCE, Artifact, ExecuteOptions, ExecutionResult, PrepareOptions
+from neurald.hal.errors import BadData, Cancelled, OpFailed
+from neurald.hal.memory import HostMemory
+from neurald.hal.types import Argument, Request
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+FLOAT, INT = nd.OperandType.TENSOR_FLOAT32, nd.OperandType.TENSOR_INT32
+OPTIONS = PrepareOptions(threads=2, cache_key=bytes(32))
+
+
+def executed(
+    prepared: Any, inputs: Sequence[Array | None], outputs: Sequence[Array], **options: Any
+) -> ExecutionResult:
+    """Runs a prepared model; outputs are written to arrays of their sizes."""
+    memories = [each for each in (*inputs, *outputs) if each is not None]
+    arguments: list[Argument] = []
+    pool = 0
+    for each in (*inputs, *outputs):
+        if each is None:
+            arguments.append(Argument())
+            continue
+        arguments.append(Argument(pool=pool, length=each.nbytes, dimensions=each.shape))
+        pool += 1
+    request = Request(
+        inputs=tuple(arguments[: len(inputs)]),
+        outputs=tuple(arguments[len(inputs) :]),
+        pools=tuple(HostMemory(each) for each in memories),
+    )
+    result: ExecutionResult = prepared.execute(request, ExecuteOptions(**options))
+    return result
+
+
+def unary(kinds: Sequence[nd.OperationType], shape: tuple[int, ...] = (3, 5)) -> nd.Model:
+    """Operations of one float tensor, one after another."""
+    builder = nd.ModelBuilder()
+    source = value = builder.add_operand(FLOAT, shape)
+    for kind in kinds:
+        result = builder.add_operand(FLOAT, shape)
+        builder.add_operation(kind, [value], [result])
+        value = result
+    builder.identify_inputs_and_outputs([source], [value])
+    return builder.finish()
+
+
+def gathering() -> nd.Model:
+    """Rows of the first input, by the second."""
+    builder = nd.ModelBuilder()
+    rows, indices = builder.add_operand(FLOAT, (4, 3)), builder.add_operand(INT, (2,))
+    axis = builder.add_operand(nd.OperandType.INT32)
+    builder.set_operand_value(axis, 0)
+    output = builder.add_operand(FLOAT, (2, 3))
+    builder.add_operation(nd.OperationType.GATHER, [rows, axis, indices], [output])
+    builder.identify_inputs_and_outputs([rows, indices], [output])
+    return builder.finish()
+
+
+@pytest.fixture
+def without_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TANH has no lowering."""
+    from neurald.drivers.compiler.lowering import LOWERINGS
+
+    monkeypatch.delitem(LOWERINGS, nd.OperationType.TANH)
+
+
+def beside_reference(model: nd.Model, *inputs: Array) -> Any:
+    prepared = CpuDevice().prepare_model(model, OPTIONS)
+    found, expected = np.empty((3, 5), np.float32), np.empty((3, 5), np.float32)
+    executed(prepared, inputs, [found])
+    executed(create_reference().prepare_model(model, OPTIONS), inputs, [expected])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    return prepared
+
+
+VALUES = np.linspace(-2, 2, 15, dtype=np.float32).reshape(3, 5)
+RELU, TANH, FLOOR = nd.OperationType.RELU, nd.OperationType.TANH, nd.OperationType.FLOOR
+
+
+def test_a_model_that_is_compiled_as_a_whole() -> None:
+    prepared = beside_reference(unary([RELU, TANH]), VALUES)
+    assert isinstance(prepared, CpuPreparedModel)
+    (kernel,) = prepared.profile()
+    assert kernel.operations == (0, 1)
+    assert kernel.duration_ns > 0
+
+
+@pytest.mark.usefixtures("without_tanh")
+def test_a_model_that_is_compiled_in_parts() -> None:
+    prepared = beside_reference(unary([RELU, FLOOR, TANH, RELU]), VALUES)
+    assert isinstance(prepared, ReferenceModel)
+    assert prepared.compiled_operations == {0, 1, 3}
+    times = prepared.profile()
+    assert [(time.operations, time.label == REFERENCE) for time in times] == [
+        ((0, 1), False),
+        ((2,), True),
+        ((3,), False),
+    ]
+    assert prepared.artifact() is None
+
+
+@pytest.mark.usefixtures("without_tanh")
+def test_bodies_of_loops_are_compiled() -> None:
+    from support.control_flow import below, counting, loop
+
+    model = loop(below(5, extra=1), counting(0, 1))
+    prepared = CpuDevice().prepare_model(model, OPTIONS)
+    assert isinstance(prepared, ReferenceModel)
+    assert all(graph.segments for graph in prepared._referenced)
+
+
+def test_kernels_that_have_no_code_run_on_references(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    original = preparation.generate
+
+    def fail(kernel: Kernel, target: Target) -> Routine:
+        if len(kernel.output.shape) == 2:
+            raise ZeroDivisionError("a mistake in a kernel")
+        return original(kernel, target)
+
+    monkeypatch.setattr(preparation, "generate", fail)
+    prepared = beside_reference(unary([RELU, TANH]), VALUES)
+    assert isinstance(prepared, ReferenceModel)
+    assert not prepared.compiled_operations
+    assert "operation 0 RELU, 1 TANH: ZeroDivisionError: a mistake" in caplog.text
+
+
+def test_all_other_kernels_are_compiled(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    original = preparation.generate
+
+    def wrong(kernel: Kernel, target: Target) -> Routine:
+        routine = original(kernel, target)
+        is_last = kernel.operations == (1,)
+        return replace(routine, text="define nonsense KERNEL_NAME") if is_last else routine
+
+    monkeypatch.setattr(preparation, "generate", wrong)
+    builder = nd.ModelBuilder()
+    source, axis = builder.add_operand(FLOAT, (3, 5)), builder.add_operand(INT, (1,))
+    builder.set_operand_value(axis, np.array([1], np.int32))
+    none = builder.add_operand(nd.OperandType.INT32)
+    builder.set_operand_value(none, 1)
+    total, result = builder.add_operand(FLOAT, (3, 1)), builder.add_operand(FLOAT, (3, 5))
+    activation = builder.add_operand(nd.OperandType.INT32)
+    builder.set_operand_value(activation, 0)
+    builder.add_operation(nd.OperationType.MEAN, [source, axis, none], [total])
+    builder.add_operation(nd.OperationType.ADD, [source, total, activation], [result])
+    builder.identify_inputs_and_outputs([source], [result])
+    prepared = beside_reference(builder.finish(), VALUES)
+    assert isinstance(prepared, ReferenceModel)
+    assert prepared.compiled_operations == {0}
+    assert "operation 1 ADD: CompilationFailed" in caplog.text
+
+
+def test_mistakes_of_the_compiler_lead_to_references(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("a mistake in a transformation")
+
+    monkeypatch.setattr(compiler, "transform", fail)
+    prepared = beside_reference(unary([RELU, TANH]), VALUES)
+    assert not prepared.compiled_operations
+    assert "a mistake in a transformation" in caplog.text
+
+
+def test_requirements() -> None:
+    prepared = CpuDevice().prepare_model(gathering(), OPTIONS)
+    assert isinstance(prepared, CpuPreparedModel)
+    rows, output = np.arange(12, dtype=np.float32).reshape(4, 3), np.empty((2, 3), np.float32)
+    executed(prepared, [rows, np.array([3, 0], np.int32)], [output])
+    np.testing.assert_array_equal(output, rows[[3, 0]])
+    with pytest.raises(OpFailed, match="operation 0 GATHER"):
+        executed(prepared, [rows, np.array([3, 4], np.int32)], [output])
+
+
+def test_short_outputs_are_reported_and_not_written() -> None:
+    prepared = CpuDevice().prepare_model(unary([RELU]), OPTIONS)
+    output = np.full((2, 5), 7, np.float32)
+    result = executed(prepared, [VALUES], [output])
+    assert not result.is_sufficient
+    assert result.output_shapes[0].dimensions == (3, 5)
+    assert (output == 7).all()
+
+
+def test_unspecified_dimensions() -> None:
+    prepared = CpuDevice().prepare_model(unary([RELU], (0, 5)), OPTIONS)
+    for rows in (1, 4, 1):
+        source = np.random.default_rng(rows).normal(size=(rows, 5)).astype(np.float32)
+        output = np.empty((rows, 5), np.float32)
+        result = executed(prepared, [source], [output])
+        assert result.output_shapes[0].dimensions == (rows, 5)
+        np.testing.assert_array_equal(output, np.maximum(source, 0))
+    assert prepared.artifact() is None
+
+
+def test_an_execution_that_was_cancelled_before() -> None:
+    prepared = CpuDevice().prepare_model(unary([RELU]), OPTIONS)
+    cancellation = Cancellation()
+    cancellation.cancel()
+    with pytest.raises(Cancelled):
+        executed(prepared, [VALUES], [VALUES.copy()], cancellation=cancellation)
+
+
+def test_artifacts() -> None:
+    device = CpuDevice()
+    model = gathering()
+    prepared = device.prepare_model(model, OPTIONS)
+    artifact = prepared.artifact()
+    assert artifact is not None
+    assert (len(artifact.model), len(artifact.data)) == (1, 1)
+    assert device.prepare_model(model, PrepareOptions()).artifact() is None
+    again = device.prepare_model_from_cache(artifact, OPTIONS)
+    rows, output = np.arange(12, dtype=np.float32).reshape(4, 3), np.empty((2, 3), np.float32)
+    executed(again, [rows, np.array([1, 2], np.int32)], [output])
+    np.testing.assert_array_equal(output, rows[[1, 2]])
+    assert again.operand(1, is_output=False).type is INT
+    assert again.tolerates_changing_inputs == prepared.tolerates_changing_inputs
+    assert again.artifact() is not None
+    with pytest.raises(OpFailed, match="input 1 is omitted"):
+        executed(again, [rows, None], [output])
+
+
+def changed(artifact: Artifact, **fields: Any) -> Artifact:
+    """The artifact with another executable."""
+    stored = msgspec.msgpack.decode(bytes(artifact.model[0].view())[40:])
+    names = [field.name for field in msgspec.structs.fields(read_artifact(artifact).executable)]
+    for name, change in fields.items():
+        place = names.index(name)
+        stored[0][place] = change(stored[0][place])
+    return with_content(msgspec.msgpack.encode(stored), artifact)
+
+
+def with_content(content: bytes, artifact: Artifact) -> Artifact:
+    """The artifact with something else in its place, undamaged."""
+    head = b"ncpu0001" + hashlib.blake2b(content, digest_size=32).digest()
+    return Artifact(model=(HostMemory(head + content),), data=artifact.data)
+
+
+def test_damaged_artifacts() -> None:
+    device = CpuDevice()
+    artifact = device.prepare_model(unary([RELU]), OPTIONS).artifact()
+    assert artifact is not None
+    content = bytes(artifact.model[0].view())
+    for place in (0, 9, 50, len(content) // 2, len(content) - 1):
+        damaged = bytearray(content)
+        damaged[place] ^= 1
+        with pytest.raises(BadData, match="damaged"):
+            device.prepare_model_from_cache(
+                Artifact(model=(HostMemory(damaged),), data=artifact.data), OPTIONS
+            )
+    for length in (0, 5, 39, 41):
+        with pytest.raises(BadData, match="damaged"):
+            device.prepare_model_from_cache(
+                Artifact(model=(HostMemory(content[:length]),), data=artifact.data), OPTIONS
+            )
+
+
+def test_artifacts_that_contradict_themselves() -> None:
+    device = CpuDevice()
+    artifact = device.prepare_model(gathering(), OPTIONS).artifact()
+    assert artifact is not None
+
+    def with_place(calls: list[Any]) -> list[Any]:
+        calls[0][1][0] = [0, 10**9]
+        return calls
+
+    def with_grains(calls: list[Any]) -> list[Any]:
+        calls[0][2] = -1
+        return calls
+
+    wrong = [
+        changed(artifact, arena_bytes=lambda _: 0),
+        changed(artifact, constants_bytes=lambda size: size + 64),
+        changed(artifact, scratch_bytes=lambda _: -1),
+        changed(artifact, input_arguments=lambda _: [[10**6], []]),
+        changed(artifact, output_arguments=lambda _: []),
+        changed(artifact, target=lambda _: "another"),
+        changed(artifact, calls=with_place),
+        changed(artifact, calls=with_grains),
+        with_content(b"\x93", artifact),
+        Artifact(model=artifact.model, data=()),
+    ]
+    for each in wrong:
+        with pytest.raises(BadData):
+            device.prepare_model_from_cache(each, OPTIONS)
+
+
+def test_code_that_cannot_be_linked_is_refused() -> None:
+    device = CpuDevice()
+    artifact = device.prepare_model(unary([RELU]), OPTIONS).artifact()
+    assert artifact is not None
+
+    def with_function(calls: list[Any]) -> list[Any]:
+        calls[0][0] = "nothing"
+        return calls
+
+    with pytest.raises(BadData, match="cannot be loaded"):
+        device.prepare_model_from_cache(changed(artifact, calls=with_function), OPTIONS)

@@ -1,0 +1,61 @@
+from neurald.drivers.cpu.instructions import Instructions
+
+
+def test_what_does_not_depend_on_a_loop_comes_before_it() -> None:
+    code = Instructions(("%a",))
+    with code.loop("0", "10") as loop:
+        inside = code.value(f"add i64 {loop.index}, 1")
+        outside = code.value("add i64 %a, 1")
+        code.effect(f"store i64 {inside}, ptr %a")
+    text = "\n".join(code.lines)
+    assert text.index(f"{outside} = ") < text.index("phi i64") < text.index(f"{inside} = ")
+
+
+def test_the_same_instruction_is_written_once_while_its_name_is_known() -> None:
+    code = Instructions(("%a",))
+    assert code.value("add i64 %a, 1") == code.value("add i64 %a, 1")
+    with code.loop("0", "10") as loop:
+        first = code.value(f"add i64 {loop.index}, 1")
+        assert code.value(f"add i64 {loop.index}, 1") == first
+        assert code.is_known(first)
+    assert not code.is_known(first)
+
+
+def test_a_load_stays_inside_of_a_condition() -> None:
+    code = Instructions(("%a", "%c"))
+    with code.when("%c"):
+        loaded = code.load("load i64, ptr %a")
+        added = code.value("add i64 1, 2")
+    text = "\n".join(code.lines)
+    assert text.index(f"{added} = ") < text.index("br i1 %c") < text.index(f"{loaded} = ")
+
+
+def test_names_from_elsewhere_keep_instructions_where_they_are() -> None:
+    code = Instructions(("%a",))
+    with code.loop("0", "10"):
+        code.effect("%mine = add i64 %a, 7")
+        used = code.value("add i64 %mine, 1")
+    text = "\n".join(code.lines)
+    assert text.index("%mine = ") < text.index(f"{used} = ")
+
+
+def test_what_a_loop_carries_is_known_after_it() -> None:
+    code = Instructions(("%n",))
+    with code.loop("0", "%n", [("i64", "5")], may_be_empty=True) as loop:
+        loop.results.append(code.value(f"add i64 {loop.carried[0]}, {loop.index}"))
+    assert loop.results == loop.carried
+    assert code.is_known(loop.results[0])
+    with code.loop("0", "4", [("i64", "5")], step=2) as other:
+        other.results.append(code.value(f"add i64 {other.carried[0]}, {other.index}"))
+    assert code.is_known(other.results[0])
+    assert "add i64 %v" in "\n".join(code.lines)
+
+
+def test_instructions_can_be_put_outside_of_loops_that_are_being_written() -> None:
+    code = Instructions(("%a",))
+    with code.loop("0", "10") as loop:
+        with code.outside(0), code.loop("0", "3") as other:
+            code.effect(f"store i64 {other.index}, ptr %a")
+        code.effect(f"store i64 {loop.index}, ptr %a")
+    text = "\n".join(code.lines)
+    assert text.index(f"store i64 {other.index}") < text.index(f"store i64 {loop.index}")

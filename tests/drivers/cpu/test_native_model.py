@@ -1,0 +1,107 @@
+"""Compiled steps on memory of all kinds: what is used in place, and what is copied."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from support.cpu_routines import adding, native, requiring
+
+from neurald.drivers.compiler.placement import aligned_zeros
+from neurald.drivers.cpu import native_model
+from neurald.drivers.cpu.instance import Instance, chunks
+from neurald.hal.errors import MissedDeadlineTransient, OpFailed
+
+COUNT = 100
+
+
+def memory(offset: int = 0) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
+    """INT32 values that begin `offset` bytes behind a multiple of 64."""
+    found: np.ndarray[tuple[int, ...], np.dtype[np.int32]] = aligned_zeros(4 * COUNT + 64, 64)[
+        offset : offset + 4 * COUNT
+    ].view(np.int32)
+    return found
+
+
+@pytest.mark.parametrize("source_offset", [0, 4, 16])
+@pytest.mark.parametrize("target_offset", [0, 8, 32])
+def test_any_alignment(source_offset: int, target_offset: int) -> None:
+    model = native([adding(1, COUNT), adding(2, COUNT)])
+    source, target = memory(source_offset), memory(target_offset)
+    for first in (0, 7):
+        source[:] = np.arange(first, first + COUNT)
+        model.run([source.ctypes.data], [target.ctypes.data])
+        assert (target == source + 3).all()
+
+
+def test_an_output_that_is_the_input() -> None:
+    """The second kernel must not see what the first has written to the output already."""
+    model = native([adding(1, COUNT)])
+    room = aligned_zeros(4 * COUNT + 256, 64)
+    source, target = room[: 4 * COUNT].view(np.int32), room[64 : 64 + 4 * COUNT].view(np.int32)
+    source[:] = values = np.arange(COUNT)
+    model.run([source.ctypes.data], [target.ctypes.data])
+    assert (target == values + 1).all()
+
+
+def test_a_requirement_that_does_not_hold() -> None:
+    model = native([adding(0, COUNT), requiring(COUNT), adding(5, COUNT)])
+    source = np.zeros(COUNT, np.int32)
+    assert model.run_arrays([source])[0][0] == 5
+    source[0] = -1
+    with pytest.raises(OpFailed, match="operation 0: second"):
+        model.run_arrays([source])
+    source[0] = 2
+    assert model.run_arrays([source])[0][0] == 7
+
+
+def test_profiles() -> None:
+    model = native([adding(1, COUNT), adding(2, COUNT)])
+    source = memory()
+    model.run([source.ctypes.data], [memory().ctypes.data])
+    times = model.profile()
+    assert [time.operations for time in times] == [(0,), (1,)]
+    assert all(time.duration_ns > 0 and time.label == "adds" for time in times)
+    assert not source.any()
+
+
+def test_how_calls_are_divided() -> None:
+    from msgspec.structs import replace
+
+    call = native([adding(1, COUNT)]).executable.calls[0]
+    assert chunks(replace(call, cost_ns=1e3), 4) == 1
+    assert chunks(replace(call, cost_ns=1e4), 4) == 4
+    assert chunks(replace(call, cost_ns=1e4), 1) == 1
+    assert chunks(replace(call, cost_ns=1e9), 4) == 16
+    assert chunks(replace(call, cost_ns=1e9, grains=3), 4) == 3
+    assert chunks(replace(call, cost_ns=1e9, grains=0), 4) == 1
+
+
+def test_executions_wait_for_instances(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_model, "_INSTANCES", 1)
+    model = native([adding(1, COUNT)])
+    entered, go_on = threading.Event(), threading.Event()
+    original = Instance.run
+
+    def slow(instance: Instance, inputs: list[int], outputs: list[int]) -> None:
+        entered.set()
+        assert go_on.wait(10)
+        original(instance, inputs, outputs)
+
+    monkeypatch.setattr(Instance, "run", slow)
+    source = np.zeros(COUNT, np.int32)
+    results: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(int(model.run_arrays([source])[0][0])))
+        for _ in range(3)
+    ]
+    threads[0].start()
+    assert entered.wait(10)
+    with pytest.raises(MissedDeadlineTransient, match="other executions"):
+        model.run_arrays([source], time.monotonic() + 0.01)
+    for thread in threads[1:]:
+        thread.start()
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    assert results == [1, 1, 1]

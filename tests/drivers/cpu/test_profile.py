@@ -1,0 +1,53 @@
+"""The times of kernels and of references on the CPU device."""
+
+import numpy as np
+import pytest
+from support.addition import addition, request
+from support.control_flow import below, counting, loop
+from support.graphs import chain
+
+import neurald as nd
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
+from neurald.hal.types import Model
+
+T = nd.OperationType
+RUN = ExecuteOptions()
+
+
+def prepared(model: Model, *, compiles: bool) -> PreparedModel:
+    return CpuDevice(compiles=compiles).prepare_model(model, PrepareOptions())
+
+
+@pytest.mark.parametrize("compiles", [True, False], ids=["kernels", "references"])
+def test_every_operation_is_told(compiles: bool) -> None:
+    times = prepared(chain(T.TANH, T.LOGISTIC, T.RELU), compiles=compiles).profile()
+    assert {position for each in times for position in each.operations} == {0, 1, 2}
+    assert all(each.duration_ns > 0 and each.name for each in times)
+    assert {each.is_reference for each in times} == {not compiles}
+
+
+@pytest.mark.parametrize("compiles", [True, False], ids=["kernels", "references"])
+def test_with_unspecified_dimensions_after_the_first_execution(compiles: bool) -> None:
+    model = prepared(addition(np.ones((1, 3)), dynamic=True), compiles=compiles)
+    assert model.profile() == ()
+    for rows in (4, 2):
+        values = np.zeros((rows, 3), np.float32)
+        model.execute(request(values, values.copy()), RUN)
+        assert [each.operations for each in model.profile()] == [(0,)]
+
+
+@pytest.mark.parametrize("compiles", [True, False], ids=["kernels", "references"])
+def test_a_profile_changes_no_result(compiles: bool) -> None:
+    constant, values = np.arange(6, dtype=np.float32), np.full(6, 2, np.float32)
+    model = prepared(addition(constant), compiles=compiles)
+    for _ in range(2):
+        result = np.zeros_like(values)
+        model.execute(request(values, result), RUN)
+        np.testing.assert_array_equal(result, values + constant)
+        model.profile()
+
+
+def test_what_is_inside_of_a_loop_counts_as_the_loop() -> None:
+    times = prepared(loop(below(5, extra=1), counting(1, 2)), compiles=False).profile()
+    assert [(each.name, each.operations) for each in times] == [("WHILE", (0,))]

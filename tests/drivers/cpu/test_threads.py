@@ -1,0 +1,104 @@
+"""Threads that share calls: results, several executions at once, forks, and the end of the process."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from support.cpu_routines import adding, native, side_by_side
+
+from neurald.drivers.cpu.native_model import NativeModel
+from neurald.drivers.cpu.threads import THREADS_VARIABLE, thread_count
+from neurald.hal.errors import BadData
+
+#: Calls of this time are shared.
+LONG_NS = 1e6
+
+
+def shared(threads: int, count: int = 500) -> NativeModel:
+    return native([adding(number, count, cost_ns=LONG_NS) for number in range(10)], threads=threads)
+
+
+def run(model: NativeModel, times: int, first: int = 0) -> bool:
+    values = np.arange(first, first + 500, dtype=np.int32)
+    return all(bool((model.run_arrays([values])[0] == values + 45).all()) for _ in range(times))
+
+
+def test_how_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(THREADS_VARIABLE, raising=False)
+    assert thread_count(None) == len(os.sched_getaffinity(0))
+    assert thread_count(3) == 3
+    assert thread_count(10**6) == 256
+    monkeypatch.setenv(THREADS_VARIABLE, "5")
+    assert thread_count(None) == 5
+    assert thread_count(2) == 2
+    for wrong in ("0", "-1", "many"):
+        monkeypatch.setenv(THREADS_VARIABLE, wrong)
+        with pytest.raises(BadData, match="positive number"):
+            thread_count(None)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_results_are_those_of_one_thread(threads: int) -> None:
+    assert run(shared(threads), 100)
+
+
+def test_models_with_different_threads_at_the_same_time() -> None:
+    models = [shared(threads) for threads in (1, 2, 4)]
+    right: list[bool] = []
+    side_by_side(
+        [
+            threading.Thread(target=lambda m=model, n=number: right.append(run(m, 60, n)))
+            for number, model in enumerate(models * 3)
+        ]
+    )
+    assert right == [True] * 9
+
+
+def test_workers_sleep_when_there_is_nothing_to_do() -> None:
+    assert run(shared(4), 5)
+    time.sleep(0.05)
+    started = time.process_time()
+    time.sleep(0.2)
+    assert time.process_time() - started < 0.05
+
+
+def test_a_child_of_a_fork_has_workers_of_its_own() -> None:
+    model = shared(3)
+    assert run(model, 10)
+    child = os.fork()
+    if not child:
+        names = [thread.name for thread in threading.enumerate()]
+        right = run(model, 20) and not any(name.startswith("neurald-cpu") for name in names)
+        right = right and sum(t.name.startswith("neurald-cpu") for t in threading.enumerate()) >= 2
+        os._exit(0 if right else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert run(model, 10)
+
+
+def test_the_process_ends() -> None:
+    """Also while another thread executes."""
+    text = (
+        "import threading, time\n"
+        "from tests_support import adding, native\n"
+        "import numpy as np\n"
+        "model = native([adding(1, 1000, cost_ns=1e6)] , threads=3)\n"
+        "values = np.zeros(1000, np.int32)\n"
+        "def work():\n"
+        "    while True:\n"
+        "        model.run_arrays([values])\n"
+        "threading.Thread(target=work, daemon=True).start()\n"
+        "time.sleep(0.1)\n"
+    ).replace("tests_support", "support.cpu_routines")
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    ended = subprocess.run(
+        [sys.executable, "-c", text],
+        env={**os.environ, "PYTHONPATH": path},
+        timeout=120,
+        capture_output=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr

@@ -1,0 +1,179 @@
+"""Relaxed models: what is stored in half precision, and how far results are off."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.compiler_graphs import GraphBuilder, random_array
+from support.opencl_batch import BatchingDevice
+from support.opencl_models import FLOAT, Models, random_inputs, random_model, run
+
+import neurald as nd
+from neurald.drivers.compiler.check import check
+from neurald.drivers.compiler.evaluate import evaluate
+from neurald.drivers.compiler.expression import apply, axis, load, reduce
+from neurald.drivers.compiler.graph import Graph, Value, inside
+from neurald.drivers.compiler.op import Fold, Op
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.opencl.device import PRECISION_VARIABLE, OpenClDevice
+from neurald.drivers.opencl.platform import DeviceContext
+from neurald.drivers.opencl.precision import Precision, lower_precision
+from neurald.hal.device import PrepareOptions
+from neurald.hal.errors import BadData
+from neurald.hal.types import Model
+
+HALVES = [Precision.F32_F16, Precision.F16]
+#: Of a half, relative to what it stands for.
+ROUNDING = 2.0**-11
+
+_Op = nd.OperationType
+
+
+def results(graph: Graph) -> tuple[list[np.ndarray[Any, Any]], list[np.ndarray[Any, Any]]]:
+    generator = np.random.default_rng(0)
+    inputs = [random_array(generator, value.shape, value.type) for value in graph.inputs]
+    return inputs, evaluate(graph, inputs)
+
+
+def chain() -> tuple[GraphBuilder, list[Value]]:
+    """exp of an input, stored; padded; folded; and a number that is counted in integers."""
+    builder = GraphBuilder()
+    source = builder.input(4, 6)
+    values = [builder.compute((4, 6), lambda *at: apply(Op.EXP, load(source, at)))]
+    values.append(
+        builder.compute((4, 8), lambda i, j: load(values[0], (i, j - 1), inside((j - 1,), (6,)), 0.5))
+    )
+    along = axis(8, "r")
+    values.append(builder.compute((4,), lambda i: reduce(Fold.SUM, (along,), load(values[1], (i, along)))))
+    values.append(builder.compute((4,), lambda i: load(values[2], (i,)).to(Scalar.INT32)))
+    return builder, values
+
+
+@pytest.mark.parametrize("precision", HALVES)
+def test_what_is_between_is_half_and_what_goes_in_and_out_is_not(precision: Precision) -> None:
+    builder, values = chain()
+    graph = builder.finish(values[2], values[3])
+    inputs, (exact, counted) = results(graph)
+    lower_precision(graph, precision)
+    check(graph)
+    assert [node.output.type for node in graph.nodes] == [
+        Scalar.FLOAT16,
+        Scalar.FLOAT16,
+        Scalar.FLOAT32,
+        Scalar.INT32,
+    ]
+    assert [value.type for value in graph.inputs] == [Scalar.FLOAT32]
+    total, count = evaluate(graph, inputs)
+    # Every element is rounded when it is first stored; moving it and summing it adds nothing.
+    np.testing.assert_allclose(total, exact, rtol=ROUNDING)
+    assert np.abs(count.astype(int) - counted).max() <= 1
+
+
+@pytest.mark.parametrize("precision", HALVES)
+def test_the_error_of_products_is_within_what_is_promised(precision: Precision) -> None:
+    builder = GraphBuilder()
+    left, weights = builder.input(5, 40), builder.weights(7, 40)
+    graph = builder.finish(builder.matrix_product(left, weights))
+    inputs, (exact,) = results(graph)
+    lower_precision(graph, precision)
+    check(graph)
+    (result,) = evaluate(graph, inputs)
+    assert result.dtype == np.float32
+    assert weights.constant is not None
+    bound = np.abs(inputs[0]) @ np.abs(weights.constant).T
+    assert (np.abs(result - exact) <= 2 * ROUNDING * bound + 1e-5).all()
+    assert (result != exact).any()
+
+
+def test_constants_that_halves_cannot_hold_become_infinite_without_a_word() -> None:
+    builder = GraphBuilder()
+    large = builder.constant(np.array([1e9, -1e9, 1.0], np.float32))
+    source = builder.input(3)
+    graph = builder.finish(builder.compute((3,), lambda i: load(source, (i,)) + load(large, (i,))))
+    lower_precision(graph, Precision.F16)
+    (result,) = evaluate(graph, [np.zeros(3, np.float32)])
+    np.testing.assert_array_equal(result, [np.inf, -np.inf, 1])
+
+
+def test_other_types_and_the_mode_f32_change_nothing() -> None:
+    builder = GraphBuilder()
+    source, weights = builder.input(3, 4, type=Scalar.INT8), builder.weights(5, 4, type=Scalar.INT8)
+    product = builder.matrix_product(source, weights, type=Scalar.INT32)
+    graph = builder.finish(builder.compute((3, 5), lambda *at: load(product, at) + 1))
+    inputs, (expected,) = results(graph)
+    lower_precision(graph, Precision.F16)
+    check(graph)
+    np.testing.assert_array_equal(evaluate(graph, inputs)[0], expected)
+
+    builder, values = chain()
+    graph = builder.finish(values[-1])
+    nodes = list(graph.nodes)
+    lower_precision(graph, Precision.F32)
+    assert graph.nodes == nodes
+
+
+def relaxed_model(seed: int) -> Model:
+    """Two layers with a softmax."""
+    models = Models(seed)
+    source = models.input(FLOAT, (3, 24))
+    hidden = models.add(
+        _Op.FULLY_CONNECTED,
+        [
+            source,
+            models.constant(models.generator.normal(size=(32, 24)) * 0.2),
+            models.constant(models.generator.normal(size=32)),
+            models.number(1),
+        ],
+        shape=(3, 32),
+    )
+    scaled = models.add(_Op.TANH, [hidden], shape=(3, 32))
+    logits = models.add(
+        _Op.FULLY_CONNECTED,
+        [
+            scaled,
+            models.constant(models.generator.normal(size=(10, 32)) * 0.2),
+            models.constant(models.generator.normal(size=10)),
+            models.number(0),
+        ],
+        shape=(3, 10),
+    )
+    return models.finish(
+        logits, models.add(_Op.SOFTMAX, [logits, models.number(1.0)], shape=(3, 10)), relaxed=True
+    )
+
+
+@pytest.mark.parametrize("precision", Precision)
+def test_relaxed_models_on_the_device(
+    opencl: DeviceContext, precision: Precision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PRECISION_VARIABLE, precision.value)
+    device, cpu = BatchingDevice(opencl.facts), nd.devices()[0]
+    models = [relaxed_model(seed) for seed in range(2)]
+    device.build(models)
+    for model in models:
+        inputs = random_inputs(model)
+        found, exact = (
+            run(each.prepare_model(model, PrepareOptions()), model, inputs) for each in (device, cpu)
+        )
+        # The second layer sums 32 products of numbers up to 1 and weights of about 0.2.
+        bound = 1e-5 if precision is Precision.F32 else 4 * ROUNDING * 32 * 0.2
+        for result, expected in zip(found, exact, strict=True):
+            assert np.abs(result - expected).max() <= bound
+
+
+def test_only_relaxed_models_are_computed_in_halves(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PRECISION_VARIABLE, "f16")
+    model = random_model(0, operations=2)
+    device, cpu = OpenClDevice(opencl.facts), nd.devices()[0]
+    inputs = random_inputs(model)
+    found, exact = (run(each.prepare_model(model, PrepareOptions()), model, inputs) for each in (device, cpu))
+    for result, expected in zip(found, exact, strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_an_unknown_mode_is_refused(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PRECISION_VARIABLE, "f8")
+    with pytest.raises(BadData, match="f32, f32_f16, f16"):
+        OpenClDevice(opencl.facts).prepare_model(relaxed_model(0), PrepareOptions())
