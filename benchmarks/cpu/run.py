@@ -48,7 +48,7 @@ from report import (
 )
 
 _PEERS = {"litert": "ai-edge-litert", "openvino": "openvino", "onnxruntime": "onnxruntime"}
-_MOST_RUNS = 2000
+_FEWEST_RUNS, _MOST_RUNS = 2, 2000
 #: What a process that was stopped needs until its caches are warm again, as a part of a burst.
 _WARM_UP = 0.2
 
@@ -61,6 +61,7 @@ class Session:
         engines: those that are there.
         peers: the interpreter of the others.
         cores: that may be used, as many as the most threads.
+        prepares: whether it is measured what preparing takes.
         peaks: operations a second in units of 10⁹, by kind and number of threads.
     """
 
@@ -70,6 +71,7 @@ class Session:
     rounds: int
     burst_ms: float
     folder: Path
+    prepares: bool = True
     peaks: dict[tuple[str, int], float] = field(default_factory=dict)
     rows: list[dict[str, Any]] = field(default_factory=list)
     preparations: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -115,7 +117,7 @@ class Session:
         self.measure_peaks(threads)
         for number, count in enumerate(threads):
             with ExitStack() as stack:
-                workers = self._started(stack, case, count, prepare=number == 0)
+                workers = self._started(stack, case, count, prepare=self.prepares and number == 0)
                 if SUBJECT not in workers or len(workers) == 1:
                     self.skip(case, "comparison", f"{', '.join(workers) or 'no engine'} alone can run it")
                     return
@@ -170,7 +172,7 @@ class Session:
         for name, worker in workers.items():
             # The first runs say how many make a burst.
             once = min(wall for wall, _ in worker.ask("burst", 1, 3))
-            runs[name] = int(min(_MOST_RUNS, max(3, self.burst_ms / max(once, 1e-3))))
+            runs[name] = int(min(_MOST_RUNS, max(_FEWEST_RUNS, self.burst_ms / max(once, 1e-3))))
         chance = random.Random(0)  # noqa: S311
         order, rounds = list(workers), list[Round]()
         for number in range(self.rounds):
@@ -265,8 +267,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--burst-ms", type=float, default=60.0)
     parser.add_argument("--peers", type=Path, default=Path(os.environ.get("NEURALD_PEERS", folder)))
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there too")
-    parser.add_argument("--busy", action="store_true")
-    parser.add_argument("--cycles", type=int, metavar="COUNT")
+    parser.add_argument(
+        "--no-preparations", dest="prepares", action="store_false", help="measure steady runs only"
+    )
+    parser.add_argument("--busy", action="store_true", help="two threads against one, beside a busy program")
+    parser.add_argument(
+        "--cycles", type=int, metavar="COUNT", help="only look for memory that is left behind"
+    )
     return parser.parse_args()
 
 
@@ -299,6 +306,7 @@ def main() -> None:
             rounds=arguments.rounds,
             burst_ms=arguments.burst_ms,
             folder=Path(folder),
+            prepares=arguments.prepares,
         )
         document = {"machine": machine, **_measured(session, cases, threads, arguments)}
     document["load_afterwards"] = os.getloadavg()
@@ -321,7 +329,8 @@ def _measured(
     for case in cases:
         session.measure(case, threads)
     means = geometric_means(session.rows)
-    show_preparations(session.preparations)
+    if session.preparations:
+        show_preparations(session.preparations)
     show_means(means)
     peaks = [{"kind": kind, "threads": count, "giga": rate} for (kind, count), rate in session.peaks.items()]
     say(

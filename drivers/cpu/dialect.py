@@ -139,16 +139,19 @@ def _intrinsic(name: str) -> _Operation:
 
 
 def _extreme(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
-    is_minimum = expression.op is Op.MINIMUM
-    first, second = values
-    constant = expression.arguments[0]
-    if isinstance(constant, Constant):
-        first, second, constant = second, first, expression.arguments[0]
-    else:
-        constant = expression.arguments[1]
-    is_number = isinstance(constant, Constant) and constant.value == constant.value
+    operands = list(zip(expression.arguments, values, strict=True))
+    # A number that is known comes last: it is not NaN, which saves a comparison.
+    operands.sort(key=lambda pair: isinstance(pair[0], Constant))
+    (_, first), (limit, second) = operands
+    is_number = isinstance(limit, Constant) and limit.value == limit.value
     return extreme(
-        v, expression.type, element, first, second, is_minimum=is_minimum, second_is_number=is_number
+        v,
+        expression.type,
+        element,
+        first,
+        second,
+        is_minimum=expression.op is Op.MINIMUM,
+        second_is_number=is_number,
     )
 
 

@@ -24,15 +24,24 @@ def _exponents(expression: Expression) -> tuple[int, int]:
 
 
 def fixed_point(v: Vector, expression: Apply, arguments: Sequence[str], element: str) -> str:
-    """What FIXED_POINT or FIXED_POINT_UP gives: one product of 64 bits, what rounds it, and one shift.
+    """What FIXED_POINT or FIXED_POINT_UP gives.
 
-    With s = 31 + r, what is added is 2^(s - 1), and if r > 0 also 2^30, or -2^30 where the value is negative.
+    Of a single number: one product of 64 bits, what rounds it, and one shift. With s = 31 + r, what is added is 2^(s - 1), and
+    if r > 0 also 2^30, or -2^30 where the value is negative.
     """
     value, mantissa, exponent = arguments
     lowest, highest = _exponents(expression.arguments[2])
     zero = v.number("i32", 0)
     if highest > 0:
         value = _shifted_left(v, value, v.call("llvm.smax", "i32", exponent, zero))
+    if v.lanes > 1:
+        result = _high_product(v, value, mantissa)
+        if lowest < 0:
+            right = v.number("i32", -lowest)
+            if lowest != highest:
+                right = v.call("llvm.smax", "i32", v.two("sub", "i32", zero, exponent), zero)
+            result = _shifted_right(v, result, right, is_away=expression.op is Op.FIXED_POINT)
+        return resized(v, ("i32", result), element)
     product = v.two("mul", "i64", v.cast("sext", "i32", value, "i64"), v.cast("sext", "i32", mantissa, "i64"))
     if lowest >= 0:
         nudged = v.two("add", "i64", product, v.number("i64", 1 << 30))
@@ -61,3 +70,41 @@ def _shifted_left(v: Vector, value: str, left: str) -> str:
     is_large = v.compare("sgt", "i32", value, v.two("ashr", "i32", highest, left))
     is_small = v.compare("slt", "i32", value, v.two("ashr", "i32", lowest, left))
     return v.choose(is_small, "i32", lowest, v.choose(is_large, "i32", highest, shifted))
+
+
+def _high_product(v: Vector, value: str, mantissa: str) -> str:
+    """Value × mantissa / 2^31 of vectors of i32, rounded to the nearest; ties upwards.
+
+    With u = value + 2^31, which is not negative, it is the upper half of 2·mantissa·u + 2^31, less the mantissa.
+    """
+    unsigned = v.two("xor", "i32", value, v.number("i32", _INT32[0]))
+    double = v.two("shl", "i32", mantissa, v.number("i32", 1))
+    return v.two("sub", "i32", rounded_high(v, unsigned, double), mantissa)
+
+
+def rounded_high(v: Vector, first: str, second: str) -> str:
+    """(first × second + 2^31) / 2^32 of vectors of unsigned i32: processors multiply every other lane to 64 bits."""
+    wide = Vector(v.code, v.target, v.lanes // 2)
+    kind, double = v.type("i32"), wide.type("i64")
+    pairs = [v.code.value(f"bitcast {kind} {each} to {double}") for each in (first, second)]
+    low, half = wide.number("i64", (1 << 32) - 1), wide.number("i64", 1 << 31)
+    even = [wide.two("and", "i64", each, low) for each in pairs]
+    odd = [wide.two("lshr", "i64", each, wide.number("i64", 32)) for each in pairs]
+    parts = []
+    for factors in (even, odd):
+        rounded = wide.two("add", "i64", wide.two("mul", "i64", *factors), half)
+        parts.append(v.code.value(f"bitcast {double} {rounded} to {kind}"))
+    upper = ", ".join(f"i32 {lane // 2 * 2 + 1 + lane % 2 * v.lanes}" for lane in range(v.lanes))
+    return v.code.value(f"shufflevector {kind} {parts[0]}, {kind} {parts[1]}, <{v.lanes} x i32> <{upper}>")
+
+
+def _shifted_right(v: Vector, value: str, right: str, *, is_away: bool) -> str:
+    """Value / 2^right, rounded to the nearest; ties away from zero, or upwards."""
+    one = v.number("i32", 1)
+    mask = v.two("sub", "i32", v.two("shl", "i32", one, right), one)
+    rest = v.two("and", "i32", value, mask)
+    limit = v.two("lshr", "i32", mask, one)
+    if is_away:
+        limit = v.two("sub", "i32", limit, v.two("ashr", "i32", value, v.number("i32", 31)))
+    more = v.cast("sext", "i1", v.compare("sgt", "i32", rest, limit), "i32")
+    return v.two("sub", "i32", v.two("ashr", "i32", value, right), more)

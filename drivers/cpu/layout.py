@@ -8,6 +8,8 @@ from neurald.drivers.compiler.kernel import Kernel, weight_of
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.arrangement import joined
+from neurald.drivers.cpu.dialect import stored
+from neurald.drivers.cpu.memory import is_permuted
 from neurald.drivers.cpu.places import place_of, stride_along
 from neurald.drivers.cpu.target import Target
 
@@ -134,21 +136,22 @@ def _with_lanes(kernel: Kernel, target: Target) -> tuple[Kernel, int]:
         # Some places are gathered then.
         kernel = joined(kernel, len(kernel.axes) - 2)
     native = target.lanes(_lane_bytes(kernel))
-    length, most = kernel.axes[-1].extent, _registers(kernel)
+    length, most = kernel.axes[-1].extent, _registers(kernel, target)
     candidates = [native * count for count in (4, 2, 1) if count <= most and native * count <= length]
     if not candidates:
         return kernel, 1 << (length.bit_length() - 1)
     return kernel, min(candidates, key=lambda lanes: -(-length // lanes) * (lanes / native + 0.5))
 
 
-def _registers(kernel: Kernel) -> int:
+def _registers(kernel: Kernel, target: Target) -> int:
     """How many registers of elements are best computed at once."""
     last = kernel.axes[-1]
     found = list(walk(*kernel.roots))
     if any(isinstance(each, Apply) and each.type.is_float and each.op in _GREEDY for each in found):
         return 1
-    if any(isinstance(each, Load) and _is_gathered(each, last) for each in found):
-        return 1
+    gathered = [each for each in found if isinstance(each, Load) and _is_gathered(each, last)]
+    if gathered:
+        return 2 if all(_is_table(each, target) for each in gathered) else 1
     steps = sum(_weight(each) for each in found) + sum(isinstance(each, Load) for each in found)
     if steps <= _CHEAP_STEPS or any(isinstance(each, Reduce) for each in found):
         return _REGISTERS
@@ -158,6 +161,11 @@ def _registers(kernel: Kernel) -> int:
 def _is_gathered(load: Load, along: Axis) -> bool:
     """Whether what is loaded by lanes along an axis comes from places of their own."""
     return stride_along(place_of(load), along) not in (0, 1)
+
+
+def _is_table(load: Load, target: Target) -> bool:
+    """Whether what is gathered is in registers."""
+    return is_permuted(target, stored(load.value.type), load.value.size_bytes)
 
 
 def _weight(each: object) -> int:
@@ -213,7 +221,8 @@ def _element_ns(kernel: Kernel, lanes: int, target: Target) -> float:
         for operand in each.operands:
             counts[operand] = max(counts.get(operand, 0.0), times)
         if isinstance(each, Load):
-            steps += count * (_GATHER_STEPS if lanes > 1 and _is_gathered(each, last) else 1)
+            is_gathered = lanes > 1 and _is_gathered(each, last) and not _is_table(each, target)
+            steps += count * (_GATHER_STEPS if is_gathered else 1)
             moved += count * each.type.size_bytes
         steps += count * _weight(each)
     at_once = width if lanes == 1 and kernel.has_reduction else min(lanes, width)

@@ -4,13 +4,18 @@ Places are counted in elements, and are names or numbers; masks are names or lit
 """
 
 import re
+from collections.abc import Sequence
 
+from neurald.drivers.cpu.target import Target
 from neurald.drivers.cpu.vector import SUFFIXES, Vector
 
 #: The smallest elements that processors have gathers for.
 _WORD_BYTES = 4
 #: Vectors of so many bytes come with gathers.
 _GATHERING_BYTES = 32
+#: A table that fits in four registers of 64 bytes, and how many words such a register has.
+_TABLE_BYTES = 256
+_WORDS = 32
 _SIZES = {"float": 4, "double": 8}
 
 
@@ -125,3 +130,62 @@ def gather_from_words(
     # Lanes that are not loaded may have any place.
     shift = v.two("and", "i32", shift, v.number("i32", 31))
     return v.cast("trunc", "i32", v.two("lshr", "i32", word, shift), element)
+
+
+def is_permuted(target: Target, element: str, size_bytes: int) -> bool:
+    """Whether memory is a table that fits in four registers, of which instructions pick elements."""
+    return element == "i8" and size_bytes == _TABLE_BYTES and target.vector_bytes == _TABLE_BYTES // 4
+
+
+def permuted(v: Vector, pointer: str, places: str) -> str:
+    """Bytes of a table of 256, see `is_permuted`; nothing is read anywhere else, whatever the places are.
+
+    Args:
+        v: where instructions go; of more than one lane.
+        pointer: the table.
+        places: of the bytes, i32.
+    """
+    words = Vector(v.code, v.target, _WORDS)
+    table = [load(words, "i16", pointer, str(part * _WORDS)) for part in range(4)]
+    short = v.cast("trunc", "i32", places, "i16")
+    parts = []
+    for first in range(0, v.lanes, _WORDS):
+        at = _lanes_of(v, short, [(first + lane) % v.lanes for lane in range(_WORDS)])
+        parts.append(_permuted_words(words, table, at))
+    while len(parts) > 1:
+        # Neighbours are joined; all are of the same length, a power of two.
+        length = _WORDS * (v.lanes // _WORDS // len(parts))
+        kind, all_lanes = f"<{length} x i16>", ", ".join(f"i32 {lane}" for lane in range(2 * length))
+        parts = [
+            v.code.value(f"shufflevector {kind} {low}, {kind} {high}, <{2 * length} x i32> <{all_lanes}>")
+            for low, high in zip(parts[::2], parts[1::2], strict=True)
+        ]
+    result = parts[0] if v.lanes > _WORDS else _lanes_of(words, parts[0], range(v.lanes))
+    return v.cast("trunc", "i16", result, "i8")
+
+
+def _lanes_of(v: Vector, value: str, lanes: Sequence[int]) -> str:
+    """Some lanes of a vector of words."""
+    if list(lanes) == list(range(v.lanes)):
+        return value
+    chosen = ", ".join(f"i32 {lane}" for lane in lanes)
+    kind = v.type("i16")
+    return v.code.value(f"shufflevector {kind} {value}, {kind} poison, <{len(lanes)} x i32> <{chosen}>")
+
+
+def _permuted_words(words: Vector, table: Sequence[str], at: str) -> str:
+    """The bytes at some places, in the lower half of words."""
+    kind, name = words.type("i16"), "@llvm.x86.avx512.vpermi2var.hi.512"
+    words.code.declarations.add(f"declare {kind} {name}({kind}, {kind}, {kind})")
+    one = words.number("i16", 1)
+    pair = words.two("lshr", "i16", at, one)
+    low, high = (
+        words.code.value(f"call {kind} {name}({kind} {table[part]}, {kind} {pair}, {kind} {table[part + 1]})")
+        for part in (0, 2)
+    )
+    is_high = words.compare(
+        "ne", "i16", words.two("and", "i16", at, words.number("i16", 128)), words.number("i16", 0)
+    )
+    both = words.choose(is_high, "i16", high, low)
+    shift = words.two("shl", "i16", words.two("and", "i16", at, one), words.number("i16", 3))
+    return words.two("lshr", "i16", both, shift)

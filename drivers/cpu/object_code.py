@@ -24,8 +24,8 @@ from neurald.drivers.cpu.target import Target
 
 _LOG = logging.getLogger(__name__)
 
-#: Bytes of text that are worth another process: about what it compiles in twice the time that it takes to start.
-_SHARE_BYTES = 1_000_000
+#: Bytes of text that are worth another process: what is compiled in the time that it takes to start.
+_SHARE_BYTES = 400_000
 #: Bytes of object code that are kept for models to come.
 _KEPT_BYTES = 32 << 20
 #: A process that takes longer has got stuck; its share is compiled here.

@@ -1,6 +1,7 @@
 """From a model to one that runs: compiled as a whole where that is possible, else in parts, else on references."""
 
 import logging
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,6 +29,8 @@ from neurald.hal.types import Model, Subgraph
 
 _LOG = logging.getLogger(__name__)
 
+#: How many processes compile at most.
+_PROCESSES = 8
 #: How many kernels of a graph may fail before all of it runs on references.
 _ATTEMPTS = 8
 
@@ -175,7 +178,7 @@ class Preparation:
                 generate,
                 input_shapes=shapes,
                 positions=positions,
-                processes=self._threads,
+                processes=min(_PROCESSES, len(os.sched_getaffinity(0))),
             )
             executable = compiled.executable
             if not only_calculates(model, model.main, bind_operations(model.main)):

@@ -37,7 +37,7 @@ RECORD_WORDS: Final = 6
 STEP_WORDS: Final = 6
 
 #: How often a worker looks for a chunk before it sleeps, and an owner for the end of the last one.
-_WORKER_LOOKS: Final = 1500
+_WORKER_LOOKS: Final = 600
 _OWNER_LOOKS: Final = 1000
 
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221}

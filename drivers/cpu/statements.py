@@ -322,6 +322,8 @@ class Statements:
         """Elements from places of their own."""
         v, element, width = self._lanes.v, stored(value.type), computed(place, self._lanes.v.lanes)
         places, pointer = self._vector(place), self._pointers[value]
+        if memory.is_permuted(self._target, element, value.size_bytes):
+            return memory.permuted(v, pointer, resized(v, (width, places), "i32"))
         if not memory.has_word_gather(v, element, value.size_bytes):
             return memory.gather(v, element, pointer, width, places, mask)
         short = resized(v, (width, places), "i32")

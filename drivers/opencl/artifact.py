@@ -27,7 +27,9 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
 
 def write_artifact(executable: Executable, binary: bytes, constants: np.ndarray) -> Artifact:
     """What `read_artifact` makes a step of again."""
-    stored = _Stored(executable=msgspec.structs.replace(executable, text=""), binary=binary)
+    # The kernels that run one by one are then of use to profiles only, which can wait until they are compiled.
+    text = "" if executable.persistent is None else executable.text
+    stored = _Stored(executable=msgspec.structs.replace(executable, text=text), binary=binary)
     body = msgspec.msgpack.encode(stored)
     head = _MAGIC + hashlib.sha256(body).digest()
     return Artifact(model=(HostMemory(head + body),), data=(HostMemory(constants),))

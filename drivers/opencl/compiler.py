@@ -13,6 +13,7 @@ from neurald.drivers.compiler.placement import Base, Placement, place
 from neurald.drivers.compiler.transformations import transform
 from neurald.drivers.opencl.executable import FLAGS, Call, Executable
 from neurald.drivers.opencl.kernels import candidates
+from neurald.drivers.opencl.kernels.pairs import Pair, pairs_of
 from neurald.drivers.opencl.persistent import (
     SYNC_BYTES,
     Phase,
@@ -31,8 +32,8 @@ from neurald.hal.types import Model
 #: Values begin at multiples of so many bytes, for vectors and for whole cache lines.
 ALIGNMENT = 256
 
-#: Picks one of the sources of each kernel.
-Choose = Callable[[Sequence[Sequence[Source]]], Sequence[Source]]
+#: Picks one of the sources of each kernel; none for the first of a pair that is taken, whose source the second one gets.
+Choose = Callable[[Sequence[Sequence[Source]], Sequence[Pair]], Sequence[Source | None]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +43,7 @@ class Compiled:
     Attributes:
         persistent: a call that may be faster than all of the executable's, if the device has it; its groups are still to be
             found.
-        persistent_text: the program with its kernel too.
+        persistent_text: the program of its kernel.
     """
 
     executable: Executable
@@ -83,12 +84,14 @@ def compile_model(
             candidates(kernel, facts, relaxed=precision is not Precision.F32, has_workspace=True)
             or (render(kernel),)
             for kernel in kernels
-        ]
+        ],
+        pairs_of(fused, kernels, facts),
     )
+    used = [(kernel, source) for kernel, source in zip(kernels, chosen, strict=True) if source is not None]
     placement = place(
-        fused, [source.arguments for source in chosen], alignment=max(ALIGNMENT, facts.alignment_bytes)
+        fused, [source.arguments for _, source in used], alignment=max(ALIGNMENT, facts.alignment_bytes)
     )
-    return _assembled(model, placement, list(zip(kernels, chosen, strict=True)), facts)
+    return _assembled(model, placement, used, facts)
 
 
 def _assembled(
@@ -140,7 +143,7 @@ def _assembled(
         else program_text(
             uses,
             has_fp64=facts.has_fp64,
-            extra=kernel_text(
+            instead=kernel_text(
                 together.kernel,
                 "__global uchar *arena, __global const uchar *constants",
                 phases,

@@ -162,8 +162,7 @@ class OpenClDevice:
         """The program, and how it is run: kernel by kernel, or where that is measured to be faster all in one."""
         if is_measured and compiled.persistent is not None:
             try:
-                program = Program.from_source(self.context, compiled.persistent_text)
-                return faster(self.context, compiled, program), program
+                return faster(self.context, compiled)
             except DeadObject:
                 raise
             except Error as error:

@@ -45,7 +45,8 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
             what work-groups meet with (see `persistent`), and what calls say of their requirements follows.
         persistent: a kernel that runs all calls at once, where that is faster; None where it is not.
         unshared_bytes: what the arena would have if no two values shared bytes.
-        text: the program; empty in what comes from a cache, where the binary stands for it.
+        text: the program with the kernels of `calls`; empty in what comes from a cache, where a binary stands for it. A
+            persistent kernel has a program of its own, which that binary is then of.
     """
 
     calls: tuple[Call, ...]

@@ -46,6 +46,7 @@ class Instance:
         self._clear_zeros()
         self._buffers: dict[Base, Any] = {Base.ARENA: self._arena, Base.CONSTANTS: constants}
         self._program = program
+        self._sync = self._arena_part(executable.zeros, SYNC_BYTES)
         used = [port for port in executable.inputs if port.offset is not None]
         self._staging = Staging(
             device,
@@ -68,21 +69,25 @@ class Instance:
             number for number, port in enumerate(executable.inputs) if port.offset is not None
         ]
         calls = executable.calls if executable.persistent is None else (executable.persistent,)
-        self._launches = [self._launch(call) for call in calls]
+        self._launches = [self._launch(program, call) for call in calls]
         self._commands = CommandList(device, [*self._staging.writes, *self._launches, *self._staging.reads])
 
-    def _launch(self, call: Call) -> Launch:
+    def _launch(self, program: Program, call: Call) -> Launch:
         if call is self._executable.persistent:
             return self._persistent_launch(call, call.groups, len(self._executable.calls))
         status = self._executable.zeros + FLAGS + 4 * call.status
-        return bound_launch(self._device, self._program, call, self._buffers, status)
+        return bound_launch(self._device, program, call, self._buffers, status)
 
     def _persistent_launch(self, call: Call, groups: int, phases: int) -> Launch:
         kernel = self._program.new_kernel(call.kernel)
         with self._device.state.guard("setting arguments", kernel=call.kernel):
-            sync = self._arena.get_sub_region(self._executable.zeros, SYNC_BYTES)
-            kernel.set_args(self._arena, self._buffers[Base.CONSTANTS], sync, np.int32(phases))
+            kernel.set_args(self._arena, self._buffers[Base.CONSTANTS], self._sync, np.int32(phases))
         return Launch(kernel=kernel, name=call.kernel, groups=groups, local_size=call.local_size)
+
+    def _arena_part(self, offset: int, size_bytes: int) -> "cl.Buffer":
+        """A part of the arena; whoever makes it an argument keeps it, kernels do not."""
+        with self._device.state.guard("dividing the arena"):
+            return self._arena.get_sub_region(offset, size_bytes)
 
     def meets(self, call: Call, groups: int) -> bool:
         """Whether so many work-groups of a persistent kernel are on the device together.
@@ -145,24 +150,26 @@ class Instance:
                 raise OpFailed(f"operation {where}: {call.messages[code - 1]}")
 
     def warm(self) -> None:
-        """Launches every kernel once, on whatever is in the arena.
+        """Launches every kernel that `run` does once, on whatever is in the arena.
 
         Raises:
             Error: the device failed.
         """
-        calls = [self._launch(call) for call in self._executable.calls]
-        CommandList(self._device, calls).run(self._queue)
+        CommandList(self._device, self._launches).run(self._queue)
         # Requirements may not hold for what was there.
         self._clear_zeros()
 
-    def profile(self) -> tuple[KernelTime, ...]:
+    def profile(self, program: Program | None = None) -> tuple[KernelTime, ...]:
         """The time of each kernel in a run on whatever is in the arena, one by one also where one runs all at once.
+
+        Args:
+            program: with a kernel for each call, if the instance's own has none.
 
         Raises:
             Error: the device failed.
         """
         calls = [call for call in self._executable.calls if call.groups]
-        commands = CommandList(self._device, [self._launch(call) for call in calls])
+        commands = CommandList(self._device, [self._launch(program or self._program, call) for call in calls])
         try:
             times = commands.profile(self._device.queue(profiling=True))
         finally:

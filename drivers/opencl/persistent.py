@@ -21,6 +21,8 @@ from typing import Final
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.source import Source
 
+#: Work-items of a work-group, unless a source with barriers asks for another number.
+ITEMS: Final = 256
 #: Of synchronisation memory: zero before the first launch, and left so by every launch that succeeds.
 SYNC_BYTES: Final = 256
 #: Where in it, in `uint`s, a kernel says that a work-group has given up; the host clears all of it then.
@@ -92,7 +94,7 @@ def local_size(sources: Sequence[Source]) -> int | None:
     sizes = {source.local_size for source in sources if source.has_barriers}
     if len(sizes) > 1:
         return None
-    return sizes.pop() if sizes else 256
+    return sizes.pop() if sizes else ITEMS
 
 
 def barriers(phases: Sequence[Phase]) -> tuple[bool, ...]:

@@ -38,7 +38,7 @@ class OpenClPreparedModel:
     Args:
         device: that runs it.
         executable: what to run.
-        program: its kernels.
+        program: the kernels that an execution launches.
         constants: the contents of its constants.
         keeps_artifact: whether `artifact` will be asked for.
 
@@ -65,6 +65,7 @@ class OpenClPreparedModel:
         self._contents = constants if keeps_artifact else None
         self._constants = allocate(device, executable.constants_bytes)
         upload(device, device.queue(), self._constants, constants)
+        self._profiled: Program | None = program if executable.persistent is None else None
         self._free = threading.Condition()
         self._idle = [self._new_instance()]
         self._made = 1
@@ -159,7 +160,9 @@ class OpenClPreparedModel:
     def profile(self) -> tuple[KernelTime, ...]:
         """See `PreparedModel.profile`: events of the device tell, on whatever is in the arena."""
         with self._instance(ExecuteOptions()) as instance:
-            return instance.profile()
+            if self._profiled is None:
+                self._profiled = Program.from_source(self.device, self.executable.text)
+            return instance.profile(self._profiled)
 
 
 def _view(request: Request, argument: Argument, size_bytes: int) -> memoryview:

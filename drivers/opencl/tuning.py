@@ -15,8 +15,9 @@ from neurald.drivers.compiler.placement import Base, Place
 from neurald.drivers.opencl.compiler import Compiled
 from neurald.drivers.opencl.executable import Call, Executable
 from neurald.drivers.opencl.instance import Instance, allocate, bound_launch, clear
+from neurald.drivers.opencl.kernels.pairs import Pair
 from neurald.drivers.opencl.launcher import CommandList
-from neurald.drivers.opencl.persistent import resident_groups
+from neurald.drivers.opencl.persistent import ITEMS, is_offered, resident_groups
 from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.program_text import kernel_name, program_text
@@ -40,6 +41,8 @@ _WORKSPACE = _ALIGNMENT
 _RUNS = 5
 #: The same for whole steps.
 _STEP_RUNS = 15
+#: Work-groups of a kernel that runs a whole step, for each compute unit.
+_RESIDENT_PER_UNIT = 2
 
 
 class Tuning(Enum):
@@ -91,16 +94,48 @@ class Tuner:
     def __init__(self, device: DeviceContext, tuning: Tuning) -> None:
         self._device = device
         self._limit = _CHOICES[tuning]
+        # What will share the device's work-groups with other phases is measured with as many as there will be.
+        self._is_resident = is_offered(device.facts)
 
-    def choose(self, kernels: Sequence[Sequence[Source]]) -> list[Source]:
+    def choose(self, kernels: Sequence[Sequence[Source]], pairs: Sequence[Pair] = ()) -> list[Source | None]:
         """For each kernel, of which there are several sources, the fastest of those that are looked at.
 
-        One that does not build or run is none; where none does, it is the first.
+        One that does not build or run is none; where none does, it is the first. A pair is taken where it is faster than
+        both kernels, or if nothing is measured where that is likely: then the first kernel has no source, and the second
+        that of the pair.
         """
-        tried = [tuple(sources[: self._limit]) for sources in kernels]
-        measured = {source.name: source for sources in tried if len(sources) > 1 for source in sources}
-        times = self._times_ns(list(measured.values())) if measured else {}
-        return [min(sources, key=lambda source: times.get(source.name, math.inf)) for sources in tried]
+        tried = [self._tried(sources) for sources in kernels]
+        together = [self._tried(pair.sources) for pair in pairs]
+        paired = {position for pair in pairs for position in (pair.first, pair.second)}
+        measured = {
+            source.name: source
+            for sources in (
+                *(each for number, each in enumerate(tried) if len(each) > 1 or number in paired),
+                *together,
+            )
+            for source in sources
+        }
+        is_measured = self._limit > 1 and bool(measured)
+        times = self._times_ns(list(measured.values())) if is_measured else {}
+
+        def time_ns(source: Source) -> float:
+            return times.get(source.name, math.inf)
+
+        chosen: list[Source | None] = [min(sources, key=time_ns) for sources in tried]
+        for pair, sources in zip(pairs, together, strict=True):
+            source = min(sources, key=time_ns)
+            apart = [each for each in (chosen[pair.first], chosen[pair.second]) if each is not None]
+            if time_ns(source) < sum(map(time_ns, apart)) if is_measured else pair.is_likely:
+                chosen[pair.first], chosen[pair.second] = None, source
+        return chosen
+
+    def _tried(self, sources: Sequence[Source]) -> tuple[Source, ...]:
+        """Those that are looked at; for a kernel that runs all phases only those that can be one, if there are any."""
+        if self._is_resident:
+            sources = [
+                each for each in sources if not each.has_barriers or each.local_size == ITEMS
+            ] or sources
+        return tuple(sources[: self._limit])
 
     def _times_ns(self, sources: Sequence[Source]) -> dict[str, float]:
         """The times of sources on memory of zeros, by name; those that cannot run are left out."""
@@ -133,7 +168,8 @@ class Tuner:
     def _built(self, sources: Sequence[Source]) -> Program | None:
         uses = [(source, _bases(source)) for source in sources]
         try:
-            return Program.from_source(self._device, program_text(uses, has_fp64=self._device.facts.has_fp64))
+            text = program_text(uses, has_fp64=self._device.facts.has_fp64, is_resident=self._is_resident)
+            return Program.from_source(self._device, text)
         except DeadObject:
             raise
         except Error as error:
@@ -143,11 +179,12 @@ class Tuner:
     def _time_ns(
         self, source: Source, program: Program, queue: "cl.CommandQueue", arena: "cl.Buffer"
     ) -> float:
+        most = _RESIDENT_PER_UNIT * self._device.facts.compute_units if self._is_resident else source.groups
         call = Call(
             kernel=kernel_name(source, _bases(source)),
             places=_layout(source)[0],
             workspace=_WORKSPACE,
-            groups=source.groups,
+            groups=min(source.groups, most),
             local_size=source.local_size,
             operations=source.operations,
         )
@@ -169,13 +206,12 @@ def _layout(source: Source) -> tuple[tuple[Place, ...], int]:
     return tuple(places), end
 
 
-def faster(device: DeviceContext, compiled: Compiled, program: Program) -> Executable:
-    """The executable with all calls in one kernel, if that is measured to be faster, otherwise as it is.
+def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, Program]:
+    """The executable with all calls in one kernel, if that is measured to be faster, otherwise as it is; and its program.
 
     Args:
         device: to measure on.
         compiled: with a persistent call.
-        program: with the kernels of both.
 
     Raises:
         Error: the device failed.
@@ -184,21 +220,23 @@ def faster(device: DeviceContext, compiled: Compiled, program: Program) -> Execu
     assert compiled.persistent is not None  # noqa: S101 - callers ask
     constants = allocate(device, single.constants_bytes)
     upload(device, device.queue(), constants, compiled.constants)
-    trial = Instance(device, single, program, constants)
     call = compiled.persistent
+    alone = Program.from_source(device, single.text)
+    combined = Program.from_source(device, compiled.persistent_text)
+    trial = Instance(device, msgspec.structs.replace(single, persistent=call), combined, constants)
     groups = resident_groups(device.facts, lambda count: trial.meets(call, count))
+    trial.close()
     if not groups:
-        return single
+        return single, alone
     together = msgspec.structs.replace(single, persistent=msgspec.structs.replace(call, groups=groups))
     times: dict[bool, float] = {}
-    for executable in (single, together):
+    for executable, program in ((single, alone), (together, combined)):
         instance = Instance(device, executable, program, constants)
         inputs = [memoryview(bytes(port.size_bytes)) for port in executable.inputs]
         outputs = [memoryview(bytearray(port.size_bytes)) for port in executable.outputs]
         runs = [instance.run(inputs, outputs) for _ in range(1 + _STEP_RUNS)]
         times[executable is together] = statistics.median(runs[1:])
         instance.close()
-    trial.close()
     _LOG.info(
         "%d kernels take %.1f us, one of %d groups %.1f us",
         len(single.calls),
@@ -206,4 +244,4 @@ def faster(device: DeviceContext, compiled: Compiled, program: Program) -> Execu
         groups,
         times[True] / 1e3,
     )
-    return together if times[True] < times[False] else single
+    return (together, combined) if times[True] < times[False] else (single, alone)

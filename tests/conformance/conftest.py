@@ -1,16 +1,16 @@
-"""Every conformance case runs on every device that can be had here, in process and through a socket."""
+"""Every conformance case runs on the CPU device: compiled in this process, and on its references through a socket."""
 
 from collections.abc import Iterator
 
 import pytest
-from support.daemon import running_daemon
+from support.daemon import daemon_process
 
 import neurald as nd
 
 
 @pytest.fixture(scope="session")
 def daemon_address() -> Iterator[str]:
-    with running_daemon(driver="cpu") as address:
+    with daemon_process("cpu", environment={"NEURALD_CPU_COMPILER": "off"}) as (_, address):
         yield address
 
 

@@ -1,5 +1,6 @@
 """Android's conformance records and golden models on the OpenCL device: what it claims, all of that it must get right."""
 
+import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import islice
@@ -30,6 +31,9 @@ SPECS = {} if VECTORS is None else {spec_name(path): path for path in record_fil
 BUNDLE = None if MODELS is None else load_module(MODELS / "golden_io.py").Bundle(str(MODELS))
 
 needs_vectors = pytest.mark.skipif(VECTORS is None, reason=NO_VECTORS)
+needs_large_models = pytest.mark.skipif(
+    not os.environ.get("NEURALD_LARGE_MODELS"), reason="large models run where NEURALD_LARGE_MODELS is set"
+)
 needs_models = pytest.mark.skipif(MODELS is None, reason=NO_MODELS)
 
 #: Operations with records that the device runs whole; none of them may get lost.
@@ -49,8 +53,15 @@ RECORDS = 1859
 #: Records of each operation that are run in other ways as well.
 SAMPLES = 2
 
-#: Golden models that take seconds to compile for each kernel of theirs on a CPU.
-LARGE_MODELS: frozenset[str] = frozenset()
+#: Golden models whose kernels take a CPU's compiler most of a minute; they run where NEURALD_LARGE_MODELS is set.
+LARGE_MODELS = frozenset(
+    (
+        "ssd_mobilenet_v3_coco_int8",
+        "yolox_nano_416_fp16",
+        "movenet_lightning_int8",
+        "face_detection_full_range_sparse_fp16",
+    )
+)
 
 
 @pytest.fixture(scope="session")
@@ -142,7 +153,12 @@ CASES = (
 @pytest.mark.parametrize(
     ("name", "case"),
     [
-        pytest.param(name, case, id=f"{name}-{case.name}", marks=[pytest.mark.slow] * (name in LARGE_MODELS))
+        pytest.param(
+            name,
+            case,
+            id=f"{name}-{case.name}",
+            marks=[pytest.mark.slow, needs_large_models] if name in LARGE_MODELS else [],
+        )
         for name, case in CASES
     ],
 )

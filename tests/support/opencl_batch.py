@@ -33,7 +33,10 @@ class BatchingDevice(OpenClDevice):
     _is_building = False
 
     def capabilities(self) -> Capabilities:
-        fast, slow = Performance(exec_time=0.01, power_usage=0.01), Performance(exec_time=1e6, power_usage=1e6)
+        fast, slow = (
+            Performance(exec_time=0.01, power_usage=0.01),
+            Performance(exec_time=1e6, power_usage=1e6),
+        )
         return Capabilities(
             operand_performance=dict.fromkeys(OperandType, fast),
             relaxed_float32_scalar=fast,

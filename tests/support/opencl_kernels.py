@@ -76,11 +76,12 @@ def folded() -> Graph:
     builder = GraphBuilder()
     source = builder.input(3, 300)
     along = axis(300, "r")
-    return builder.finish(
-        builder.compute(
-            (3,), lambda i: apply(Op.SQRT, reduce(Fold.SUM, (along,), load(source, (i, along)) * 2.0))
-        )
-    )
+
+    def body(i):  # type: ignore[no-untyped-def]
+        element = load(source, (i, along))
+        return apply(Op.SQRT, reduce(Fold.SUM, (along,), element * element))
+
+    return builder.finish(builder.compute((3,), body))
 
 
 def softmax(rows: int = 3, columns: int = 9) -> Graph:

@@ -29,7 +29,18 @@ TYPES = [
     (Scalar.INT8, Scalar.UINT8, Scalar.INT16),
 ]
 
-every_target = pytest.mark.parametrize("target", RUNNABLE, ids=lambda target: target.name)
+#: The targets that differ the most; compiling takes long.
+two_targets = pytest.mark.parametrize("target", [RUNNABLE[0], RUNNABLE[-1]], ids=lambda target: target.name)
+#: An index of `TYPES` with every other target, so that each of both comes with several of the others.
+types_and_targets = pytest.mark.parametrize(
+    ("seed", "target"),
+    [
+        pytest.param(seed, target, id=f"{seed}-{target.name}")
+        for seed in range(len(TYPES))
+        for number, target in enumerate(RUNNABLE)
+        if seed % 2 == number % 2
+    ],
+)
 
 
 def check(case: Case, target: Target, seed: int = 0) -> None:

@@ -77,3 +77,16 @@ def address(code: Instructions, base: str, *offsets: str) -> str:
     """A pointer so many bytes further, computed where it is asked for."""
     offset = total(code, *offsets)
     return base if offset == "0" else code.fresh(f"getelementptr i8, ptr {base}, i64 {offset}")
+
+
+def prefetch(code: Instructions, pointer: str, *, is_written: bool = False) -> None:
+    """Asks for a line of memory, which need not be there.
+
+    Args:
+        code: where the instruction goes.
+        pointer: the name of a place in the line.
+        is_written: whether it will be written, soon; else it is brought to the second cache, to be read.
+    """
+    code.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    how = "i32 1, i32 3" if is_written else "i32 0, i32 2"
+    code.effect(f"call void @llvm.prefetch.p0(ptr {pointer}, {how}, i32 1)")

@@ -13,7 +13,7 @@ from neurald.drivers.cpu.dialect import from_stored, stored
 from neurald.drivers.cpu.epilogue import epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.borders import taps_on_image, write_chosen
-from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, total
+from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, prefetch, total
 from neurald.drivers.cpu.kernels.flattened import flattened
 from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text
 from neurald.drivers.cpu.kernels.packing import as_floats
@@ -24,6 +24,8 @@ from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.target import Target
 from neurald.drivers.cpu.vector import Vector, vector_type
 
+#: Images that are larger together with the output are not in the second cache.
+_FAR_BYTES = 768 << 10
 #: More positions at once gain nothing.
 _MOST_PLACES = 16
 #: Weights of a row of the window that are kept in registers.
@@ -82,6 +84,7 @@ class _Depthwise:
         longest = max(run.length for run in self._runs)
         across = (longest - 1) * self._columns.stride + (self._columns.taps - 1) * self._columns.dilation + 1
         near = self._rows.taps * across * self.lanes * node.input.type.size_bytes
+        self._is_far = node.multiplier == 1 and node.input.size_bytes + node.output.size_bytes > _FAR_BYTES
         self._blocks = -(-self._vectors // max(1, _NEAR_BYTES // near))
 
     @property
@@ -141,6 +144,8 @@ class _Depthwise:
             if self._channels % self.lanes:
                 # The last vector overlaps the one before; both give the same where they do.
                 channel = self._single.call("llvm.smin", "i64", channel, str(self._channels - self.lanes))
+            if self._is_far:
+                self._prefetch_below(run, source, channel)
             sums = self._sums(run, source, channel, taps, weights)
             for place, name in enumerate(sums):
                 at = total(code, position, str(place))
@@ -153,6 +158,18 @@ class _Depthwise:
                     self.lanes,
                     pointers=self._pointers,
                 )
+
+    def _prefetch_below(self, run: Run, source: str, channel: str) -> None:
+        """Asks for the rows of the image that the tile below needs besides those of this one."""
+        code, rows, columns = self._code, self._rows, self._columns
+        _, _, width, channels = self._node.input.shape
+        size = self._node.input.type.size_bytes
+        at = address(code, source, multiple(code, channel, size))
+        across = (run.length - 1) * columns.stride + (columns.taps - 1) * columns.dilation + 1
+        last = (rows.taps - 1) * rows.dilation
+        for row in range(last + 1, last + 1 + rows.stride):
+            for column in range(across):
+                prefetch(code, address(code, at, str((row * width + column) * channels * size)))
 
     def _sums(self, run: Run, source: str, channel: str, taps: tuple[str, str], weights: Value) -> list[str]:
         code, v, node = self._code, self._vector, self._node

@@ -1,11 +1,8 @@
-"""Sums of products in register tiles: each term broadcasts an input for every place and multiplies it with vectors of weights.
+"""Products in tiles: which tile of positions meets which panel of channels, and in which order.
 
 A grain is a tile (or a row of tiles) of positions with a panel of channels. Where weights are few, each tile goes through all
 of them while its inputs are in the nearest cache; where they are many, each panel goes through all positions while it is in
 the second cache, and the panel to come is fetched meanwhile.
-
-Taps of a window that are not on the image are left out: which ones these are is known for each place of a tile, because tiles
-at the borders have instructions of their own. Only rows are found out at run time, where a tile lies in a single one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,82 +10,22 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.cpu.dialect import from_stored, stored
 from neurald.drivers.cpu.epilogue import epilogue
 from neurald.drivers.cpu.instructions import Instructions
-from neurald.drivers.cpu.kernels.borders import taps_on_image, write_chosen
-from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, total
+from neurald.drivers.cpu.kernels.borders import write_chosen
+from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, prefetch, total
 from neurald.drivers.cpu.kernels.product import Product
 from neurald.drivers.cpu.kernels.start import split_bias, starts
+from neurald.drivers.cpu.kernels.sums import Shape, Sums, Weights
 from neurald.drivers.cpu.kernels.tile import Tile, rows_of_tile
 from neurald.drivers.cpu.kernels.window import Run, Segment, runs, segments
 from neurald.drivers.cpu.target import Target
 from neurald.drivers.cpu.vector import Vector
 
-#: Sums that a processor works on at once: an addition takes as long as so many can be begun in.
-_SUMS_IN_FLIGHT = 8
-#: Products in the body of a loop: enough for its own instructions not to matter; and terms, at most.
-_PRODUCTS_IN_LOOP = 24
-_MOST_UNROLLED = 4
-#: A line of the caches.
-_LINE_BYTES = 64
-#: About how many products are written out in a kernel; beyond that loops are kept short.
-_MOST_PRODUCTS = 3000
-
-
+#: So few terms take less time than the lines that a tile writes take to come, unless these are asked for before.
+_FEW_TERMS = 64
 #: Makes the panel of a position along the product's parts that begins with a channel.
 Make = Callable[[Sequence[str], str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
-    """How a tile reads weights.
-
-    Attributes:
-        pointer: the name of their memory.
-        type: of their elements.
-        set_bytes, panel_bytes, term_bytes: how far sets, panels and terms are apart.
-        channel_bytes: what the number of a panel's first channel adds to its place; 0 where panels are packed.
-        vectors: where the vectors of a term begin, in bytes.
-        align: of each vector.
-        are_many: whether a panel is to be used for all positions before the next one.
-    """
-
-    pointer: str
-    type: Scalar
-    set_bytes: int
-    panel_bytes: int
-    term_bytes: int
-    channel_bytes: int
-    vectors: tuple[int, ...]
-    align: int
-    are_many: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shape:
-    """What tiles that share instructions have in common.
-
-    Attributes:
-        rows, columns: of positions.
-        row_segments: taps; None where they are found out at run time, for a tile of a single row.
-        column_segments: taps.
-    """
-
-    rows: int
-    columns: int
-    row_segments: tuple[Segment, ...] | None
-    column_segments: tuple[Segment, ...]
-
-    @property
-    def places(self) -> int:
-        """How many positions it has."""
-        return self.rows * self.columns
-
-    def members(self, rows: frozenset[int], columns: frozenset[int]) -> list[int]:
-        """The numbers of the positions that are in some rows and columns."""
-        return [row * self.columns + column for row in sorted(rows) for column in sorted(columns)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,14 +76,23 @@ class Tiles:
         self._code, self._target, self._product = code, target, product
         self._kernel, self._bias = split_bias(kernel)
         self._tile, self._weights, self._source, self._pointers = tile, weights, source, pointers
-        self._vector, self._single = Vector(code, target, tile.lanes), Vector(code, target, 1)
+        self._single = Vector(code, target, 1)
         rows = rows_of_tile(product, tile.places)
         self._row_runs = runs(product.rows, rows) if rows > 1 else ()
         self._column_runs = runs(product.columns, product.columns.places if rows > 1 else tile.places)
         self._is_one_row = product.rows.places == 1
         self._is_panel_major = weights.are_many or make is not None
         self._offsets = tile.offsets(product.channels)
-        self._unrolled = max(1, min(_MOST_UNROLLED, _PRODUCTS_IN_LOOP // (tile.places * tile.vectors)))
+        has_more = self._units * product.images > 1
+        self._sums = Sums(
+            code,
+            target,
+            product,
+            tile,
+            weights,
+            fetches_panels=has_more and weights.are_many and weights.panel_bytes > 0,
+            fetches_inputs=has_more and self._is_one_row and not (weights.are_many and weights.panel_bytes),
+        )
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -227,8 +173,8 @@ class Tiles:
         else:
             self._write_row(panel, unit)
 
-    def _shape(self, rows: int, run: Run, row_segments: tuple[Segment, ...] | None) -> _Shape:
-        return _Shape(
+    def _shape(self, rows: int, run: Run, row_segments: tuple[Segment, ...] | None) -> Shape:
+        return Shape(
             rows=rows,
             columns=run.length,
             row_segments=row_segments,
@@ -248,7 +194,7 @@ class Tiles:
                 column = total(self._code, multiple(self._code, loop.index, run.length), str(run.first))
                 self._write_tile(shape, panel, row, column)
 
-    def _write_tile(self, shape: _Shape, panel: _Panel, row: str, column: str) -> None:
+    def _write_tile(self, shape: Shape, panel: _Panel, row: str, column: str) -> None:
         code, product, tile = self._code, self._product, self._tile
         start = address(
             code,
@@ -257,15 +203,10 @@ class Tiles:
             multiple(code, column, product.columns.stride * product.pixel_bytes),
             str(-product.rows.before * product.row_bytes - product.columns.before * product.pixel_bytes),
         )
-        count = shape.places * tile.vectors
-        sets = max(1, min(self._unrolled, _SUMS_IN_FLIGHT // count))
-        sums = self._starts(panel) * shape.places
-        sums += [self._vector.number("float", 0)] * (sets - 1) * count
-        sums = self._add_rows(shape, sums, start, panel.weights, row)
-        for other in range(1, sets):
-            for each in range(count):
-                sums[each] = self._vector.two("fadd", "float", sums[each], sums[other * count + each])
         first = total(code, panel.position, multiple(code, row, product.columns.places), column)
+        if product.terms <= _FEW_TERMS:
+            self._prefetch_output(shape, first, panel.channel)
+        sums = self._sums.of(shape, self._starts(panel), start, panel.weights, row)
         for place in range(shape.places):
             offset = place // shape.columns * product.columns.places + place % shape.columns
             position = total(code, first, str(offset))
@@ -295,125 +236,15 @@ class Tiles:
             for offset in self._offsets
         ]
 
-    def _carried(self, sums: Sequence[str]) -> list[tuple[str, str]]:
-        return [(self._vector.type("float"), each) for each in sums]
-
-    def _add_rows(self, shape: _Shape, sums: list[str], source: str, weights: str, row: str) -> list[str]:
-        """All products of a tile added to the sums."""
-        if shape.row_segments is None:
-            first, last = taps_on_image(self._single, self._product.rows, row)
-            alone = frozenset((0,))
-            with self._code.loop(first, last, self._carried(sums), may_be_empty=True) as loop:
-                loop.results = self._add_row(shape, alone, loop.carried, source, weights, loop.index)
-            return loop.results
-        for segment in shape.row_segments:
-            taps = segment.taps
-            if len(taps) == 1:
-                sums = self._add_row(shape, segment.members, sums, source, weights, str(taps.start))
-                continue
-            with self._code.loop(str(taps.start), str(taps.stop), self._carried(sums)) as loop:
-                loop.results = self._add_row(
-                    shape, segment.members, loop.carried, source, weights, loop.index
+    def _prefetch_output(self, shape: Shape, position: str, channel: str) -> None:
+        """Asks for what a tile will write."""
+        code, product, output = self._code, self._product, self._kernel.output
+        size = output.type.size_bytes
+        row = multiple(code, position, product.width * size)
+        begin = address(code, self._pointers[output], row, multiple(code, channel, size))
+        for place in range(shape.places):
+            offset = place // shape.columns * product.columns.places + place % shape.columns
+            for first in self._offsets:
+                prefetch(
+                    code, address(code, begin, str((offset * product.width + first) * size)), is_written=True
                 )
-            sums = loop.results
-        return sums
-
-    def _add_row(
-        self, shape: _Shape, rows: frozenset[int], sums: list[str], source: str, weights: str, tap: str
-    ) -> list[str]:
-        """The products of one row of the window."""
-        code, product = self._code, self._product
-        source = address(code, source, multiple(code, tap, product.rows.dilation * product.row_bytes))
-        row_terms = product.columns.taps * product.depth
-        weights = address(code, weights, multiple(code, tap, row_terms * self._weights.term_bytes))
-        for segment in shape.column_segments:
-            taps, members = segment.taps, shape.members(rows, segment.members)
-            if product.is_contiguous:
-                at = self._at_tap(source, weights, str(taps.start))
-                sums = self._add_terms(shape, members, sums, *at, len(taps) * product.depth)
-            elif len(taps) == 1:
-                at = self._at_tap(source, weights, str(taps.start))
-                sums = self._add_terms(shape, members, sums, *at, product.depth)
-            else:
-                with code.loop(str(taps.start), str(taps.stop), self._carried(sums)) as loop:
-                    at = self._at_tap(source, weights, loop.index)
-                    loop.results = self._add_terms(shape, members, loop.carried, *at, product.depth)
-                sums = loop.results
-        return sums
-
-    def _at_tap(self, source: str, weights: str, tap: str) -> tuple[str, str]:
-        code, product = self._code, self._product
-        return (
-            address(code, source, multiple(code, tap, product.columns.dilation * product.pixel_bytes)),
-            address(code, weights, multiple(code, tap, product.depth * self._weights.term_bytes)),
-        )
-
-    def _add_terms(
-        self, shape: _Shape, members: list[int], sums: list[str], source: str, weights: str, count: int
-    ) -> list[str]:
-        """The products of terms that follow one another."""
-        code, unrolled = self._code, self._unrolled
-        whole = count - count % unrolled
-        done = 0
-        if whole > unrolled:
-            with code.loop("0", str(whole), self._carried(sums), step=unrolled) as loop:
-                inner = address(code, source, multiple(code, loop.index, self._product.element_bytes))
-                panel = address(code, weights, multiple(code, loop.index, self._weights.term_bytes))
-                results = list(loop.carried)
-                for term in range(unrolled):
-                    self._add_term(shape, members, results, inner, panel, term, loop.index)
-                loop.results = results
-            sums, done = loop.results, whole
-        sums = list(sums)
-        for term in range(done, count):
-            self._add_term(shape, members, sums, source, weights, term, "0")
-        return sums
-
-    def _add_term(
-        self,
-        shape: _Shape,
-        members: list[int],
-        sums: list[str],
-        source: str,
-        weights: str,
-        term: int,
-        counter: str,
-    ) -> None:
-        code, v, tile, product = self._code, self._vector, self._tile, self._product
-        columns = []
-        for place in self._weights.vectors:
-            at = address(code, weights, str(term * self._weights.term_bytes + place))
-            kind = v.type(stored(self._weights.type))
-            loaded = code.fresh(f"load {kind}, ptr {at}, align {self._weights.align}")
-            columns.append(from_stored(v, self._weights.type, loaded))
-        has_more = self._units * product.images > 1
-        if has_more and self._weights.are_many and self._weights.panel_bytes:
-            for place in range(0, self._weights.term_bytes, _LINE_BYTES):
-                offset = term * self._weights.term_bytes + place + self._weights.panel_bytes
-                self._prefetch(address(code, weights, str(offset)))
-        elif has_more and self._is_one_row:
-            # The inputs of the next tile, which follow, by turns: as many as this term reads.
-            step = shape.places * product.columns.stride * product.pixel_bytes
-            number = multiple(code, counter, (shape.places - 1) * product.element_bytes)
-            offset = step + term * shape.places * product.element_bytes
-            self._prefetch(address(code, source, number, str(offset)))
-        base = (term % (len(sums) // (shape.places * tile.vectors))) * shape.places * tile.vectors
-        kind = stored(product.type)
-        for member in members:
-            row, column = divmod(member, shape.columns)
-            offset = (
-                row * product.rows.stride * product.row_bytes
-                + column * product.columns.stride * product.pixel_bytes
-                + term * product.element_bytes
-            )
-            at = address(code, source, str(offset))
-            loaded = code.fresh(f"load {kind}, ptr {at}, align {product.type.size_bytes}")
-            factor = v.splat("float", from_stored(self._single, product.type, loaded))
-            for each, column_weights in enumerate(columns):
-                at_sum = base + member * tile.vectors + each
-                sums[at_sum] = v.fma("float", factor, column_weights, sums[at_sum])
-
-    def _prefetch(self, pointer: str) -> None:
-        """Asks for memory that need not be there to be brought to the second cache."""
-        self._code.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self._code.effect(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 2, i32 1)")

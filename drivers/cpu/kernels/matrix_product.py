@@ -53,11 +53,6 @@ def _parts(node: MatrixProduct, batches: Shape, rows: int) -> Iterator[Part]:
 def _steps(value: Value, rank: int) -> list[int]:
     """How many matrices lie between neighbours along each batch dimension; 0 along those that are broadcast."""
     lengths = (1,) * (rank - len(value.shape) + 2) + value.shape[:-2]
-    return (
-        [
-            0 if length == 1 else math.prod(lengths[dimension + 1 :])
-            for dimension, length in enumerate(lengths)
-        ][-rank:]
-        if rank
-        else []
-    )
+    return [
+        0 if length == 1 else math.prod(lengths[dimension + 1 :]) for dimension, length in enumerate(lengths)
+    ]

@@ -11,10 +11,11 @@ from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address, multiple
 from neurald.drivers.cpu.kernels.flattened import flattened
 from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text
-from neurald.drivers.cpu.kernels.gemm import Make, Tiles, Weights
+from neurald.drivers.cpu.kernels.gemm import Make, Tiles
 from neurald.drivers.cpu.kernels.packing import packed
 from neurald.drivers.cpu.kernels.product import Product
 from neurald.drivers.cpu.kernels.staging import is_aliased, spread, widened, write_panel
+from neurald.drivers.cpu.kernels.sums import Weights
 from neurald.drivers.cpu.kernels.tile import Tile, choose_tile
 from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.target import Target
@@ -23,6 +24,8 @@ from neurald.drivers.cpu.target import Target
 _RESIDENT_BYTES = 384 << 10
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
 _ALIGNMENT = 64
+#: What is brought into a thread's own memory in a cycle.
+_COPIED_BYTES_PER_CYCLE = 16
 
 
 def routine(kernel: Kernel, product: Product, target: Target) -> Routine:
@@ -42,18 +45,20 @@ def routine(kernel: Kernel, product: Product, target: Target) -> Routine:
     names = pointer_names(arguments)
     code = Instructions(parameter_names(arguments))
     weights = _weights(product, tile, names[weights_value])
-    source, seen, scratch_bytes = names[product.source], product, 0
+    source, seen, scratch_bytes, cycles = names[product.source], product, 0, tile.cycles
     if product.type is not Scalar.FLOAT32:
         seen, scratch_bytes = widened(code, target, product, source, "%scratch")
         source = "%scratch"
     elif weights.are_many and is_aliased(product):
         seen, scratch_bytes = spread(code, target, product, source, "%scratch")
         source = "%scratch"
+    cycles += scratch_bytes / _COPIED_BYTES_PER_CYCLE
     make: Make | None = None
     if weights.pointer == "%scratch":
         begin = -(-scratch_bytes // _ALIGNMENT) * _ALIGNMENT
         scratch_bytes = begin + product.terms * weights.term_bytes
         weights = replace(weights, pointer=address(code, "%scratch", str(begin)))
+        cycles += operand.value.count
         make = _maker(code, target, product, tile, names[weights_value], weights.pointer)
     tiles = Tiles(code, target, flattened(kernel), seen, tile, weights, source, names, make)
     tiles.write()
@@ -61,7 +66,7 @@ def routine(kernel: Kernel, product: Product, target: Target) -> Routine:
         text=function_text(code, arguments),
         arguments=arguments,
         grains=math.prod(tiles.extents),
-        cost_ns=cost_ns(tile.cycles, arguments),
+        cost_ns=cost_ns(cycles, arguments),
         declarations=frozenset(code.declarations),
         scratch_bytes=scratch_bytes,
         label=f"tiles of {tile.places} positions and {tile.vectors} x {tile.lanes} channels",

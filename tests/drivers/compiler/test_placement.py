@@ -1,83 +1,120 @@
-"""Where the values of a step lie, while its kernels run one after another."""
+"""Places of values: aligned, inside their buffers, and never shared by what is needed at the same time."""
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytest
+from support.compiler_graphs import GraphBuilder
+from support.opencl_models import FLOAT, Models
 
-from neurald.drivers.compiler.builder import Builder
+import neurald as nd
+from neurald.drivers.compiler.build import build_graph
 from neurald.drivers.compiler.expression import load
 from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Graph, Value
-from neurald.drivers.compiler.kernel import FusedGraph
-from neurald.drivers.compiler.placement import Base, Placement, place
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.placement import Base, Placement, Port, place
+from neurald.hal.errors import BadData
+
+ALIGNMENT = 64
 
 
-def graph_of(steps: list[tuple[int, int, bool]]) -> FusedGraph:
-    """One kernel a step: it adds two values so far, or sees one in another shape."""
-    source = Value((4, 6), Scalar.FLOAT32)
-    graph = Graph(inputs=[source], outputs=[])
-    builder = Builder(graph, lambda _: source)
-    values = [source]
-    for first, second, is_view in steps:
-        one, other = values[first % len(values)], values[second % len(values)]
-        if is_view:
-            values.append(builder.reshape(one, (6, 4) if one.shape == (4, 6) else (4, 6)))
-        else:
-            seen = builder.reshape(other, one.shape)
-            values.append(builder.compute(one.shape, lambda *at, a=one, b=seen: load(a, at) + load(b, at)))
-    graph.outputs = [values[-1]]
-    return fuse(graph, enabled=False)
+def placed(builder: GraphBuilder, *outputs: Value) -> tuple[Placement, list[list[Value]]]:
+    graph = fuse(builder.finish(*outputs), enabled=False)
+    uses = [[kernel.output, *kernel.inputs] for kernel in graph.kernels]
+    return place(graph, uses, alignment=ALIGNMENT), uses
 
 
-def placed(graph: FusedGraph) -> Placement:
-    return place(graph, [(*kernel.inputs, kernel.output) for kernel in graph.kernels], alignment=64)
+def chain(length: int) -> tuple[GraphBuilder, list[Value]]:
+    builder = GraphBuilder()
+    values = [builder.input(10, 10)]
+    for _ in range(length):
+        values.append(builder.compute((10, 10), lambda *at: load(values[-1], at) + 1))
+    return builder, values
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.booleans()), min_size=1, max_size=15))
-def test_g03_nothing_is_overwritten_that_is_read_later(steps: list[tuple[int, int, bool]]) -> None:
-    """A kernel writes a number of its own; whoever reads the value finds that number."""
-    graph = graph_of(steps)
-    placement = placed(graph)
-    assert placement.arena_bytes <= placement.unshared_bytes
-    arena = np.zeros(placement.arena_bytes, np.uint8)
-    numbers = {kernel.output: number for number, kernel in enumerate(graph.kernels, start=1)}
-    numbers.update((value, 100) for value in graph.inputs)
-
-    def contents(value: Value) -> np.ndarray:
-        (where,) = placement.of([value])
-        assert where.base is Base.ARENA
-        assert where.offset % 64 == 0
-        return arena[where.offset :][: value.size_bytes]
-
-    for value in graph.inputs:
-        if value in placement.places:
-            contents(value)[:] = numbers[value]
-    for kernel in graph.kernels:
-        for value in kernel.inputs:
-            assert (contents(value) == numbers[graph.aliases.get(value, value)]).all()
-        contents(kernel.output)[:] = numbers[kernel.output]
-    for value in graph.outputs:
-        assert (contents(value) == numbers[value]).all()
+def test_values_that_live_together_never_share_bytes() -> None:
+    builder, values = chain(6)
+    total = builder.compute((10, 10), lambda *at: load(values[1], at) + load(values[6], at))
+    found, uses = placed(builder, total, values[3])
+    last = {value: step for step, arguments in enumerate(uses) for value in arguments}
+    last.update(dict.fromkeys(found.graph.outputs, len(uses)))
+    first = {value: step for step, arguments in reversed(list(enumerate(uses))) for value in arguments}
+    first.update(dict.fromkeys(found.graph.inputs, -1))
+    for one in first:
+        (spot,) = found.of([one])
+        assert spot.base is Base.ARENA
+        assert spot.offset % ALIGNMENT == 0
+        assert spot.offset + one.size_bytes <= found.arena_bytes
+        for other in first:
+            if one is not other and first[one] <= last[other] and first[other] <= last[one]:
+                (there,) = found.of([other])
+                assert (
+                    spot.offset + one.size_bytes <= there.offset
+                    or there.offset + other.size_bytes <= spot.offset
+                )
+    assert found.arena_bytes < found.unshared_bytes
 
 
-def test_a_chain_takes_two_places_between_its_ends() -> None:
-    placement = placed(graph_of([(number, number, False) for number in range(10)]))
-    # 11 values of 96 bytes. Input and output share the bytes of what is not there at the same time.
-    assert placement.arena_bytes == 2 * 128
-    assert placement.unshared_bytes == 11 * 128
+def test_aliases_lie_where_their_values_do() -> None:
+    builder = GraphBuilder()
+    source = builder.input(4, 6)
+    flat = builder.reshape(source, (24,))
+    end = builder.compute((24,), lambda i: load(flat, (i,)) + 1)
+    graph = fuse(builder.finish(end), enabled=False)
+    uses = [[kernel.output, *kernel.inputs] for kernel in graph.kernels]
+    found = place(graph, uses, alignment=ALIGNMENT)
+    assert found.of([flat]) == found.of([source])
 
 
-def test_constants_lie_apart_and_once() -> None:
-    table, other = (Value((5,), Scalar.FLOAT32, np.full(5, number, np.float32)) for number in (1, 2))
-    output = Value((5,), Scalar.FLOAT32)
-    graph = FusedGraph(kernels=(), aliases={}, inputs=(), outputs=(output,))
-    placement = place(graph, [(table, other, output), (other, table, output)], alignment=32)
-    assert [(where.base, where.offset) for where in placement.of([table, other, output])] == [
-        (Base.CONSTANTS, 0),
-        (Base.CONSTANTS, 32),
-        (Base.ARENA, 0),
-    ]
-    assert placement.constants.view(np.float32)[[0, 4, 8, 12]].tolist() == [1, 1, 2, 2]
-    assert placement.arena_bytes == 32
+def test_constants_lie_side_by_side_once_each() -> None:
+    builder = GraphBuilder()
+    source, first, second = builder.input(3), builder.weights(3), builder.weights(100)
+    end = builder.compute(
+        (3,), lambda i: load(source, (i,)) + load(first, (i,)) * load(second, (i * 7,)) + load(first, (i,))
+    )
+    found, _ = placed(builder, end)
+    assert found.constants.nbytes == 64 + 448
+    for value in (first, second):
+        (spot,) = found.of([value])
+        assert spot.base is Base.CONSTANTS
+        assert value.constant is not None
+        held = found.constants[spot.offset : spot.offset + value.size_bytes].view(np.float32)
+        np.testing.assert_array_equal(held, value.constant)
+    assert found.constants.ctypes.data % ALIGNMENT == 0
+
+
+def test_ports_say_what_the_model_says() -> None:
+    models = Models()
+    used, unused = models.input(FLOAT, (2, 3)), models.input(FLOAT, (5,))
+    model = models.finish(models.add(nd.OperationType.ABS, [used], shape=(2, 3)))
+    graph = fuse(build_graph(model))
+    found = place(graph, [[k.output, *k.inputs] for k in graph.kernels], alignment=ALIGNMENT)
+    (first, second), (output,) = found.ports(model)
+    assert (first.dimensions, first.size_bytes, second.offset) == ((2, 3), 24, None)
+    assert output.operand.type is FLOAT
+    assert output.operand.dimensions == (2, 3)
+    assert unused is not None
+    for port in (first, second, output):
+        port.check(found.arena_bytes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"offset": -1},
+        {"offset": 41},
+        {"size_bytes": 20},
+        {"dimensions": (2, -3)},
+        {"type": 9999},
+    ],
+)
+def test_ports_that_contradict_themselves_are_refused(changes: dict[str, int]) -> None:
+    fields = {
+        "offset": 40,
+        "size_bytes": 24,
+        "dimensions": (2, 3),
+        "type": int(FLOAT),
+        "scale": 0.0,
+        "zero_point": 0,
+    }
+    Port(**fields).check(64)  # type: ignore[arg-type]
+    with pytest.raises(BadData):
+        Port(**{**fields, **changes}).check(64)  # type: ignore[arg-type]

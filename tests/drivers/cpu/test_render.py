@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from support.elementwise import interpreted
-from support.native import DIFFERENT, RUNNABLE, Array, run
+from support.native import DIFFERENT, RUNNABLE, Array, compiled, run
 from support.random_kernels import RandomKernel
 
 from neurald.drivers.compiler.evaluate import RequirementFailed
@@ -33,13 +33,14 @@ def _numbers(value: Value, high: int = 5) -> Array:
 def _check(kernel: Kernel, inputs: dict[Value, Array], target: Target, rtol: float = 0.0) -> None:
     want = interpreted(kernel, inputs)
     routine = render(kernel, target)
+    functions = compiled([routine], target)
     for at_start in (False, True):
-        got, status = run(routine, inputs, target, at_start=at_start, splits=(1, 3))
+        got, status = run(routine, inputs, target, at_start=at_start, splits=(1, 3), functions=functions)
         assert not status
         np.testing.assert_allclose(got, want, rtol=rtol)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 def test_random_kernels(seed: int) -> None:
     made = RandomKernel(seed)
     kernel, target = made.kernel, RUNNABLE[seed % len(RUNNABLE)]
@@ -56,7 +57,7 @@ def test_random_kernels(seed: int) -> None:
 
 
 def test_the_same_kernel_made_twice_has_the_same_text() -> None:
-    for seed in range(40):
+    for seed in range(20):
         first, second = (render(RandomKernel(seed).kernel, RUNNABLE[0]) for _ in range(2))
         assert first.text == second.text
         assert first.declarations == second.declarations
@@ -69,7 +70,7 @@ def test_every_target_has_text(name: str) -> None:
 
 
 @_TARGETS
-@pytest.mark.parametrize("length", [1, 2, 3, 15, 16, 17, 255, 1000, 300_001])
+@pytest.mark.parametrize("length", [1, 3, 17, 255, 300_001])
 def test_elementwise_kernels_of_any_length(length: int, target: Target) -> None:
     first, second = Value((length,), Scalar.FLOAT32), Value((length,), Scalar.UINT8)
     at = (axis(length),)
@@ -117,7 +118,7 @@ def test_a_fold_over_nothing_is_what_it_starts_with(target: Target) -> None:
 
 
 @_TARGETS
-@pytest.mark.parametrize("shape", [(3, 1000), (70, 19), (300, 3), (1, 64), (5, 2)])
+@pytest.mark.parametrize("shape", [(3, 1000), (70, 19), (300, 3)])
 @pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.INT8, Scalar.FLOAT16])
 def test_folds_along_rows_and_columns(shape: tuple[int, int], kind: Scalar, target: Target) -> None:
     value = Value(shape, kind)

@@ -8,13 +8,15 @@ from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.kernels import convolution, matrix_product
 from neurald.drivers.cpu.kernels.flattened import flattened
-from neurald.drivers.cpu.kernels.function import arguments_with, function_text
-from neurald.drivers.cpu.kernels.int8 import depthwise
+from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text
+from neurald.drivers.cpu.kernels.int8 import depthwise_plan
+from neurald.drivers.cpu.kernels.int8.depthwise import Depthwise
 from neurald.drivers.cpu.kernels.int8.panels import packed, reach_of, unsigned_shift, weights_of
-from neurald.drivers.cpu.kernels.int8.plan import cost_ns, plan_of
-from neurald.drivers.cpu.kernels.int8.products import Products, Tail
+from neurald.drivers.cpu.kernels.int8.plan import plan_of
+from neurald.drivers.cpu.kernels.int8.products import Products
 from neurald.drivers.cpu.kernels.int8.rescaling import find_rescaling
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
+from neurald.drivers.cpu.kernels.int8.tail import Tail
 from neurald.drivers.cpu.kernels.product import Operand, Product
 from neurald.drivers.cpu.kernels.window import sides_of
 from neurald.drivers.cpu.routine import Routine
@@ -22,8 +24,6 @@ from neurald.drivers.cpu.target import Target
 
 _BYTES = (Scalar.INT8, Scalar.UINT8)
 _LIMIT = (1 << 31) - 1
-#: What processors of these families run at, roughly.
-_CYCLES_PER_NS = 2.5
 
 
 def int8_routine(kernel: Kernel, target: Target) -> Routine | None:
@@ -77,7 +77,8 @@ def _scheme(source: Value, target: Target) -> Scheme:
 def _tail(kernel: Kernel, largest: Array) -> Tail:
     """What follows sums that are no larger than (channels,)."""
     flat = flattened(kernel)
-    rescaling = find_rescaling(flat, largest.size)
+    is_short = kernel.contraction is not None and kernel.contraction.output.type is Scalar.INT32
+    rescaling = find_rescaling(flat, largest.size) if is_short else None
     if rescaling is not None and rescaling.fits(largest):
         tail = Tail(flat, rescaling)
         if tail.is_whole:
@@ -94,7 +95,9 @@ def _product(
     if not _is_exact(weights.largest, source.type, zeros[0]):
         return None
     tail = _tail(kernel, weights.largest.reshape(-1))
-    is_direct = source.type is Scalar.UINT8 if scheme.is_bytes else source.type is Scalar.INT16 and not zeros[0]
+    is_direct = (
+        source.type is Scalar.UINT8 if scheme.is_bytes else source.type is Scalar.INT16 and not zeros[0]
+    )
     run = product.depth * (product.columns.taps if product.columns.dilation == 1 else 1)
     is_direct = is_direct and not (weights.sums and run % target.vector_bytes)
     plan = plan_of(product, scheme, is_direct=is_direct)
@@ -112,7 +115,7 @@ def _product(
         text=function_text(writer.code, arguments),
         arguments=arguments,
         grains=plan.grains,
-        cost_ns=cost_ns(plan, _CYCLES_PER_NS),
+        cost_ns=cost_ns(plan.cycles, arguments),
         declarations=frozenset(writer.code.declarations),
         scratch_bytes=writer.scratch_bytes,
         label=f"{scheme.label}, {plan.pixels} positions by {plan.vectors} vectors of {scheme.lanes}",
@@ -136,18 +139,18 @@ def _depthwise(kernel: Kernel, node: DepthwiseConvolution, constant: Array, targ
             # Bytes hold both halves.
             parts = np.stack((factors >> 1, factors - (factors >> 1)))
     tail = _tail(kernel, largest)
-    plan = depthwise.plan_of(node, scheme, *sides_of(node), len(parts))
-    weights = depthwise.packed(
+    plan = depthwise_plan.plan_of(node, scheme, *sides_of(node), len(parts))
+    weights = depthwise_plan.packed(
         plan, parts, outside, tail.starts(starts), tail.words(1, channels)[:, 0], node.weights.name
     )
     arguments = arguments_with(tail.kernel, (node.input, weights))
-    writer = depthwise.Depthwise(plan, tail, arguments, zero=node.input_zero)
+    writer = Depthwise(plan, tail, arguments, zero=node.input_zero)
     writer.write()
     return Routine(
         text=function_text(writer.code, arguments),
         arguments=arguments,
         grains=plan.images * plan.units,
-        cost_ns=plan.cycles / _CYCLES_PER_NS,
+        cost_ns=cost_ns(plan.cycles, arguments),
         declarations=frozenset(writer.code.declarations),
         scratch_bytes=plan.layout.packed_bytes,
         label=f"{scheme.label}, depthwise, {plan.rows} rows at once",

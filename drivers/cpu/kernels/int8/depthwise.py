@@ -1,221 +1,26 @@
-"""Depthwise convolutions of quantised values: elements of neighbouring rows, interleaved channel by channel, become words.
+"""Quantised depthwise convolutions: elements of neighbouring rows, interleaved channel by channel, are multiplied in one step.
 
-A word holds an element of each of several rows that follow one another, so that one step multiplies as many taps of a column
-of the window. Where a window has a row less than words have elements, two rows of the output share the words.
-
-Interleaving works within 128 bits, which leaves channels in an order of their own; so do the instructions that narrow sums,
-which puts them right again. A bundle is what is interleaved at once.
+See `depthwise_plan` for the words that this makes, and for the order of channels.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
-from neurald.drivers.compiler.evaluate import Array
-from neurald.drivers.compiler.graph import DepthwiseConvolution, Value
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.graph import Value
 from neurald.drivers.cpu.epilogue import epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address, multiple
 from neurald.drivers.cpu.kernels.int8.blocks import Blocks
-from neurald.drivers.cpu.kernels.int8.layout import Layout, seen_width
-from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES, head_of
-from neurald.drivers.cpu.kernels.int8.products import Tail
-from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
+from neurald.drivers.cpu.kernels.int8.depthwise_plan import Bundle, DepthwisePlan, lane_channels
+from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES
 from neurald.drivers.cpu.kernels.int8.stores import store_lanes
-from neurald.drivers.cpu.kernels.window import Side
+from neurald.drivers.cpu.kernels.int8.tail import Tail
 from neurald.drivers.cpu.vector import Vector
-
-#: Packed inputs of a block stay within the second cache, with room for weights and output.
-_BLOCK_BYTES = 64 << 10
 
 #: Vectors of a bundle whose sums are narrowed together, which puts its channels in order.
 _PACKED_VECTORS = 4
-#: What it takes to interleave a column of a bundle, and what follows each vector of sums.
-_INTERLEAVING_CYCLES, _STORE_CYCLES = 8.0, 6.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle:
-    """Channels that are computed at once.
-
-    Attributes:
-        first: the first channel of the first bundle.
-        channels: of a bundle.
-        count: of bundles that follow one another.
-        vectors: of 32-bit sums, of a bundle.
-    """
-
-    first: int
-    channels: int
-    count: int
-    vectors: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DepthwisePlan:
-    """How a depthwise convolution is computed.
-
-    Attributes:
-        layout: of the input.
-        images: how many there are.
-        channels: of the output.
-        parts: into how many parts weights are divided, because a word does not hold them as they are.
-        rows: of the output, that share words.
-        bundles: all channels.
-    """
-
-    layout: Layout
-    images: int
-    channels: int
-    parts: int
-    rows: int
-    bundles: tuple[Bundle, ...]
-
-    @property
-    def scheme(self) -> Scheme:
-        """How elements are multiplied."""
-        return self.layout.scheme
-
-    @property
-    def height(self) -> int:
-        """Of the output."""
-        return self.layout.rows.places
-
-    @property
-    def width(self) -> int:
-        """Of the output."""
-        return self.layout.columns.places
-
-    @property
-    def units(self) -> int:
-        """Of an image: the last one may share rows with the one before it."""
-        return -(-self.height // self.rows)
-
-    @property
-    def words(self) -> int:
-        """Words of a column of the window."""
-        taps = self.layout.rows.taps
-        return -(-(taps + self.rows - 1) // self.scheme.group)
-
-    @property
-    def cycles(self) -> float:
-        """About what everything takes."""
-        bundles = sum(bundle.count * self._position_cycles(bundle) for bundle in self.bundles)
-        return self.images * self.units * self.rows * self.width * bundles
-
-    def _position_cycles(self, bundle: Bundle) -> float:
-        """Of a position and a bundle: steps, interleaving, and what follows."""
-        steps = self.steps(bundle.vectors) / self.rows * self.scheme.cycles
-        columns = self.words * self.layout.columns.stride * _INTERLEAVING_CYCLES / self.rows
-        return steps + columns + bundle.vectors * _STORE_CYCLES
-
-    def steps(self, vectors: int) -> int:
-        """Vectors of weights of a bundle."""
-        return self.parts * self.rows * self.words * self.layout.columns.taps * vectors
-
-    def pixels(self, bundle: Bundle) -> int:
-        """Positions of a row that are computed at once, at most."""
-        spare = bundle.vectors + self.scheme.spare_registers + 8
-        most = max(1, (self.scheme.target.registers - spare) // (bundle.vectors * self.rows))
-        return min(most, self.width, 8)
-
-
-def plan_of(node: DepthwiseConvolution, scheme: Scheme, rows: Side, columns: Side, parts: int) -> DepthwisePlan:
-    """The plan of a convolution that is not empty."""
-    channels = node.weights.shape[2]
-    shares = rows.stride == rows.dilation == 1 and rows.taps % scheme.group and rows.places > 1
-    unit = 2 if shares else 1
-    row = seen_width(columns) * channels
-    unit_bytes = unit * rows.stride * row * scheme.element_bytes
-    block = max(1, min(-(-rows.places // unit), _BLOCK_BYTES // unit_bytes))
-    layout = Layout(
-        scheme=scheme,
-        type=node.input.type,
-        rows=rows,
-        columns=columns,
-        channels=node.input.shape[3],
-        repeat=node.multiplier,
-        pixel_elements=channels,
-        row_elements=row,
-        is_direct=False,
-        unit=unit,
-        block=block * unit,
-    )
-    return DepthwisePlan(
-        layout=layout,
-        images=node.input.shape[0],
-        channels=channels,
-        parts=parts,
-        rows=unit,
-        bundles=tuple(_bundles(scheme, channels)),
-    )
-
-
-def _bundles(scheme: Scheme, channels: int) -> Iterator[Bundle]:
-    wide = scheme.target.vector_bytes // scheme.element_bytes
-    vectors = wide // scheme.lanes
-    whole = channels // wide
-    if whole:
-        yield Bundle(first=0, channels=wide, count=whole, vectors=vectors)
-    done = whole * wide
-    # What is left is interleaved in single vectors, where words have four elements; else as part of a bundle.
-    if not scheme.is_bytes:
-        if done < channels:
-            yield Bundle(first=max(0, channels - wide), channels=wide, count=1, vectors=vectors)
-        return
-    more = (channels - done) // scheme.lanes
-    if more:
-        yield Bundle(first=done, channels=scheme.lanes, count=more, vectors=1)
-        done += more * scheme.lanes
-    if done < channels:
-        yield Bundle(first=max(0, channels - scheme.lanes), channels=scheme.lanes, count=1, vectors=1)
-
-
-def lane_channels(scheme: Scheme, bundle: Bundle) -> Array:
-    """Which channel of a bundle is in each lane: (vectors, lanes)."""
-    if bundle.vectors == 1:
-        return np.arange(scheme.lanes)[None]
-    # Interleaving takes pieces of 128 bits apart: each of them gives a piece of every vector.
-    piece = 16 // WORD_BYTES
-    pieces = scheme.lanes // piece
-    order = np.arange(bundle.channels).reshape(pieces, bundle.vectors, piece).transpose(1, 0, 2)
-    return np.asarray(order.reshape(bundle.vectors, scheme.lanes))
-
-
-def packed(plan: DepthwisePlan, factors: Array, outside: int, starts: Array, rows: Array, name: str) -> Value:
-    """The constant: a head, and for each bundle what sums begin with, rows of words for the epilogue, and weights.
-
-    Args:
-        plan: of the kernel.
-        factors: (parts, kernel height, kernel width, channels).
-        outside: the element that stands for what is outside of the image.
-        starts: (channels,), what sums begin with; only the lower 32 bits count.
-        rows: (rows, channels), the same for the epilogue.
-        name: for people.
-    """
-    scheme = plan.scheme
-    parts, taps, columns, channels = factors.shape
-    group = scheme.group
-    # Each row of the output sees the rows of a word from another tap on.
-    words = np.zeros((parts, plan.rows, plan.words * group, columns, channels), scheme.dtype)
-    for row in range(plan.rows):
-        words[:, row, row : row + taps] = factors
-    words = words.reshape(parts, plan.rows, plan.words, group, columns, channels)
-    heads = (np.concatenate((starts[None], rows)) % (1 << 32)).astype(np.uint32)
-    pieces = [head_of(outside, 0)]
-    for bundle in plan.bundles:
-        for number in range(bundle.count):
-            lanes = bundle.first + number * bundle.channels + lane_channels(scheme, bundle)
-            lanes = np.minimum(lanes, channels - 1)
-            pieces.append(heads[:, lanes].reshape(-1).view(np.uint8))
-            # (parts, rows, words, columns, vectors, lanes, group)
-            steps = words[..., lanes].transpose(0, 1, 2, 4, 5, 6, 3)
-            pieces.append(np.ascontiguousarray(steps).reshape(-1).view(np.uint8))
-    array = np.concatenate(pieces)
-    return Value(array.shape, Scalar.UINT8, array, name)
 
 
 class Depthwise:
@@ -313,11 +118,11 @@ class Depthwise:
         """Some positions of each row of a unit."""
         plan, side = self._plan, self._plan.layout.columns
         starts = [self._load(weights, each) for each in range(bundle.vectors)]
-        totals = {
-            (row, pixel): list(starts) for row in range(plan.rows) for pixel in range(pixels)
-        }
+        totals = {(row, pixel): list(starts) for row in range(plan.rows) for pixel in range(pixels)}
         steps = (1 + self._tail.rows) * bundle.vectors
-        seen = sorted({pixel * side.stride + tap * side.dilation for pixel in range(pixels) for tap in range(side.taps)})
+        seen = sorted(
+            {pixel * side.stride + tap * side.dilation for pixel in range(pixels) for tap in range(side.taps)}
+        )
         for word in range(plan.words):
             for column in seen:
                 uses = [
@@ -333,8 +138,12 @@ class Depthwise:
                             number = ((part * plan.rows + row) * plan.words + word) * side.taps + tap
                             factors = steps + number * bundle.vectors
                             totals[row, pixel] = [
-                                self._scheme.step(self.code, total, each, self._load(weights, factors + vector))
-                                for vector, (total, each) in enumerate(zip(totals[row, pixel], inputs, strict=True))
+                                self._scheme.step(
+                                    self.code, total, each, self._load(weights, factors + vector)
+                                )
+                                for vector, (total, each) in enumerate(
+                                    zip(totals[row, pixel], inputs, strict=True)
+                                )
                             ]
         self._finish(bundle, totals, weights, channel, position)
 
@@ -356,7 +165,9 @@ class Depthwise:
             return [self._interleaved_single(lines)]
         if scheme.is_bytes:
             first, second = (self._unpacked(lines[0], lines[1], 1), self._unpacked(lines[2], lines[3], 1))
-            parts = [each for low, high in zip(first, second, strict=True) for each in self._unpacked(low, high, 2)]
+            parts = [
+                each for low, high in zip(first, second, strict=True) for each in self._unpacked(low, high, 2)
+            ]
         else:
             parts = self._unpacked(lines[0], lines[1], 2)
         target = self._vector.type("i32")
@@ -411,13 +222,21 @@ class Depthwise:
         words = code.fresh(f"shufflevector {kind} {words}, {kind} poison, <{lanes} x i32> <{order}>")
         bytes_ = code.fresh(f"bitcast {kind} {words} to {whole}")
         order = ", ".join(
-            f"i32 {start + 4 * row + each}" for start in range(0, 4 * lanes, 16) for each in range(4) for row in range(4)
+            f"i32 {start + 4 * row + each}"
+            for start in range(0, 4 * lanes, 16)
+            for each in range(4)
+            for row in range(4)
         )
         bytes_ = code.fresh(f"shufflevector {whole} {bytes_}, {whole} poison, <{4 * lanes} x i32> <{order}>")
         return code.fresh(f"bitcast {whole} {bytes_} to {kind}")
 
     def _finish(
-        self, bundle: Bundle, totals: dict[tuple[int, int], list[str]], weights: str, channel: str, position: str
+        self,
+        bundle: Bundle,
+        totals: dict[tuple[int, int], list[str]],
+        weights: str,
+        channel: str,
+        position: str,
     ) -> None:
         plan, tail = self._plan, self._tail
         words = [
@@ -465,11 +284,11 @@ class Depthwise:
             if bundle.vectors > 1:
                 kind = f"<{bundle.channels} x {element}>"
                 picked = ", ".join(f"i32 {each * lanes + lane}" for lane in range(lanes))
-                part = code.fresh(
-                    f"shufflevector {kind} {whole}, {kind} poison, <{lanes} x i32> <{picked}>"
-                )
+                part = code.fresh(f"shufflevector {kind} {whole}, {kind} poison, <{lanes} x i32> <{picked}>")
             axes = (at, self._single.two("add", "i64", channel, str(each * lanes)))
-            epilogue(tail.kernel, plan.scheme.target, code, part, axes, lanes, mask=mask, pointers=self._names)
+            epilogue(
+                tail.kernel, plan.scheme.target, code, part, axes, lanes, mask=mask, pointers=self._names
+            )
 
     def _in_order(self, bundle: Bundle, values: list[str], element: str) -> str:
         """The channels of a bundle in their order, as one vector."""

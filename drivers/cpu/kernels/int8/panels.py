@@ -66,7 +66,7 @@ def weights_of(factors: Array, *, source: Scalar, zeros: tuple[int, int], is_byt
         return Weights(factors=exact, starts=starts, sums=0, outside=0, largest=largest)
     low, high = (int(exact.min(initial=0)), int(exact.max(initial=0)))
     # What fits in a signed byte needs no help.
-    taken = 0 if -128 <= low and high <= 127 else low + 128
+    taken = 0 if low >= -128 and high <= 127 else low + 128
     outside = zeros[0] + unsigned_shift(source)
     bytes_ = exact - taken
     starts = -outside * exact.sum(axis=-1)
@@ -103,9 +103,7 @@ def packed(plan: Plan, weights: Weights, starts: Array, rows: Array, name: str) 
     steps = padded.reshape(groups, channels, plan.steps, scheme.group)[:, lanes]
     steps = np.where(is_real[..., None, None], steps, 0).transpose(0, 1, 4, 2, 3, 5)
     parts = (np.ascontiguousarray(rows_of_words, np.uint32), np.ascontiguousarray(steps, scheme.dtype))
-    bodies = np.concatenate(
-        [part.reshape(groups * plan.panels, -1).view(np.uint8) for part in parts], axis=1
-    )
+    bodies = np.concatenate([part.reshape(groups * plan.panels, -1).view(np.uint8) for part in parts], axis=1)
     array = np.concatenate((head_of(weights.outside, weights.sums), bodies.reshape(-1)))
     return Value(array.shape, Scalar.UINT8, array, name)
 

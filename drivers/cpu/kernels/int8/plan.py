@@ -95,6 +95,12 @@ class Plan:
         width = self.vectors * lanes
         return min(panel * width, channels - width) + vector * lanes
 
+    @property
+    def cycles(self) -> float:
+        """About what everything takes."""
+        image = _cycles(self.product, self.scheme, self.vectors, self.height, self.width)
+        return self.images * self.groups * image
+
     # Windows.
 
     @property
@@ -228,9 +234,3 @@ def _cycles(product: Product, scheme: Scheme, vectors: int, height: int, width: 
         * tiles
         * (product.terms / scheme.group * step + _TILE_CYCLES + pixels * vectors * _STORE_CYCLES)
     )
-
-
-def cost_ns(plan: Plan, cycles_per_ns: float) -> float:
-    """About how long everything takes on one thread."""
-    image = _cycles(plan.product, plan.scheme, plan.vectors, plan.height, plan.width)
-    return plan.images * plan.groups * image / cycles_per_ns

@@ -5,85 +5,23 @@ A block of units is packed, then every panel goes through all tiles of the block
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
-import numpy as np
-
-from neurald.drivers.compiler.evaluate import Array
-from neurald.drivers.compiler.expression import Accumulated, Expression, accumulated, rewrite, walk
 from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.dialect import stored
 from neurald.drivers.cpu.epilogue import epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address, multiple
-from neurald.drivers.cpu.kernels.flattened import flattened
 from neurald.drivers.cpu.kernels.int8.blocks import Blocks
 from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES, panel_bytes
 from neurald.drivers.cpu.kernels.int8.plan import Plan
-from neurald.drivers.cpu.kernels.int8.rescaling import BIAS, ROWS, Rescaling
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.kernels.int8.stores import store_lanes
+from neurald.drivers.cpu.kernels.int8.tail import Tail
 from neurald.drivers.cpu.kernels.int8.window_sums import WindowSums
 from neurald.drivers.cpu.vector import Vector
 
 #: Weights beyond this do not stay in the second cache, so that the next panel is fetched while one is multiplied.
 _RESIDENT_BYTES = 256 << 10
-
-
-class Tail:
-    """What follows the sums of a kernel.
-
-    Args:
-        kernel: flattened: its axes are the position and the channel.
-        rescaling: what the body begins with, None if it is something else.
-    """
-
-    def __init__(self, kernel: Kernel, rescaling: Rescaling | None) -> None:
-        self.rescaling = rescaling
-        self.kernel = kernel
-        if rescaling is None:
-            return
-        stored_value = accumulated(rescaling.type)
-
-        def found(expression: Expression) -> Expression | None:
-            return stored_value if expression is rescaling.expression else None
-
-        memory: dict[Expression, Expression] = {}
-        self.kernel = replace(
-            kernel,
-            body=rewrite(kernel.body, found, memory),
-            requirements=tuple((rewrite(each, found, memory), text) for each, text in kernel.requirements),
-        )
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing is read but rescaled sums."""
-        kinds = {each.type for each in walk(*self.kernel.roots) if isinstance(each, Accumulated)}
-        return self.rescaling is None or kinds == {self.rescaling.type}
-
-    @property
-    def is_stored(self) -> bool:
-        """Whether rescaled sums are stored as they are."""
-        return self.rescaling is not None and isinstance(self.kernel.body, Accumulated) and not self.kernel.requirements
-
-    @property
-    def rows(self) -> int:
-        """Rows of words of the epilogue, in a panel."""
-        return ROWS if self.rescaling is not None else 0
-
-    def starts(self, starts: Array) -> Array:
-        """What sums begin with: (groups, channels)."""
-        if self.rescaling is None:
-            return starts
-        return np.asarray(starts + self.rescaling.bias.reshape(starts.shape) + BIAS)
-
-    def words(self, groups: int, channels: int) -> Array:
-        """(rows, groups, channels)."""
-        if self.rescaling is None:
-            return np.zeros((0, groups, channels), np.int64)
-        return self.rescaling.rows().reshape(ROWS, groups, channels)
 
 
 class Products:
@@ -120,9 +58,9 @@ class Products:
         """The instructions for the range of grains."""
         plan, code, v = self._plan, self.code, self._single
         if plan.shares_panels:
-            with code.loop("0", str(plan.images)) as images:
-                with code.loop("0", str(plan.units), step=plan.block) as blocks:
-                    self._write_block(images.index, blocks.index, str(plan.units), ("%begin", "%end"))
+            units = str(plan.units)
+            with code.loop("0", str(plan.images)) as images, code.loop("0", units, step=plan.block) as blocks:
+                self._write_block(images.index, blocks.index, units, ("%begin", "%end"))
             return
         if plan.images == 1:
             with code.loop("%begin", "%end", step=plan.block, may_be_empty=True) as blocks:
@@ -191,7 +129,9 @@ class Products:
         top = v.two("add", "i64", multiple(code, image, plan.height), row)
         position = multiple(code, top, plan.width)
         inner = v.two("sub", "i64", row, begin)
-        start = address(code, source, multiple(code, inner, self._product.rows.stride * plan.layout.row_bytes))
+        start = address(
+            code, source, multiple(code, inner, self._product.rows.stride * plan.layout.row_bytes)
+        )
         place = multiple(code, inner, plan.width)
         if plan.rows > 1:
             self._write_tile(plan.rows, plan.width, (start, panel), (position, channel), place, group)

@@ -17,6 +17,7 @@ from neurald.drivers.compiler.expression import Accumulated, Apply, Constant, Ex
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu.fixed_point import rounded_high
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.target import Target
 from neurald.drivers.cpu.vector import Vector
@@ -90,7 +91,11 @@ class Rescaling:
         parts = [_pack(code, "packssdw", "<16 x i32>", half, *results[at : at + 2]) for at in (0, 2)]
         name = "packsswb" if self.type is Scalar.INT8 else "packuswb"
         result = _pack(code, name, half, whole, *parts)
-        v, sign, limits = Vector(code, target, 64), self.type.value[0].replace("i", "s"), np.iinfo(self.type.value)
+        v, sign, limits = (
+            Vector(code, target, 64),
+            self.type.value[0].replace("i", "s"),
+            np.iinfo(self.type.value),
+        )
         if self.low > limits.min:
             result = v.call(f"llvm.{sign}max", "i8", result, v.number("i8", self.low))
         if self.high < limits.max:
@@ -99,25 +104,9 @@ class Rescaling:
 
     def scaled(self, code: Instructions, target: Target, total: str, rows: list[str]) -> str:
         """The name of results before they are cut to the range, from vectors of sums and of rows."""
-        lanes = target.lanes(4)
-        v, wide = Vector(code, target, lanes), Vector(code, target, lanes // 2)
+        v = Vector(code, target, target.lanes(4))
         multiplier, offset, below, shift = rows
-        kind = v.type("i32")
-        halves = []
-        for is_odd in (False, True):
-            factors = []
-            for name in (total, multiplier):
-                double = code.value(f"bitcast {kind} {name} to {wide.type('i64')}")
-                if is_odd:
-                    factors.append(wide.two("lshr", "i64", double, wide.number("i64", 32)))
-                else:
-                    factors.append(wide.two("and", "i64", double, wide.number("i64", (1 << 32) - 1)))
-            product = wide.two("mul", "i64", *factors)
-            rounded = wide.two("add", "i64", product, wide.number("i64", 1 << 31))
-            halves.append(code.value(f"bitcast {wide.type('i64')} {rounded} to {kind}"))
-        odd = [2 * (lane // 2) + 1 + lanes * (lane % 2) for lane in range(lanes)]
-        mask = ", ".join(f"i32 {each}" for each in odd)
-        upper = code.value(f"shufflevector {kind} {halves[0]}, {kind} {halves[1]}, <{lanes} x i32> <{mask}>")
+        upper = rounded_high(v, total, multiplier)
         moved = v.two("add", "i32", upper, offset)
         if self.minds_sign:
             is_below = v.compare("slt", "i32", moved, below)

@@ -83,10 +83,10 @@ class Scheme:
             name = "@llvm.x86.avx512.vpdpbusd.512"
             code.declarations.add(f"declare {whole} {name}({whole}, {element}, {element})")
             return code.fresh(f"call {whole} {name}({whole} {total}, {element} {first}, {element} {second})")
-        name = _PAIR_SUMS.get(self.target.name)
-        if name is not None:
-            code.declarations.add(f"declare {whole} {name}({element}, {element})")
-            products = code.fresh(f"call {whole} {name}({element} {first}, {element} {second})")
+        known = _PAIR_SUMS.get(self.target.name)
+        if known is not None:
+            code.declarations.add(f"declare {whole} {known}({element}, {element})")
+            products = code.fresh(f"call {whole} {known}({element} {first}, {element} {second})")
         else:
             products = self._pair_sums(code, first, second)
         return code.fresh(f"add {whole} {total}, {products}")

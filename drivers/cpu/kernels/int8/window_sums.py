@@ -53,7 +53,9 @@ class WindowSums:
             with code.loop(first, last, step=together, may_be_empty=True) as loop:
                 window = address(code, windows, multiple(code, loop.index, step))
                 place = address(code, sums, multiple(code, loop.index, WORD_BYTES))
-                totals = self._window_totals([address(code, window, str(each * step)) for each in range(together)])
+                totals = self._window_totals(
+                    [address(code, window, str(each * step)) for each in range(together)]
+                )
                 if together == 1:
                     total = v.two("mul", "i32", self._folded(totals[0]), self._factor)
                     code.effect(f"store i32 {total}, ptr {place}, align 4")
@@ -64,29 +66,42 @@ class WindowSums:
 
     def _window_totals(self, windows: Sequence[str]) -> list[str]:
         """For each window a vector whose lanes add up to the sum of its bytes."""
-        plan, code, scheme = self._plan, self._code, self._scheme
-        kind, size = self._vector.type("i32"), scheme.target.vector_bytes
+        plan, code, kind = self._plan, self._code, self._vector.type("i32")
         rows, columns = plan.product.rows, plan.product.columns
         totals = ["zeroinitializer"] * len(windows)
         with self._counted(rows.taps, kind, totals) as (down, sums):
             row = multiple(code, down, rows.dilation * plan.layout.row_bytes)
             with self._counted(plan.runs, kind, sums) as (across, inner):
                 column = multiple(code, across, columns.dilation * plan.layout.pixel_bytes)
-                for number, window in enumerate(windows):
-                    run = address(code, window, row, column)
-                    for start in range(0, plan.run, size):
-                        count = min(size, plan.run - start)
-                        ones = ", ".join(f"i8 {int(lane < count)}" for lane in range(size))
-                        weights = code.value(f"bitcast <{size} x i8> <{ones}> to {kind}")
-                        part = code.fresh(f"load {kind}, ptr {address(code, run, str(start))}, align 1")
-                        inner[number] = scheme.step(code, inner[number], part, weights)
+                self._add_run([address(code, each, row, column) for each in windows], kind, inner)
             sums[:] = inner
         return sums
+
+    def _add_run(self, runs: Sequence[str], kind: str, totals: list[str]) -> None:
+        """Adds the elements of a run to the totals of each window."""
+        code, size, length = self._code, self._scheme.target.vector_bytes, self._plan.run
+        whole = length // size
+        with self._counted(whole, kind, totals) as (part, sums):
+            if whole:
+                offset = multiple(code, part, size)
+                self._add_bytes([address(code, run, offset) for run in runs], sums, size)
+        if length % size:
+            self._add_bytes([address(code, run, str(whole * size)) for run in runs], sums, length % size)
+        totals[:] = sums
+
+    def _add_bytes(self, parts: Sequence[str], totals: list[str], count: int) -> None:
+        """Adds the first bytes of a vector to the totals of each window."""
+        size, kind = self._scheme.target.vector_bytes, self._vector.type("i32")
+        ones = ", ".join(f"i8 {int(lane < count)}" for lane in range(size))
+        weights = self._code.value(f"bitcast <{size} x i8> <{ones}> to {kind}")
+        for number, pointer in enumerate(parts):
+            part = self._code.fresh(f"load {kind}, ptr {pointer}, align 1")
+            totals[number] = self._scheme.step(self._code, totals[number], part, weights)
 
     @contextmanager
     def _counted(self, count: int, kind: str, totals: list[str]) -> Iterator[tuple[str, list[str]]]:
         """A loop that carries totals, which are in the list that it gives, also when it has ended."""
-        if count == 1:
+        if count <= 1:
             sums = list(totals)
             yield "0", sums
             return
@@ -112,7 +127,9 @@ class WindowSums:
                 for parity in (0, 1):
                     picked = ", ".join(f"i32 {2 * lane + parity}" for lane in range(lanes))
                     halves.append(
-                        code.fresh(f"shufflevector {kind} {first}, {kind} {second}, <{lanes} x i32> <{picked}>")
+                        code.fresh(
+                            f"shufflevector {kind} {first}, {kind} {second}, <{lanes} x i32> <{picked}>"
+                        )
                     )
                 joined.append(code.fresh(f"add {kind} {halves[0]}, {halves[1]}"))
             parts = joined

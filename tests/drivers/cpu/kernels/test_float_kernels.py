@@ -20,7 +20,10 @@ from neurald.drivers.cpu.target import Target
 
 FLOATS = [Scalar.FLOAT32, Scalar.FLOAT16, Scalar.FLOAT32, Scalar.FLOAT16]
 
-pytestmark = pytest.mark.parametrize("target", RUNNABLE, ids=lambda target: target.name)
+#: One target for each kind of code: what only serves integers makes no difference.
+TARGETS = {(target.vector_bytes, target.registers, target.has_fma): target for target in RUNNABLE}
+
+pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
 
 
 def check(cases: Sequence[Case], target: Target) -> list[Routine]:

@@ -1,8 +1,10 @@
 """Routines for quantised convolutions and matrix products: the graph's integers, and not a byte beside their memory."""
 
+from typing import Any
+
 import pytest
 from support.contractions import Cases
-from support.quantized_sums import TYPES, QuantizedSums, check, every_target
+from support.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
 
 from neurald.drivers.compiler.builder import Builder
 from neurald.drivers.compiler.expression import load
@@ -13,18 +15,18 @@ from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.target import TARGETS, Target
 
 
-@every_target
-@pytest.mark.parametrize("seed", range(4))
+@types_and_targets
 def test_pixels(seed: int, target: Target) -> None:
     source, weights, result = TYPES[seed]
     sums = QuantizedSums(seed, source=source, weights=weights, extreme=seed % 2 == 1)
     depth, channels = (32, 24, 7, 68)[seed], (40, 16, 5, 33)[seed]
     tail = sums.rescaled(per_channel=seed % 2 == 0, type=result)
-    check(sums.convolution((2, 5, 7, depth), (channels, 1, 1, depth), (2, 5, 7, channels), tail), target, seed)
+    check(
+        sums.convolution((2, 5, 7, depth), (channels, 1, 1, depth), (2, 5, 7, channels), tail), target, seed
+    )
 
 
-@every_target
-@pytest.mark.parametrize("seed", range(4))
+@types_and_targets
 def test_windows(seed: int, target: Target) -> None:
     source, weights, result = TYPES[seed]
     sums = QuantizedSums(seed, source=source, weights=weights, extreme=seed % 2 == 0)
@@ -40,21 +42,21 @@ def test_windows(seed: int, target: Target) -> None:
     check(case, target, seed)
 
 
-@every_target
+@two_targets
 def test_groups(target: Target) -> None:
     sums = QuantizedSums(3, source=Scalar.UINT8, weights=Scalar.UINT8)
-    window = {"dilation": (2, 1), "stride": (1, 2), "padding": ((0, 0), (1, 1)), "groups": 3}
+    window: dict[str, Any] = {"dilation": (2, 1), "stride": (1, 2), "padding": ((0, 0), (1, 1)), "groups": 3}
     check(sums.convolution((1, 8, 11, 15), (21, 3, 2, 5), (1, 4, 6, 21), **window), target)
 
 
-@every_target
-@pytest.mark.parametrize("rows", [1, 3, 29])
+@two_targets
+@pytest.mark.parametrize("rows", [1, 29])
 def test_matrix_products(rows: int, target: Target) -> None:
     sums = QuantizedSums(rows, zeros=(-128, 0))
     check(sums.product((rows, 130), (101, 130)), target, rows)
 
 
-@every_target
+@two_targets
 def test_panels_are_shared_where_there_are_few_rows(target: Target) -> None:
     sums = QuantizedSums(5, source=Scalar.UINT8, weights=Scalar.UINT8)
     case = sums.product((2, 64), (600, 64), sums.rescaled(type=Scalar.UINT8))
@@ -64,8 +66,8 @@ def test_panels_are_shared_where_there_are_few_rows(target: Target) -> None:
     assert routine.grains > 1
 
 
-@every_target
-@pytest.mark.parametrize("zero_point", [-128, 5, 127])
+@two_targets
+@pytest.mark.parametrize("zero_point", [-128, 5])
 def test_relu_and_ties(zero_point: int, target: Target) -> None:
     """What a fused activation cuts off, and results half way between two others."""
     sums = QuantizedSums(7, zeros=(0, 0))
@@ -75,14 +77,14 @@ def test_relu_and_ties(zero_point: int, target: Target) -> None:
     check(sums.product((9, 4), (20, 4), up), target)
 
 
-@every_target
-@pytest.mark.parametrize("largest", [0.99, 3.0, 2.0**-26])
+@two_targets
+@pytest.mark.parametrize("largest", [3.0, 2.0**-26])
 def test_unusual_multipliers(largest: float, target: Target) -> None:
     sums = QuantizedSums(8)
     check(sums.product((5, 6), (19, 6), sums.rescaled(largest=largest)), target)
 
 
-@every_target
+@two_targets
 def test_a_residual(target: Target) -> None:
     """A stored value that something else is added to."""
     sums = QuantizedSums(9)
@@ -91,28 +93,29 @@ def test_a_residual(target: Target) -> None:
     def tail(builder: Builder, total: Value) -> Value:
         stored = rescaled(builder, total)
         return builder.compute(
-            stored.shape, lambda *at: (load(stored, at).to(Scalar.INT32) + load(stored, at).to(Scalar.INT32)) >> 1
+            stored.shape,
+            lambda *at: (load(stored, at).to(Scalar.INT32) + load(stored, at).to(Scalar.INT32)) >> 1,
         )
 
     check(sums.convolution((1, 6, 6, 16), (23, 1, 1, 16), (1, 6, 6, 23), tail), target)
 
 
-@every_target
-@pytest.mark.parametrize("channels", [1, 6, 37])
+@two_targets
+@pytest.mark.parametrize("channels", [1, 37])
 def test_sums_as_they_are(channels: int, target: Target) -> None:
     sums = QuantizedSums(channels, extreme=True)
     check(sums.product((5, 33), (channels, 33), lambda _, total: total), target, channels)
 
 
-@every_target
+@two_targets
 def test_inputs_of_16_bits(target: Target) -> None:
     sums = QuantizedSums(11, source=Scalar.INT16, zeros=(0, 0))
     tail = sums.rescaled(type=Scalar.INT16, zero_point=0, largest=0.001)
     check(sums.convolution((1, 7, 7, 6), (18, 3, 3, 6), (1, 5, 5, 18), tail), target)
 
 
-@every_target
-@pytest.mark.parametrize("seed", range(4))
+@two_targets
+@pytest.mark.parametrize("seed", range(2))
 def test_any_shape(seed: int, target: Target) -> None:
     case = Cases(seed).convolution((Scalar.INT8, Scalar.UINT8)[seed % 2], groups=1 + seed % 3)
     node = case.kernel.contraction

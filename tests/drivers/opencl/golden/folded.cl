@@ -5,7 +5,7 @@ static void KERNEL_NAME(const int group, const int lid, __local uchar *scratch, 
     __local float *parts = (__local float *)scratch;
     for (int along = lid; along < 300; along += 256) {
     const float t0 = a1[(at * 300 + along)];
-      total += (t0 * 2.0f);
+      total += (t0 * t0);
     }
     parts[lid] = total;
     barrier(CLK_LOCAL_MEM_FENCE);

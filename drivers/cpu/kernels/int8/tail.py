@@ -1,0 +1,68 @@
+"""What follows the sums of a quantised kernel: a rescaling with instructions of its own, or whatever else its body says."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from neurald.drivers.compiler.evaluate import Array
+from neurald.drivers.compiler.expression import Accumulated, Expression, accumulated, rewrite, walk
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.cpu.kernels.int8.rescaling import BIAS, ROWS, Rescaling
+
+
+class Tail:
+    """What follows the sums of a kernel.
+
+    Args:
+        kernel: flattened: its axes are the position and the channel.
+        rescaling: what the body begins with, None if it is something else.
+    """
+
+    def __init__(self, kernel: Kernel, rescaling: Rescaling | None) -> None:
+        self.rescaling = rescaling
+        self.kernel = kernel
+        if rescaling is None:
+            return
+        stored_value = accumulated(rescaling.type)
+
+        def found(expression: Expression) -> Expression | None:
+            return stored_value if expression is rescaling.expression else None
+
+        memory: dict[Expression, Expression] = {}
+        self.kernel = replace(
+            kernel,
+            body=rewrite(kernel.body, found, memory),
+            requirements=tuple((rewrite(each, found, memory), text) for each, text in kernel.requirements),
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is read but rescaled sums."""
+        kinds = {each.type for each in walk(*self.kernel.roots) if isinstance(each, Accumulated)}
+        return self.rescaling is None or kinds == {self.rescaling.type}
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether rescaled sums are stored as they are."""
+        return (
+            self.rescaling is not None
+            and isinstance(self.kernel.body, Accumulated)
+            and not self.kernel.requirements
+        )
+
+    @property
+    def rows(self) -> int:
+        """Rows of words of the epilogue, in a panel."""
+        return ROWS if self.rescaling is not None else 0
+
+    def starts(self, starts: Array) -> Array:
+        """What sums begin with: (groups, channels)."""
+        if self.rescaling is None:
+            return starts
+        return np.asarray(starts + self.rescaling.bias.reshape(starts.shape) + BIAS)
+
+    def words(self, groups: int, channels: int) -> Array:
+        """(rows, groups, channels)."""
+        if self.rescaling is None:
+            return np.zeros((0, groups, channels), np.int64)
+        return self.rescaling.rows().reshape(ROWS, groups, channels)

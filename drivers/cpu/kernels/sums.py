@@ -1,0 +1,244 @@
+"""The sums of a tile, in registers: each term broadcasts an input for every place and multiplies it with vectors of weights.
+
+Taps of a window that are not on the image are left out: which ones these are is known for each place of a tile, because tiles
+at the borders have instructions of their own. Only rows are found out at run time, where a tile lies in a single one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu.dialect import from_stored, stored
+from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.kernels.borders import taps_on_image
+from neurald.drivers.cpu.kernels.counters import address, multiple, prefetch
+from neurald.drivers.cpu.kernels.product import Product
+from neurald.drivers.cpu.kernels.tile import Tile
+from neurald.drivers.cpu.kernels.window import Segment
+from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.vector import Vector
+
+#: Sums that a processor works on at once: an addition takes as long as so many can be begun in.
+_SUMS_IN_FLIGHT = 8
+#: Products in the body of a loop: enough for its own instructions not to matter; and terms, at most.
+_PRODUCTS_IN_LOOP = 24
+_MOST_UNROLLED = 4
+#: A line of the caches.
+_LINE_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """How a tile reads weights.
+
+    Attributes:
+        pointer: the name of their memory.
+        type: of their elements.
+        set_bytes, panel_bytes, term_bytes: how far sets, panels and terms are apart.
+        channel_bytes: what the number of a panel's first channel adds to its place; 0 where panels are packed.
+        vectors: where the vectors of a term begin, in bytes.
+        align: of each vector.
+        are_many: whether a panel is to be used for all positions before the next one.
+    """
+
+    pointer: str
+    type: Scalar
+    set_bytes: int
+    panel_bytes: int
+    term_bytes: int
+    channel_bytes: int
+    vectors: tuple[int, ...]
+    align: int
+    are_many: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What tiles that share instructions have in common.
+
+    Attributes:
+        rows, columns: of positions.
+        row_segments: taps; None where they are found out at run time, for a tile of a single row.
+        column_segments: taps.
+    """
+
+    rows: int
+    columns: int
+    row_segments: tuple[Segment, ...] | None
+    column_segments: tuple[Segment, ...]
+
+    @property
+    def places(self) -> int:
+        """How many positions it has."""
+        return self.rows * self.columns
+
+    def members(self, rows: frozenset[int], columns: frozenset[int]) -> list[int]:
+        """The numbers of the positions that are in some rows and columns."""
+        return [row * self.columns + column for row in sorted(rows) for column in sorted(columns)]
+
+
+class Sums:
+    """Writes the products of tiles.
+
+    Args:
+        code: where instructions go.
+        target: what they are for.
+        product: what is computed.
+        tile: how large tiles are.
+        weights: how they are read.
+        fetches_panels: whether other tiles with the panel are followed by those with the next one, which is fetched meanwhile.
+        fetches_inputs: whether the tile that follows in memory is the next one, whose inputs are fetched meanwhile.
+    """
+
+    def __init__(
+        self,
+        code: Instructions,
+        target: Target,
+        product: Product,
+        tile: Tile,
+        weights: Weights,
+        *,
+        fetches_panels: bool,
+        fetches_inputs: bool,
+    ) -> None:
+        self._code, self._product, self._tile, self._weights = code, product, tile, weights
+        self._fetches_panels, self._fetches_inputs = fetches_panels, fetches_inputs
+        self._vector, self._single = Vector(code, target, tile.lanes), Vector(code, target, 1)
+        self._unrolled = max(1, min(_MOST_UNROLLED, _PRODUCTS_IN_LOOP // (tile.places * tile.vectors)))
+
+    def of(self, shape: Shape, starts: Sequence[str], source: str, weights: str, row: str) -> list[str]:
+        """The sums of a tile: for each place one for each vector.
+
+        Args:
+            shape: of the tile.
+            starts: what they begin with, for each vector.
+            source: the name of where the first tap of the first place would be.
+            weights: the name of where the panel is.
+            row: the first row of the output.
+        """
+        count = shape.places * self._tile.vectors
+        # A few sums are added up in turns.
+        turns = max(1, min(self._unrolled, _SUMS_IN_FLIGHT // count))
+        sums = list(starts) * shape.places + [self._vector.number("float", 0)] * (turns - 1) * count
+        sums = self._add_rows(shape, sums, source, weights, row)
+        for turn in range(1, turns):
+            for each in range(count):
+                sums[each] = self._vector.two("fadd", "float", sums[each], sums[turn * count + each])
+        return sums[:count]
+
+    def _carried(self, sums: Sequence[str]) -> list[tuple[str, str]]:
+        return [(self._vector.type("float"), each) for each in sums]
+
+    def _add_rows(self, shape: Shape, sums: list[str], source: str, weights: str, row: str) -> list[str]:
+        """All products of a tile added to the sums."""
+        if shape.row_segments is None:
+            first, last = taps_on_image(self._single, self._product.rows, row)
+            alone = frozenset((0,))
+            with self._code.loop(first, last, self._carried(sums), may_be_empty=True) as loop:
+                loop.results = self._add_row(shape, alone, loop.carried, source, weights, loop.index)
+            return loop.results
+        for segment in shape.row_segments:
+            taps = segment.taps
+            if len(taps) == 1:
+                sums = self._add_row(shape, segment.members, sums, source, weights, str(taps.start))
+                continue
+            with self._code.loop(str(taps.start), str(taps.stop), self._carried(sums)) as loop:
+                loop.results = self._add_row(
+                    shape, segment.members, loop.carried, source, weights, loop.index
+                )
+            sums = loop.results
+        return sums
+
+    def _add_row(
+        self, shape: Shape, rows: frozenset[int], sums: list[str], source: str, weights: str, tap: str
+    ) -> list[str]:
+        """The products of one row of the window."""
+        code, product = self._code, self._product
+        source = address(code, source, multiple(code, tap, product.rows.dilation * product.row_bytes))
+        row_terms = product.columns.taps * product.depth
+        weights = address(code, weights, multiple(code, tap, row_terms * self._weights.term_bytes))
+        for segment in shape.column_segments:
+            taps, members = segment.taps, shape.members(rows, segment.members)
+            if product.is_contiguous:
+                at = self._at_tap(source, weights, str(taps.start))
+                sums = self._add_terms(shape, members, sums, *at, len(taps) * product.depth)
+            elif len(taps) == 1:
+                at = self._at_tap(source, weights, str(taps.start))
+                sums = self._add_terms(shape, members, sums, *at, product.depth)
+            else:
+                with code.loop(str(taps.start), str(taps.stop), self._carried(sums)) as loop:
+                    at = self._at_tap(source, weights, loop.index)
+                    loop.results = self._add_terms(shape, members, loop.carried, *at, product.depth)
+                sums = loop.results
+        return sums
+
+    def _at_tap(self, source: str, weights: str, tap: str) -> tuple[str, str]:
+        code, product = self._code, self._product
+        return (
+            address(code, source, multiple(code, tap, product.columns.dilation * product.pixel_bytes)),
+            address(code, weights, multiple(code, tap, product.depth * self._weights.term_bytes)),
+        )
+
+    def _add_terms(
+        self, shape: Shape, members: list[int], sums: list[str], source: str, weights: str, count: int
+    ) -> list[str]:
+        """The products of terms that follow one another."""
+        code, unrolled = self._code, self._unrolled
+        whole = count - count % unrolled
+        done = 0
+        if whole > unrolled:
+            with code.loop("0", str(whole), self._carried(sums), step=unrolled) as loop:
+                inner = address(code, source, multiple(code, loop.index, self._product.element_bytes))
+                panel = address(code, weights, multiple(code, loop.index, self._weights.term_bytes))
+                results = list(loop.carried)
+                for term in range(unrolled):
+                    self._add_term(shape, members, results, inner, panel, term, loop.index)
+                loop.results = results
+            sums, done = loop.results, whole
+        sums = list(sums)
+        for term in range(done, count):
+            self._add_term(shape, members, sums, source, weights, term, "0")
+        return sums
+
+    def _add_term(
+        self,
+        shape: Shape,
+        members: list[int],
+        sums: list[str],
+        source: str,
+        weights: str,
+        term: int,
+        counter: str,
+    ) -> None:
+        code, v, tile, product = self._code, self._vector, self._tile, self._product
+        columns = []
+        for place in self._weights.vectors:
+            at = address(code, weights, str(term * self._weights.term_bytes + place))
+            kind = v.type(stored(self._weights.type))
+            loaded = code.fresh(f"load {kind}, ptr {at}, align {self._weights.align}")
+            columns.append(from_stored(v, self._weights.type, loaded))
+        if self._fetches_panels:
+            for place in range(0, self._weights.term_bytes, _LINE_BYTES):
+                offset = term * self._weights.term_bytes + place + self._weights.panel_bytes
+                prefetch(code, address(code, weights, str(offset)))
+        if self._fetches_inputs:
+            # Line by line, in as many terms as this tile has.
+            step = shape.places * product.columns.stride * product.pixel_bytes
+            number = multiple(code, counter, (shape.places - 1) * product.element_bytes)
+            offset = step + term * shape.places * product.element_bytes
+            prefetch(code, address(code, source, number, str(offset)))
+        base = (term % (len(sums) // (shape.places * tile.vectors))) * shape.places * tile.vectors
+        kind = stored(product.type)
+        for member in members:
+            row, column = divmod(member, shape.columns)
+            offset = (
+                row * product.rows.stride * product.row_bytes
+                + column * product.columns.stride * product.pixel_bytes
+                + term * product.element_bytes
+            )
+            at = address(code, source, str(offset))
+            loaded = code.fresh(f"load {kind}, ptr {at}, align {product.type.size_bytes}")
+            factor = v.splat("float", from_stored(self._single, product.type, loaded))
+            for each, column_weights in enumerate(columns):
+                at_sum = base + member * tile.vectors + each
+                sums[at_sum] = v.fma("float", factor, column_weights, sums[at_sum])

@@ -1,0 +1,59 @@
+from neurald.drivers.compiler.expression import Expression, Load, Reduce, axis, load, reduce
+from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.op import Fold
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu.arrangement import arranged
+from neurald.drivers.cpu.places import place_of, stride_along
+
+_SHAPE = (2, 5, 7, 8)
+
+
+def _image() -> Value:
+    return Value(_SHAPE, Scalar.FLOAT32)
+
+
+def _kernel(body: Expression, axes: tuple[Expression, ...]) -> Kernel:
+    return Kernel(output=Value(_SHAPE, Scalar.FLOAT32), axes=axes, body=body)  # type: ignore[arg-type]
+
+
+def test_all_axes_become_one_where_elements_stay_in_order() -> None:
+    at = tuple(axis(length) for length in _SHAPE)
+    kernel = arranged(_kernel(load(_image(), at) + load(_image(), at), at))
+    assert kernel.shape == (560,)
+    assert all(place_of(each) is kernel.axes[0] for each in kernel.body.operands if isinstance(each, Load))
+
+
+def test_an_axis_that_something_depends_on_alone_stays() -> None:
+    at, bias = tuple(axis(length) for length in _SHAPE), Value((8,), Scalar.FLOAT32)
+    kernel = arranged(_kernel(load(_image(), at) + load(bias, at[3:]), at))
+    assert kernel.shape == (70, 8)
+    padded = load(_image(), (at[0], at[1] - 1, at[2], at[3]), at[1] >= 1)
+    assert arranged(_kernel(padded, at)).shape == (2, 5, 56)
+
+
+def test_axes_of_one_position_are_left_out() -> None:
+    at = axis(1), axis(3), axis(1)
+    kernel = arranged(_kernel(load(Value((1, 3, 1), Scalar.FLOAT32), at), at))
+    assert kernel.shape == (3,)
+    assert arranged(_kernel(load(Value((), Scalar.FLOAT32), ()), ())).shape == (1,)
+
+
+def test_axes_of_folds_become_one_too() -> None:
+    at, rows, columns = (axis(2), axis(8)), axis(5), axis(7)
+    body = reduce(Fold.SUM, (rows, columns), load(_image(), (at[0], rows, columns, at[1])))
+    found = arranged(_kernel(body, at)).body
+    assert isinstance(found, Reduce)
+    assert [each.extent for each in found.axes] == [35]
+    turned = reduce(Fold.SUM, (columns, rows), load(_image(), (at[0], rows, columns, at[1])))
+    found = arranged(_kernel(turned, at)).body
+    assert isinstance(found, Reduce)
+    assert [each.extent for each in found.axes] == [7, 5]
+
+
+def test_strides() -> None:
+    x, y = axis(8), axis(9)
+    assert stride_along(x, x) == 1
+    assert stride_along(x * 3 + y, x) == 3
+    assert stride_along(y + 4, x) == 0
+    assert stride_along(x // 2 + y, x) is None

@@ -1,0 +1,75 @@
+"""From models to executables: what runs, where, and that it is the same each time."""
+
+import numpy as np
+import pytest
+from support.opencl_models import FLOAT, INT32, Models, random_model
+
+import neurald as nd
+from neurald.drivers.compiler.placement import Base
+from neurald.drivers.opencl.compiler import ALIGNMENT, Compiled, compile_model
+from neurald.drivers.opencl.platform import DeviceContext
+from neurald.drivers.opencl.precision import Precision
+from neurald.hal.types import Model
+
+_Op = nd.OperationType
+
+
+def compiled(opencl: DeviceContext, model: Model, *, is_fused: bool = True) -> Compiled:
+    return compile_model(
+        model,
+        {},
+        opencl.facts,
+        precision=Precision.F32,
+        choose=lambda kernels, pairs: [sources[0] for sources in kernels],
+        is_fused=is_fused,
+    )
+
+
+def chain() -> Model:
+    models = Models()
+    value = models.input()
+    for operation in (_Op.TANH, _Op.RELU, _Op.LOGISTIC):
+        value = models.add(operation, [value])
+    return models.finish(value)
+
+
+def test_a_chain_is_one_call_for_all_its_operations(opencl: DeviceContext) -> None:
+    (call,) = compiled(opencl, chain()).executable.calls
+    assert call.operations == (0, 1, 2)
+    assert len(compiled(opencl, chain(), is_fused=False).executable.calls) == 3
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("is_fused", [True, False])
+def test_everything_has_its_place(opencl: DeviceContext, seed: int, is_fused: bool) -> None:
+    found = compiled(opencl, random_model(seed), is_fused=is_fused)
+    executable = found.executable
+    sizes = {Base.ARENA: executable.arena_bytes, Base.CONSTANTS: executable.constants_bytes}
+    for call in executable.calls:
+        assert f"void {call.kernel}(" in executable.text
+        assert call.groups > 0
+        assert call.places[0].base is Base.ARENA
+        for place in call.places:
+            assert place.offset % ALIGNMENT == 0
+            assert 0 <= place.offset < sizes[place.base]
+    for port in (*executable.inputs, *executable.outputs):
+        port.check(executable.arena_bytes)
+    assert found.constants.nbytes == executable.constants_bytes
+    assert executable.arena_bytes < 2**20
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_same_model_gives_the_same_executable(opencl: DeviceContext, seed: int) -> None:
+    one, other = (compiled(opencl, random_model(seed)) for _ in range(2))
+    assert one.executable == other.executable
+    np.testing.assert_array_equal(one.constants, other.constants)
+
+
+def test_requirements_have_a_status_of_their_own_and_messages(opencl: DeviceContext) -> None:
+    models = Models()
+    table, first, second = models.input(FLOAT, (5, 3)), models.input(INT32, (4,)), models.input(INT32, (2,))
+    picked = models.add(_Op.GATHER, [table, models.number(0), first], shape=(4, 3))
+    again = models.add(_Op.GATHER, [table, models.number(0), second], shape=(2, 3))
+    executable = compiled(opencl, models.finish(picked, again)).executable
+    assert len({call.status for call in executable.calls if call.messages}) == 2
+    assert all(call.messages for call in executable.calls)

@@ -1,0 +1,101 @@
+"""Prepared models: instances for executions at once, deadlines while all are taken, and devices that are lost."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from support.opencl_models import Models, random_inputs, request_of, run
+
+import neurald as nd
+from neurald.drivers.opencl.device import OpenClDevice
+from neurald.drivers.opencl.errors import INVALID_CONTEXT
+from neurald.drivers.opencl.platform import DeviceContext
+from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
+from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.errors import BadData, DeadObject, Error, MissedDeadlineTransient
+from neurald.hal.types import Model
+
+
+def model() -> Model:
+    models = Models()
+    return models.finish(models.add(nd.OperationType.ABS, [models.input()]))
+
+
+def prepared_by(device: OpenClDevice) -> OpenClPreparedModel:
+    found = device.prepare_model(model(), PrepareOptions())
+    assert isinstance(found, OpenClPreparedModel)
+    return found
+
+
+@pytest.fixture
+def prepared(opencl: DeviceContext) -> OpenClPreparedModel:
+    return prepared_by(OpenClDevice(opencl.facts))
+
+
+def test_operands_are_those_of_the_model(prepared: OpenClPreparedModel) -> None:
+    assert prepared.operand(0, is_output=False).dimensions == (5, 6)
+    for index, is_output in ((1, False), (-1, True)):
+        with pytest.raises(BadData):
+            prepared.operand(index, is_output=is_output)
+
+
+def test_a_deadline_passes_while_all_instances_are_taken(
+    prepared: OpenClPreparedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holds, go = threading.Semaphore(0), threading.Event()
+
+    def wait(*_: object) -> int:
+        holds.release()
+        go.wait(60)
+        return 0
+
+    monkeypatch.setattr("neurald.drivers.opencl.instance.Instance.run", wait)
+    request, _ = request_of(model(), random_inputs(model()))
+    threads = [threading.Thread(target=prepared.execute, args=(request, ExecuteOptions())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in threads:
+            assert holds.acquire(timeout=60)
+        with pytest.raises(MissedDeadlineTransient, match="other executions"):
+            prepared.execute(request, ExecuteOptions(deadline_s=time.monotonic() + 0.05))
+    finally:
+        go.set()
+        for thread in threads:
+            thread.join()
+    monkeypatch.undo()
+    assert run(prepared, model(), random_inputs(model()))
+
+
+def test_a_lost_device_fails_everything_at_once(opencl: DeviceContext) -> None:
+    device = OpenClDevice(opencl.facts)
+    prepared = prepared_by(device)
+    inputs = random_inputs(model())
+    assert run(prepared, model(), inputs)
+    error = device.context.state.error(INVALID_CONTEXT, "testing")
+    assert isinstance(error, DeadObject)
+    for _ in range(2):
+        with pytest.raises(DeadObject, match="lost earlier"):
+            run(prepared, model(), inputs)
+    with pytest.raises(DeadObject):
+        device.prepare_model(model(), PrepareOptions())
+    # Another one that is opened anew is not affected.
+    assert run(prepared_by(OpenClDevice(opencl.facts)), model(), inputs)
+
+
+def test_an_execution_that_fails_gives_its_instance_back(
+    prepared: OpenClPreparedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise Error("as the test wants it")
+
+    request, _ = request_of(model(), random_inputs(model()))
+    with monkeypatch.context() as patch:
+        patch.setattr("neurald.drivers.opencl.instance.Instance.run", fail)
+        for _ in range(6):
+            with pytest.raises(Error, match="as the test"):
+                prepared.execute(request, ExecuteOptions())
+    inputs = random_inputs(model())
+    (result,) = run(prepared, model(), inputs)
+    np.testing.assert_array_equal(result, np.abs(inputs[0]))
