@@ -93,6 +93,29 @@ class Session:
             **{"cores": self.cores[:threads], **options},
         )
 
+    def document(self) -> dict[str, Any]:
+        """All that was found."""
+        return {
+            "peaks": [
+                {"kind": kind, "threads": count, "giga": rate} for (kind, count), rate in self.peaks.items()
+            ],
+            "rows": self.rows,
+            "means": geometric_means(row for row in self.rows if "precision" in row),
+            "preparations": self.preparations,
+            "skipped": self.skipped,
+            "load_afterwards": os.getloadavg(),
+        }
+
+    def show(self) -> None:
+        """The tables of all models, where there are any."""
+        document = self.document()
+        if document["preparations"]:
+            show_preparations(document["preparations"])
+        if document["means"]:
+            show_means(document["means"])
+        for peak in document["peaks"]:
+            say(f"peak of {peak['kind']} with {peak['threads']} threads: {peak['giga']:.0f} × 10⁹/s")
+
     def skip(self, case: Case, who: str, why: str) -> None:
         """Says that something is not measured."""
         self.skipped.setdefault(case.name, {})[who] = why
@@ -221,7 +244,7 @@ class Session:
             worker = Worker(self.task(case, SUBJECT, threads, cache=where), self.peers)
             try:
                 # Without a cache each takes a compiler's time.
-                cycles = count if where is not None else max(10, count // 20)
+                cycles = count if where is not None else max(10, count // 50)
                 sizes = worker.ask("cycles", cycles)
             finally:
                 worker.close()
@@ -308,41 +331,18 @@ def main() -> None:
             folder=Path(folder),
             prepares=arguments.prepares,
         )
-        document = {"machine": machine, **_measured(session, cases, threads, arguments)}
-    document["load_afterwards"] = os.getloadavg()
-    say(f"load {document['load_afterwards'][0]:.1f}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(document, indent=1))
-
-
-def _measured(
-    session: Session, cases: Sequence[Case], threads: Sequence[int], arguments: argparse.Namespace
-) -> dict[str, Any]:
-    if arguments.cycles:
         for case in cases:
-            session.measure_cycles(case, arguments.cycles, threads[0])
-        return {"cycles": session.rows}
-    if arguments.busy:
-        for case in cases:
-            session.measure_busy(case)
-        return {"busy": session.rows, "skipped": session.skipped}
-    for case in cases:
-        session.measure(case, threads)
-    means = geometric_means(session.rows)
-    if session.preparations:
-        show_preparations(session.preparations)
-    show_means(means)
-    peaks = [{"kind": kind, "threads": count, "giga": rate} for (kind, count), rate in session.peaks.items()]
-    say(
-        "\npeak: " + "; ".join(f"{p['kind']}, {p['threads']} threads: {p['giga']:.0f} × 10⁹/s" for p in peaks)
-    )
-    return {
-        "peaks": peaks,
-        "rows": session.rows,
-        "means": means,
-        "preparations": session.preparations,
-        "skipped": session.skipped,
-    }
+            if arguments.cycles:
+                session.measure_cycles(case, arguments.cycles, threads[0])
+            elif arguments.busy:
+                session.measure_busy(case)
+            else:
+                session.measure(case, threads)
+            if arguments.json:
+                # What there is so far: some runs are interrupted.
+                arguments.json.write_text(json.dumps({"machine": machine, **session.document()}, indent=1))
+        session.show()
+    say(f"load {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

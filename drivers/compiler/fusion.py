@@ -132,7 +132,11 @@ class _Fusion:
             if producer is None or producer.contraction is not None or value in contracted:
                 continue
             if self._is_worthwhile(producer, kernel):
-                joined = _inlined(producer, kernel)
+                joined = (
+                    _renamed(producer, kernel)
+                    if _is_same_position(producer, kernel)
+                    else _inlined(producer, kernel)
+                )
                 if joined is not None:
                     self._replace(joined)
                     return True
@@ -226,6 +230,30 @@ def _plain(node: Contraction) -> Kernel:
     )
 
 
+def _is_same_position(producer: Kernel, reader: Kernel) -> bool:
+    """Whether a reader needs the producer's element at its own position, and no other."""
+    if not producer.shape == producer.output.shape == reader.shape:
+        return False
+    expected = flat(reader.axes, reader.shape)
+    found = [each for each in _loads(reader) if each[0].value is producer.output]
+    return all(
+        times == 1 and each.guard is None and flat(each.index, each.value.shape) is expected
+        for each, times in found
+    )
+
+
+def _renamed(producer: Kernel, reader: Kernel) -> Kernel | None:
+    """The reader at the producer's axes, with the producer's body as it is: in long chains that is the larger one."""
+    where: dict[Expression, Expression] = dict(zip(reader.axes, producer.axes, strict=True))
+
+    def found(expression: Expression) -> Expression | None:
+        is_read = isinstance(expression, Load) and expression.value is producer.output
+        return producer.body if is_read else where.get(expression)
+
+    joined = _joined(producer, reader, found)
+    return None if joined is None else replace(joined, axes=producer.axes)
+
+
 def _inlined(producer: Kernel, reader: Kernel) -> Kernel | None:
     """The reader with every load of the producer's value replaced by what it is."""
 
@@ -303,7 +331,7 @@ def _is_of_rows(producer: Kernel, reader: Kernel) -> bool:
         return False
     rows = math.prod(producer.shape)
     count = next((k for k in range(len(reader.axes) + 1) if math.prod(reader.shape[:k]) == rows), None)
-    if count is None:
+    if count is None or math.prod(reader.shape[count:]) < 2:
         return False
     leading = flat(reader.axes[:count], reader.shape[:count])
     found = [each for each, _ in _loads(reader) if each.value is producer.output]

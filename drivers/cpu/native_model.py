@@ -1,5 +1,6 @@
 """A compiled step in memory: its code, its constants, and as many instances as run at the same time."""
 
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from neurald.hal.errors import MissedDeadlineTransient
 Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Executions that run at the same time, each with an arena of its own; more wait.
-_INSTANCES = 4
+_INSTANCES = max(4, len(os.sched_getaffinity(0)))
 
 
 class NativeModel:

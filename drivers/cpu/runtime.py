@@ -27,10 +27,14 @@ from typing import Final
 #: How many workers there may be, and steps that share calls at the same time.
 WORKERS: Final = 255
 _SLOT_COUNT: Final = 16
-_LINE: Final = 64
+#: Offsets in the pool, and how far apart what different threads write is, see above.
+QUIT: Final = 4
+WORKER_COUNT: Final = 8
+MOST_THREADS: Final = 12
+LINE: Final = 64
 _SLOT_BYTES: Final = 192
-_SLEEPS: Final = _LINE
-_SLOTS: Final = _SLEEPS + WORKERS * _LINE
+SLEEPS: Final = LINE
+_SLOTS: Final = SLEEPS + WORKERS * LINE
 
 POOL_BYTES: Final = _SLOTS + _SLOT_COUNT * _SLOT_BYTES
 RECORD_WORDS: Final = 6
@@ -73,7 +77,7 @@ def runtime_text() -> str:
         ("SLOT_COUNT", str(_SLOT_COUNT)),
         ("SLOT_BYTES", str(_SLOT_BYTES)),
         ("SLOTS", str(_SLOTS)),
-        ("SLEEPS", str(_SLEEPS)),
+        ("SLEEPS", str(SLEEPS)),
         ("WORKER_LOOKS", str(_WORKER_LOOKS)),
         ("OWNER_LOOKS", str(_OWNER_LOOKS)),
     ):

@@ -13,18 +13,24 @@ from typing import Any, Final
 
 from neurald.drivers.cpu.llvm import LoadedCode
 from neurald.drivers.cpu.object_code import Unit, object_codes
-from neurald.drivers.cpu.runtime import POOL_BYTES, WORKERS, can_share, futex_number, runtime_text
+from neurald.drivers.cpu.runtime import (
+    LINE,
+    MOST_THREADS,
+    POOL_BYTES,
+    QUIT,
+    SLEEPS,
+    WORKER_COUNT,
+    WORKERS,
+    can_share,
+    futex_number,
+    runtime_text,
+)
 from neurald.drivers.cpu.target import Target
 from neurald.hal.errors import BadData
 
 #: How many threads an execution may use, where nobody says it for a model.
 THREADS_VARIABLE = "NEURALD_THREADS"
 
-_QUIT: Final = 4
-_WORKER_COUNT: Final = 8
-_MOST_THREADS: Final = 12
-_SLEEPS: Final = 64
-_LINE: Final = 64
 #: What an ending process waits for a worker that is in the middle of a call.
 _FAREWELL_S = 1.0
 
@@ -80,7 +86,7 @@ class Pool:
     def grow(self, threads: int) -> None:
         """Has workers for executions with so many threads."""
         with self._grows:
-            self._words[_MOST_THREADS // 4] = max(threads, self._words[_MOST_THREADS // 4])
+            self._words[MOST_THREADS // 4] = max(threads, self._words[MOST_THREADS // 4])
             while len(self._workers) < threads - 1:
                 number = len(self._workers)
                 worker = threading.Thread(
@@ -91,13 +97,13 @@ class Pool:
                 )
                 worker.start()
                 self._workers.append(worker)
-                self._words[_WORKER_COUNT // 4] = len(self._workers)
+                self._words[WORKER_COUNT // 4] = len(self._workers)
 
     def close(self) -> None:
         """Ends the workers, apart from one that does not come to an end."""
-        self._words[_QUIT // 4] = 1
+        self._words[QUIT // 4] = 1
         for number in range(len(self._workers)):
-            place = _SLEEPS + number * _LINE
+            place = SLEEPS + number * LINE
             self._words[place // 4] = 0
             _wake(self.address + place)
         for worker in self._workers:

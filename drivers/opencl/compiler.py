@@ -21,6 +21,7 @@ from neurald.drivers.opencl.persistent import (
     is_offered,
     kernel_text,
     local_size,
+    meeting_text,
 )
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.precision import Precision, lower_precision
@@ -31,6 +32,9 @@ from neurald.hal.types import Model
 
 #: Values begin at multiples of so many bytes, for vectors and for whole cache lines.
 ALIGNMENT = 256
+
+#: The parameters of a persistent kernel that its phases' pointers name.
+BUFFERS = "__global uchar *arena, __global const uchar *constants"
 
 #: Picks one of the sources of each kernel; none for the first of a pair that is taken, whose source the second one gets.
 Choose = Callable[[Sequence[Sequence[Source]], Sequence[Pair]], Sequence[Source | None]]
@@ -121,7 +125,7 @@ def _assembled(
         )
         uses.append((source, bases))
         calls.append(call)
-        phases.append(_phase(source, call, zeros + FLAGS + 4 * call.status))
+        phases.append(phase_of(source, call, zeros + FLAGS + 4 * call.status))
     inputs, outputs = placement.ports(model)
     together = _together(phases, facts)
     return Compiled(
@@ -143,18 +147,14 @@ def _assembled(
         else program_text(
             uses,
             has_fp64=facts.has_fp64,
-            instead=kernel_text(
-                together.kernel,
-                "__global uchar *arena, __global const uchar *constants",
-                phases,
-                is_nvidia=facts.is_nvidia,
-            ),
+            instead=meeting_text(is_nvidia=facts.is_nvidia)
+            + kernel_text(together.kernel, BUFFERS, phases, is_nvidia=facts.is_nvidia),
         ),
     )
 
 
-def _phase(source: Source, call: Call, status: int) -> Phase:
-    """What a call does, as a phase of a persistent kernel."""
+def phase_of(source: Source, call: Call, status: int) -> Phase:
+    """What a call does, as a phase of a persistent kernel; its status is at that place of the arena."""
     pointers, regions = [], []
     for position, (value, where) in enumerate(zip(source.arguments, call.places, strict=True)):
         pointers.append(argument_text(source, position, where.base, f"{where.offset}UL"))

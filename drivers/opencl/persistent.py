@@ -132,23 +132,33 @@ def resident_groups(facts: DeviceFacts, meet: Callable[[int], bool]) -> int:
     return 0
 
 
+def meeting_text(*, is_nvidia: bool) -> str:
+    """What the kernels of `kernel_text` call, once for a program.
+
+    Args:
+        is_nvidia: whether memory is ordered by PTX; else by OpenCL's fences.
+    """
+    return (
+        _BARRIER[is_nvidia]
+        .replace("$PATIENCE", str(_PATIENCE))
+        .replace("$GAVE_UP", str(GAVE_UP))
+        .replace("$CALLED", _CALLED if is_nvidia else "inline")
+    )
+
+
 def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, is_nvidia: bool) -> str:
-    """The kernel, for a program that has the functions of all sources (see `program_text.function_text`).
+    """The kernel, for a program that has `meeting_text` and the functions of all sources (see `program_text.function_text`).
 
     Args:
         name: of the kernel.
         parameters: of the kernel, those that the phases' expressions name.
         phases: in order; `local_size` gives a number for their sources.
-        is_nvidia: whether memory is ordered by PTX; else by OpenCL's fences.
+        is_nvidia: whether constants are fetched ahead, by PTX.
     """
     items = local_size([phase.source for phase in phases])
     assert items is not None  # noqa: S101 - callers ask
     scratch = max([16, *(phase.source.scratch_bytes for phase in phases)])
     lines = [
-        _BARRIER[is_nvidia]
-        .replace("$PATIENCE", str(_PATIENCE))
-        .replace("$GAVE_UP", str(GAVE_UP))
-        .replace("$CALLED", _CALLED if is_nvidia else "inline"),
         f"__kernel __attribute__((reqd_work_group_size({items}, 1, 1)))",
         f"void {name}({parameters}, __global uint *sync, const int phases) {{",
         f"  __local uchar scratch[{scratch}] __attribute__((aligned(16)));",

@@ -69,7 +69,7 @@ class OpenClPreparedModel:
         self._free = threading.Condition()
         self._idle = [self._new_instance()]
         self._made = 1
-        self._idle[0].warm()
+        self._idle[0].launch()
 
     def _new_instance(self) -> Instance:
         return Instance(self.device, self.executable, self._program, self._constants)
@@ -156,6 +156,15 @@ class OpenClPreparedModel:
         if self._contents is None:
             return None
         return write_artifact(self.executable, self._program.binary, self._contents)
+
+    def launch(self) -> int:
+        """Runs the kernels of an execution without transfers, on whatever is in the arena; returns the nanoseconds.
+
+        Raises:
+            Error: the device failed.
+        """
+        with self._instance(ExecuteOptions()) as instance:
+            return instance.launch()
 
     def profile(self) -> tuple[KernelTime, ...]:
         """See `PreparedModel.profile`: events of the device tell, on whatever is in the arena."""

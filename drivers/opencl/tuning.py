@@ -10,14 +10,23 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
 from neurald.drivers.compiler.placement import Base, Place
-from neurald.drivers.opencl.compiler import Compiled
+from neurald.drivers.opencl.compiler import BUFFERS, Compiled, phase_of
 from neurald.drivers.opencl.executable import Call, Executable
 from neurald.drivers.opencl.instance import Instance, allocate, bound_launch, clear
 from neurald.drivers.opencl.kernels.pairs import Pair
-from neurald.drivers.opencl.launcher import CommandList
-from neurald.drivers.opencl.persistent import ITEMS, is_offered, resident_groups
+from neurald.drivers.opencl.launcher import CommandList, Launch
+from neurald.drivers.opencl.persistent import (
+    ITEMS,
+    SYNC_BYTES,
+    is_offered,
+    kernel_text,
+    local_size,
+    meeting_text,
+    resident_groups,
+)
 from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.program_text import kernel_name, program_text
@@ -41,8 +50,8 @@ _WORKSPACE = _ALIGNMENT
 _RUNS = 5
 #: The same for whole steps.
 _STEP_RUNS = 15
-#: Work-groups of a kernel that runs a whole step, for each compute unit.
-_RESIDENT_PER_UNIT = 2
+#: How often a phase is repeated that is measured.
+_PHASES = 5
 
 
 class Tuning(Enum):
@@ -94,7 +103,7 @@ class Tuner:
     def __init__(self, device: DeviceContext, tuning: Tuning) -> None:
         self._device = device
         self._limit = _CHOICES[tuning]
-        # What will share the device's work-groups with other phases is measured with as many as there will be.
+        # What may become a phase of a kernel for the whole step is measured as one.
         self._is_resident = is_offered(device.facts)
 
     def choose(self, kernels: Sequence[Sequence[Source]], pairs: Sequence[Pair] = ()) -> list[Source | None]:
@@ -168,7 +177,9 @@ class Tuner:
     def _built(self, sources: Sequence[Source]) -> Program | None:
         uses = [(source, _bases(source)) for source in sources]
         try:
-            text = program_text(uses, has_fp64=self._device.facts.has_fp64, is_resident=self._is_resident)
+            text = program_text(
+                uses, has_fp64=self._device.facts.has_fp64, instead=self._phases_text(sources)
+            )
             return Program.from_source(self._device, text)
         except DeadObject:
             raise
@@ -176,21 +187,63 @@ class Tuner:
             _LOG.info("choices for operations do not build: %s", error)
             return None
 
+    def _phases_text(self, sources: Sequence[Source]) -> str:
+        """For each source a kernel that runs it several times, if that is what is measured."""
+        if not self._is_resident:
+            return ""
+        is_nvidia = self._device.facts.is_nvidia
+        kernels = (
+            kernel_text(
+                _phases_name(each), BUFFERS, [phase_of(each, _call(each), 0)] * _PHASES, is_nvidia=is_nvidia
+            )
+            for each in sources
+        )
+        return meeting_text(is_nvidia=is_nvidia) + "".join(kernels)
+
     def _time_ns(
         self, source: Source, program: Program, queue: "cl.CommandQueue", arena: "cl.Buffer"
     ) -> float:
-        most = _RESIDENT_PER_UNIT * self._device.facts.compute_units if self._is_resident else source.groups
-        call = Call(
-            kernel=kernel_name(source, _bases(source)),
-            places=_layout(source)[0],
-            workspace=_WORKSPACE,
-            groups=min(source.groups, most),
-            local_size=source.local_size,
-            operations=source.operations,
-        )
-        launch = bound_launch(self._device, program, call, {Base.ARENA: arena, Base.CONSTANTS: arena}, 0)
+        if self._is_resident:
+            return self._phase_ns(source, program, queue, arena)
+        buffers = {Base.ARENA: arena, Base.CONSTANTS: arena}
+        launch = bound_launch(self._device, program, _call(source), buffers, 0)
         times = CommandList(self._device, [launch] * (1 + _RUNS)).profile(queue)
         return statistics.median(each.duration_ns for each in times[1:])
+
+    def _phase_ns(
+        self, source: Source, program: Program, queue: "cl.CommandQueue", arena: "cl.Buffer"
+    ) -> float:
+        """The time of a source as a phase of a kernel that stays on the device, with the meeting before it."""
+        size, name = local_size([source]), _phases_name(source)
+        assert size is not None  # noqa: S101 - one source has one size
+        sync = allocate(self._device, SYNC_BYTES)
+        clear(self._device, queue, sync, 0, SYNC_BYTES)
+        medians = []
+        for phases in (1, _PHASES):
+            kernel = program.new_kernel(name)
+            with self._device.state.guard("setting arguments", kernel=name):
+                kernel.set_args(arena, arena, sync, np.int32(phases))
+            launch = Launch(
+                kernel=kernel, name=name, groups=self._device.facts.compute_units, local_size=size
+            )
+            times = CommandList(self._device, [launch] * (1 + _RUNS)).profile(queue)
+            medians.append(statistics.median(each.duration_ns for each in times[1:]))
+        return max(0.0, medians[1] - medians[0]) / (_PHASES - 1)
+
+
+def _call(source: Source) -> Call:
+    return Call(
+        kernel=kernel_name(source, _bases(source)),
+        places=_layout(source)[0],
+        workspace=_WORKSPACE if source.workspace_bytes else None,
+        groups=source.groups,
+        local_size=source.local_size,
+        operations=source.operations,
+    )
+
+
+def _phases_name(source: Source) -> str:
+    return f"repeat_{source.name}"
 
 
 def _bases(source: Source) -> tuple[Base, ...]:

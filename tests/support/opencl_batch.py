@@ -1,6 +1,6 @@
 """An OpenCL device that builds the programs of many models at once: most of a small program's build is the same for all."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from unittest.mock import patch
 
 from neurald.drivers.compiler.placement import Base
@@ -20,6 +20,11 @@ _Use = tuple[Source, tuple[Base, ...]]
 
 class _NotBuiltYet(Error):
     """A model is compiled up to its program."""
+
+
+def first_of_each(kernels: Sequence[Sequence[Source]], _: object = ()) -> list[Source | None]:
+    """Chooses for `compile_model`: the first source of each kernel, and no pairs."""
+    return [sources[0] for sources in kernels]
 
 
 class BatchingDevice(OpenClDevice):

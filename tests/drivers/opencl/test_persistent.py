@@ -21,6 +21,7 @@ from neurald.drivers.opencl.persistent import (
     is_offered,
     kernel_text,
     local_size,
+    meeting_text,
     resident_groups,
 )
 from neurald.drivers.opencl.program_text import function_text
@@ -116,6 +117,7 @@ def test_one_kernel_computes_what_its_phases_do() -> None:
     own = "\n".join(
         (
             *functions.values(),
+            meeting_text(is_nvidia=FACTS.is_nvidia),
             kernel_text("whole_step", ", ".join(parameters), phases, is_nvidia=FACTS.is_nvidia),
         )
     )

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from support.opencl_kernels import GRAPHS, kernels
 
+from neurald.drivers.opencl import tuning
 from neurald.drivers.opencl.kernels.pairs import Pair
 from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.render import render
@@ -40,7 +41,14 @@ def broken() -> Source:
 
 
 def texts(sources: Sequence[Source | None]) -> list[str | None]:
-    return [source and source.text for source in sources]
+    return [None if source is None else source.text for source in sources]
+
+
+def text_of(tuner: Tuner, *sources: Source) -> str:
+    """The text of what is chosen."""
+    (found,) = tuner.choose([sources])
+    assert found is not None
+    return found.text
 
 
 def test_preferences_say_how_much_is_measured(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,13 +85,23 @@ def test_what_does_not_build_is_not_taken(opencl: DeviceContext) -> None:
     assert texts(tuner.choose([neither])) == [broken().text]
 
 
-@pytest.mark.parametrize("tuning", Tuning)
-def test_a_pair_is_taken_where_it_is_faster(opencl: DeviceContext, tuning: Tuning) -> None:
+@pytest.mark.parametrize("how", Tuning)
+def test_a_pair_is_taken_where_it_is_faster(opencl: DeviceContext, how: Tuning) -> None:
     """Or, if nothing is measured, where that is likely."""
     single, double = replace(good(), label="single"), slow()
-    is_measured = tuning is not Tuning.NONE
+    is_measured = how is not Tuning.NONE
     for first, pair, is_likely in ((double, single, not is_measured), (single, double, is_measured)):
         offered = Pair(first=0, second=2, sources=(pair,), is_likely=is_likely)
-        found = Tuner(opencl, tuning).choose([[first], [single], [first]], [offered])
+        found = Tuner(opencl, how).choose([[first], [single], [first]], [offered])
         is_taken = pair is single
         assert found == ([None, single, pair] if is_taken else [first, single, first])
+
+
+def test_phases_of_a_kernel_for_the_whole_step_are_measured_as_such(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a single work-group, which every device keeps."""
+    monkeypatch.setattr(tuning, "is_offered", lambda facts: True)
+    alone = DeviceContext(replace(opencl.facts, compute_units=1))
+    tuner = Tuner(alone, Tuning.EXHAUSTIVE)
+    assert texts(tuner.choose([[slow(), broken(), good()]])) == [good().text]

@@ -13,7 +13,7 @@ from neurald.drivers.cpu.kernels.int8 import depthwise_plan
 from neurald.drivers.cpu.kernels.int8.depthwise import Depthwise
 from neurald.drivers.cpu.kernels.int8.panels import packed, reach_of, unsigned_shift, weights_of
 from neurald.drivers.cpu.kernels.int8.plan import plan_of
-from neurald.drivers.cpu.kernels.int8.products import Products
+from neurald.drivers.cpu.kernels.int8.products import Products, is_packed
 from neurald.drivers.cpu.kernels.int8.rescaling import find_rescaling
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.kernels.int8.tail import Tail
@@ -107,6 +107,7 @@ def _product(
         tail.starts(weights.starts),
         tail.words(plan.groups, product.channels),
         product.weights.value.name,
+        in_pairs=is_packed(plan, tail),
     )
     arguments = arguments_with(tail.kernel, (source, panels))
     writer = Products(plan, tail, arguments, zero=zeros[0], sums=bool(weights.sums))
@@ -140,6 +141,8 @@ def _depthwise(kernel: Kernel, node: DepthwiseConvolution, constant: Array, targ
             parts = np.stack((factors >> 1, factors - (factors >> 1)))
     tail = _tail(kernel, largest)
     plan = depthwise_plan.plan_of(node, scheme, *sides_of(node), len(parts))
+    if not plan.is_small:
+        return None
     weights = depthwise_plan.packed(
         plan, parts, outside, tail.starts(starts), tail.words(1, channels)[:, 0], node.weights.name
     )

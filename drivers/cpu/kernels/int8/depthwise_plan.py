@@ -23,6 +23,8 @@ from neurald.drivers.cpu.kernels.window import Side
 #: Packed inputs of a block stay within the second cache, with room for weights and output.
 _BLOCK_BYTES = 64 << 10
 
+#: Steps that are written one after another, at most: a tile has no loops.
+_MOST_STEPS = 1500
 #: What it takes to interleave a column of a bundle, and what follows each vector of sums.
 _INTERLEAVING_CYCLES, _STORE_CYCLES = 8.0, 6.0
 
@@ -110,7 +112,12 @@ class DepthwisePlan:
         """Positions of a row that are computed at once, at most."""
         spare = bundle.vectors + self.scheme.spare_registers + 8
         most = max(1, (self.scheme.target.registers - spare) // (bundle.vectors * self.rows))
-        return min(most, self.width, 8)
+        return max(1, min(most, self.width, 8, _MOST_STEPS // self.steps(bundle.vectors)))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the steps of a position are few enough to be written one after another."""
+        return all(self.steps(bundle.vectors) <= _MOST_STEPS for bundle in self.bundles)
 
 
 def plan_of(

@@ -18,6 +18,8 @@ HEAD_BYTES = 128
 #: Where the head has the factor.
 FACTOR_OFFSET = 64
 _WRAP = 1 << 32
+#: Words in 128 bits.
+_PIECE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +80,9 @@ def panel_bytes(plan: Plan, rows: int) -> int:
     return (1 + rows + plan.steps) * plan.vectors * plan.scheme.lanes * WORD_BYTES
 
 
-def packed(plan: Plan, weights: Weights, starts: Array, rows: Array, name: str) -> Value:
+def packed(
+    plan: Plan, weights: Weights, starts: Array, rows: Array, name: str, *, in_pairs: bool = False
+) -> Value:
     """The constant.
 
     Args:
@@ -87,12 +91,16 @@ def packed(plan: Plan, weights: Weights, starts: Array, rows: Array, name: str) 
         starts: (groups, channels), what sums begin with; only the lower 32 bits count.
         rows: (rows, groups, channels), the same for the epilogue.
         name: for people.
+        in_pairs: whether two vectors take four channels by turns, as instructions do that narrow them together.
     """
     groups, channels, _ = weights.factors.shape
     scheme, product = plan.scheme, plan.product
     # Channels in lanes: (panels, vectors, lanes); what lies beyond the last channel is any of them.
     first = np.array([[plan.start(p, v) for v in range(plan.vectors)] for p in range(plan.panels)])
     lanes = first[:, :, None] + np.arange(scheme.lanes)
+    if in_pairs:
+        pieces = lanes.reshape(plan.panels, plan.vectors // 2, -1, 2, _PIECE)
+        lanes = pieces.transpose(0, 1, 3, 2, 4).reshape(lanes.shape)
     is_real = lanes < channels
     lanes = np.minimum(lanes, channels - 1)
     words = np.concatenate((starts[None], rows)) % _WRAP

@@ -30,8 +30,9 @@ class Plan:
 
     Rows of the output are taken `rows` at a time: a unit, which lies within one image. A unit is computed in tiles of `pixels`
     positions: parts of its only row, or all of it at once. What is left over at an end is not computed by itself: the last
-    unit, tile or panel begins so early that it is as large as the others. Where windows are single pixels side by side, every position is seen
-    as a row of its own, of one image.
+    unit, tile or panel begins so early that it is as large as the others.
+
+    Where windows are single pixels side by side, every position is seen as a row of its own, of one image.
 
     Attributes:
         product: what is computed.
@@ -69,7 +70,7 @@ class Plan:
 
     @property
     def pixels(self) -> int:
-        """Positions of the largest tile."""
+        """Positions of a tile."""
         return self.rows * self.width if self.rows > 1 else -(-self.width // self.row_tiles)
 
     @property
@@ -100,6 +101,13 @@ class Plan:
         """About what everything takes."""
         image = _cycles(self.product, self.scheme, self.vectors, self.height, self.width)
         return self.images * self.groups * image
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether channels of two vectors follow one another in every panel, for all vectors."""
+        starts = [self.start(0, vector) for vector in range(self.vectors)]
+        whole = self.vectors * self.scheme.lanes
+        return not self.vectors % 2 and starts[-1] + self.scheme.lanes == whole
 
     # Windows.
 

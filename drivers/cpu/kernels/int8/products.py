@@ -273,6 +273,9 @@ class Products:
         plan, tail = self._plan, self._tail
         words = [self._load_row(panel, 1 + row) for row in range(tail.rows)]
         position, channel = at
+        if is_packed(plan, tail):
+            self._finish_packed(totals, words, position, channel)
+            return
         for number in range(rows * columns):
             # A unit of several rows is as wide as the output, so that positions follow one another.
             for vector in range(plan.vectors):
@@ -283,6 +286,36 @@ class Products:
                     )
                 offset = plan.start(0, vector)
                 self._store(total, position, number, channel, offset)
+
+    def _finish_packed(self, totals: list[str], words: list[list[str]], position: str, channel: str) -> None:
+        """The same for stored bytes: of two positions, two vectors each are narrowed and stored together."""
+        plan, code, rescaling = self._plan, self.code, self._tail.rescaling
+        assert rescaling is not None  # noqa: S101 - see `is_packed`
+        vectors, lanes, target = plan.vectors, plan.scheme.lanes, plan.scheme.target
+        place = self._single.two("add", "i64", multiple(code, position, self._product.width), channel)
+        base = code.value(f"getelementptr i8, ptr {self._output}, i64 {place}")
+        count = len(totals) // vectors
+        for first in range(0, count, 2):
+            numbers = [first, first + 1] if first + 1 < count else [first]
+            for vector in range(0, vectors, 2):
+                scaled = [
+                    rescaling.scaled(
+                        code, target, totals[number * vectors + each], [row[each] for row in words]
+                    )
+                    for number in numbers
+                    for each in (vector, vector + 1)
+                ]
+                mixed = rescaling.packed(code, target, (scaled * 2)[:4])
+                for half, number in enumerate(numbers):
+                    # Each 128 bits hold eight channels of the one position, and then eight of the other.
+                    order = ", ".join(
+                        f"i32 {16 * (each // 8) + 8 * half + each % 8}" for each in range(2 * lanes)
+                    )
+                    piece = code.fresh(
+                        f"shufflevector <64 x i8> {mixed}, <64 x i8> poison, <{2 * lanes} x i32> <{order}>"
+                    )
+                    to = address(code, base, str(number * self._product.width + vector * lanes))
+                    code.effect(f"store <{2 * lanes} x i8> {piece}, ptr {to}, align 1")
 
     def _store(self, total: str, position: str, number: int, channel: str, offset: int) -> None:
         plan, code, tail = self._plan, self.code, self._tail
@@ -309,3 +342,10 @@ class Products:
             mask=mask,
             pointers=self._names,
         )
+
+
+def is_packed(plan: Plan, tail: Tail) -> bool:
+    """Whether stored bytes are narrowed from pairs of vectors, with instructions of AVX-512."""
+    rescaling = tail.rescaling
+    is_bytes = rescaling is not None and rescaling.type.size_bytes == 1
+    return plan.scheme.is_bytes and plan.has_pairs and tail.is_stored and is_bytes

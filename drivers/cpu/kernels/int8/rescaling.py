@@ -89,13 +89,9 @@ class Rescaling:
         """Four vectors of what `scaled` gives as stored bytes, for AVX-512: of each, four lanes by turns."""
         half, whole = "<32 x i16>", "<64 x i8>"
         parts = [_pack(code, "packssdw", "<16 x i32>", half, *results[at : at + 2]) for at in (0, 2)]
-        name = "packsswb" if self.type is Scalar.INT8 else "packuswb"
-        result = _pack(code, name, half, whole, *parts)
-        v, sign, limits = (
-            Vector(code, target, 64),
-            self.type.value[0].replace("i", "s"),
-            np.iinfo(self.type.value),
-        )
+        sign = "s" if self.type is Scalar.INT8 else "u"
+        result = _pack(code, f"pack{'ss' if sign == 's' else 'us'}wb", half, whole, *parts)
+        v, limits = Vector(code, target, 64), np.iinfo(self.type.value)
         if self.low > limits.min:
             result = v.call(f"llvm.{sign}max", "i8", result, v.number("i8", self.low))
         if self.high < limits.max:

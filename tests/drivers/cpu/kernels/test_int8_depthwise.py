@@ -3,7 +3,8 @@
 import pytest
 from support.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
 
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.kernels import routine_for
+from neurald.drivers.cpu.target import TARGETS, Target
 
 
 @two_targets
@@ -55,3 +56,9 @@ def test_sums_as_they_are(target: Target) -> None:
     sums = QuantizedSums(2)
     case = sums.depthwise((1, 3, 4, 77), (2, 2, 77), (1, 2, 3, 77), lambda _, total: total)
     check(case, target)
+
+
+def test_windows_that_are_too_large_to_be_written_out() -> None:
+    sums = QuantizedSums(3)
+    case = sums.depthwise((1, 64, 64, 64), (64, 64, 64), (1, 1, 1, 64))
+    assert routine_for(case.kernel, TARGETS["generic"]) is None

@@ -1,0 +1,133 @@
+"""Pairs of kernels that become one: which there are, and that models with them compute the same."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from support.opencl_models import FLOAT, Models, expect_close, random_inputs, run
+
+import neurald as nd
+from neurald.drivers.compiler.build import build_graph
+from neurald.drivers.compiler.fusion import fuse
+from neurald.drivers.compiler.transformations import transform
+from neurald.drivers.opencl.compiler import compile_model
+from neurald.drivers.opencl.kernels.pairs import Pair, pairs_of
+from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts, DeviceKind
+from neurald.drivers.opencl.precision import Precision
+from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
+from neurald.drivers.opencl.program import Program
+from neurald.hal.device import PrepareOptions
+from neurald.hal.types import Model
+
+_Op = nd.OperationType
+_RELU6 = 3
+
+
+def facts_of(opencl: DeviceContext) -> DeviceFacts:
+    """A GPU that computes as the device of the tests does."""
+    return dataclasses.replace(opencl.facts, kind=DeviceKind.GPU, compute_units=16)
+
+
+class Networks(Models):
+    """Chains of depthwise and 1 × 1 convolutions over a small image."""
+
+    def separable(
+        self, source: int, shape: tuple[int, ...], outputs: int, stride: int = 1
+    ) -> tuple[int, int, tuple[int, ...]]:
+        """Both convolutions of `source`: the value between, that after, and the latter's shape."""
+        images, height, width, channels = shape
+        random = np.random.default_rng(channels + outputs)
+
+        def weights(*lengths: int) -> int:
+            return self.constant(random.standard_normal(lengths).astype(np.float32))
+
+        size = (images, -(-height // stride), -(-width // stride))
+        step, same, relu6 = self.number(stride), self.number(1), self.number(_RELU6)
+        between = self.add(
+            _Op.DEPTHWISE_CONV_2D,
+            [source, weights(1, 3, 3, channels), weights(channels), same, step, step, self.number(1), relu6],
+            FLOAT,
+            (*size, channels),
+        )
+        one = self.number(1)
+        after = self.add(
+            _Op.CONV_2D,
+            [between, weights(outputs, 1, 1, channels), weights(outputs), same, one, one, self.number(0)],
+            FLOAT,
+            (*size, outputs),
+        )
+        return between, after, (*size, outputs)
+
+
+def pairs(model: Model, facts: DeviceFacts) -> tuple[Pair, ...]:
+    graph = build_graph(model, {})
+    transform(graph)
+    fused = fuse(graph, enabled=True, rows=True)
+    return pairs_of(fused, fused.kernels, facts)
+
+
+def chain(seed: int, *, length: int = 3) -> Model:
+    """Several in a row, a residual sum around the second."""
+    random = np.random.default_rng(seed)
+    models = Networks(seed)
+    shape: tuple[int, ...] = (int(random.integers(1, 3)), *map(int, random.integers(3, 9, 2)), 8)
+    value = models.input(FLOAT, shape)
+    for number in range(length):
+        stride = 1 if number == 1 else int(random.integers(1, 3))
+        outputs = shape[3] if number == 1 else 4 * int(random.integers(1, 6))
+        _, after, following = models.separable(value, shape, outputs, stride)
+        if number == 1:
+            after = models.add(_Op.ADD, [after, value, models.number(0)], FLOAT, following)
+        value, shape = after, following
+    return models.finish(value)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_model_of_pairs_computes_the_same(opencl: DeviceContext, seed: int) -> None:
+    model = chain(seed)
+    taken: list[Pair] = []
+
+    def choose(kernels, pairs):  # type: ignore[no-untyped-def]
+        taken.extend(pairs)
+        chosen = [sources[0] for sources in kernels]
+        for pair in pairs:
+            chosen[pair.first], chosen[pair.second] = None, pair.sources[seed % len(pair.sources)]
+        return chosen
+
+    compiled = compile_model(model, {}, facts_of(opencl), precision=Precision.F32, choose=choose)
+    assert len(taken) == 3
+    assert len(compiled.executable.calls) == 3
+    positions = [number for call in compiled.executable.calls for number in call.operations]
+    assert positions == list(range(len(model.main.operations)))
+    program = Program.from_source(opencl, compiled.executable.text)
+    prepared = OpenClPreparedModel(
+        opencl, compiled.executable, program, compiled.constants, keeps_artifact=False
+    )
+    inputs = random_inputs(model)
+    expected = run(nd.devices()[0].prepare_model(model, PrepareOptions()), model, inputs)
+    expect_close(run(prepared, model, inputs), expected, 1e-4)
+
+
+def test_what_somebody_else_reads_is_stored(opencl: DeviceContext) -> None:
+    facts = facts_of(opencl)
+    models = Networks()
+    between, after, _ = models.separable(models.input(FLOAT, (1, 5, 5, 8)), (1, 5, 5, 8), 12)
+    assert len(pairs(models.finish(after), facts)) == 1
+    assert not pairs(models.finish(after, between), facts)
+    again = models.add(_Op.TANH, [between], FLOAT, (1, 5, 5, 8))
+    assert not pairs(models.finish(after, again), facts)
+
+
+def test_few_columns_make_a_pair_likely(opencl: DeviceContext) -> None:
+    found = []
+    for outputs in (8, 640):
+        models = Networks()
+        _, after, _ = models.separable(models.input(FLOAT, (1, 5, 5, 8)), (1, 5, 5, 8), outputs)
+        (pair,) = pairs(models.finish(after), facts_of(opencl))
+        found.append(pair.is_likely)
+    assert found == [True, False]
+
+
+def test_processors_compute_each_kernel_on_its_own(opencl: DeviceContext) -> None:
+    facts = dataclasses.replace(opencl.facts, kind=DeviceKind.CPU)
+    assert not pairs(chain(0), facts)
