@@ -11,7 +11,8 @@ from neurald.runtime.devices import cpu_device
 @pytest.fixture(scope="package", autouse=True)
 def references() -> Iterator[None]:
     """Also in the daemons that tests start."""
+    device = cpu_device()  # made before the variable says how, for the tests that come later in this process
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(COMPILER_VARIABLE, "off")
-        patch.setattr(cpu_device(), "compiles", False)
+        patch.setattr(device, "compiles", False)
         yield

@@ -101,7 +101,7 @@ class Blocks:
             return
         size = scheme.target.vector_bytes
         kind = f"<{size} x i8>"
-        value = code.value(f"load {kind}, ptr {self._outside}, align {size}")
+        value = code.load(f"load {kind}, ptr {self._outside}, align {size}")
         target = address(code, "%scratch", multiple(code, place, scheme.element_bytes))
         vectors = -(-count * scheme.element_bytes // size)
         if vectors > 2 * _UNROLLED:

@@ -25,7 +25,7 @@ class WindowSums:
         self._code, self._plan, self._sums, self._scheme = code, plan, sums, plan.scheme
         self._single = Vector(code, plan.scheme.target, 1)
         self._vector = Vector(code, plan.scheme.target, plan.scheme.lanes)
-        self._factor = code.value(f"load i32, ptr {address(code, head, str(FACTOR_OFFSET))}, align 4")
+        self._factor = code.load(f"load i32, ptr {address(code, head, str(FACTOR_OFFSET))}, align 4")
 
     def write(self, windows: str, begin: str, end: str) -> None:
         """The sums of the rows of the output from `begin` to before `end`; the first window begins at `windows`."""
