@@ -3,8 +3,8 @@
 llvmlite is imported when it is first needed; that takes a while.
 """
 
-import itertools
 import threading
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
@@ -97,20 +97,30 @@ class LoadedCode:
         for name in names:
             builder.export_symbol(name)
         with _lock:
+            # A linker of its own: one that is kept keeps a little of every library that it ever linked.
+            linker = llvm.create_lljit_compiler()
             try:
-                self._library = builder.link(_linker(), f"step{next(_numbers)}")
-                self.addresses = MappingProxyType({name: self._library[name] for name in names})
+                library = builder.link(linker, "step")
+                self.addresses = MappingProxyType({name: library[name] for name in names})
             except RuntimeError as error:
+                linker.close()
                 raise CompilationFailed(f"linking: {error}") from None
+            self._unload = weakref.finalize(self, _unload, library, linker)
+            # At the end of the process threads may still be in the code.
+            self._unload.atexit = False
+            self._library = library
 
     def keep_forever(self) -> None:
-        """Leaves the code in memory when this object goes, also at the end of the process."""
+        """Leaves the code in memory when this object goes."""
         self._library.detach()
+        _forever.append(self._unload.detach())
 
 
-_numbers = itertools.count()
+#: What keeps code in memory that is never unloaded.
+_forever: list[Any] = []
 
 
-@cache
-def _linker() -> Any:
-    return _binding().create_lljit_compiler()
+def _unload(library: Any, linker: Any) -> None:
+    with _lock:
+        library.close()
+        linker.close()

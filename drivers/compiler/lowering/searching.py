@@ -22,7 +22,7 @@ from neurald.hal.operations.call import Call
 from neurald.hal.operations.rules import resolve_axis
 
 #: Comparisons of all elements of all rows with each other: more are left to who sorts.
-_MOST_COMPARISONS = 1 << 28
+_MOST_COMPARISONS = 1 << 20
 
 
 def _ordered(value: Expression) -> Expression:

@@ -108,14 +108,16 @@ def test_a_model_of_pairs_computes_the_same(opencl: DeviceContext, seed: int) ->
     expect_close(run(prepared, model, inputs), expected, 1e-4)
 
 
-def test_what_somebody_else_reads_is_stored(opencl: DeviceContext) -> None:
-    facts = facts_of(opencl)
+@pytest.mark.parametrize("also", ["nobody", "the caller", "an operation"])
+def test_what_somebody_else_reads_is_stored(opencl: DeviceContext, also: str) -> None:
     models = Networks()
     between, after, _ = models.separable(models.input(FLOAT, (1, 5, 5, 8)), (1, 5, 5, 8), 12)
-    assert len(pairs(models.finish(after), facts)) == 1
-    assert not pairs(models.finish(after, between), facts)
-    again = models.add(_Op.TANH, [between], FLOAT, (1, 5, 5, 8))
-    assert not pairs(models.finish(after, again), facts)
+    outputs = [after]
+    if also == "the caller":
+        outputs.append(between)
+    elif also == "an operation":
+        outputs.append(models.add(_Op.TANH, [between], FLOAT, (1, 5, 5, 8)))
+    assert len(pairs(models.finish(*outputs), facts_of(opencl))) == (also == "nobody")
 
 
 def test_few_columns_make_a_pair_likely(opencl: DeviceContext) -> None:
