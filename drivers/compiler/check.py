@@ -4,16 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from neurald.drivers.compiler.expression import (
-    Accumulated,
-    Apply,
-    Axis,
-    Expression,
-    Linear,
-    Load,
-    Reduce,
-    walk,
-)
+from neurald.drivers.compiler.expression import Accumulated, Apply, Axis, Expression, Linear, Load, Reduce
 from neurald.drivers.compiler.graph import (
     Compute,
     Convolution,
@@ -24,6 +15,7 @@ from neurald.drivers.compiler.graph import (
     Value,
 )
 from neurald.drivers.compiler.op import COMPARISONS, Op
+from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
 
 _SUMS = (Scalar.FLOAT32, Scalar.INT32, Scalar.INT64)

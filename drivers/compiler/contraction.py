@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from neurald.drivers.compiler.expression import Accumulated, Expression, axis, load, reduce, rewrite
+from neurald.drivers.compiler.expression import Accumulated, Expression, axis, load, reduce
 from neurald.drivers.compiler.graph import (
     Contraction,
     Convolution,
@@ -15,6 +15,7 @@ from neurald.drivers.compiler.graph import (
 )
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.op import Fold
+from neurald.drivers.compiler.rewriting import rewrite
 
 
 def as_fold(kernel: Kernel) -> Kernel:

@@ -15,7 +15,6 @@ from neurald.drivers.compiler.expression import (
     Linear,
     Load,
     Reduce,
-    walk,
 )
 from neurald.drivers.compiler.graph import (
     Compute,
@@ -28,6 +27,7 @@ from neurald.drivers.compiler.graph import (
 )
 from neurald.drivers.compiler.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.op import Fold, Op, fold_start
+from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
 
 Array = np.ndarray[Any, np.dtype[Any]]

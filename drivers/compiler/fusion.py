@@ -25,15 +25,12 @@ from neurald.drivers.compiler.expression import (
     Reduce,
     accumulated,
     axis,
-    free_axes,
     load,
-    rewrite,
     select,
-    substitute,
-    walk,
 )
 from neurald.drivers.compiler.graph import Compute, Contraction, Graph, Node, Value, flat, is_movement, unflat
 from neurald.drivers.compiler.kernel import FusedGraph, Kernel, weight_of
+from neurald.drivers.compiler.rewriting import free_axes, rewrite, substitute, walk
 from neurald.drivers.compiler.scalar import Scalar
 
 #: Elements that cost no more are computed again rather than stored.

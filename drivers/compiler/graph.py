@@ -12,17 +12,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from neurald.drivers.compiler.expression import (
-    Apply,
-    Axis,
-    Constant,
-    Expression,
-    Load,
-    index,
-    sum_of,
-    walk,
-)
+from neurald.drivers.compiler.expression import Apply, Axis, Constant, Expression, Load, index, sum_of
 from neurald.drivers.compiler.op import Op
+from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
 
 Shape = tuple[int, ...]

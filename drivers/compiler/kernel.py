@@ -4,9 +4,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.expression import Axis, Expression, Load, Reduce, free_axes, walk
+from neurald.drivers.compiler.expression import Axis, Expression, Load, Reduce
 from neurald.drivers.compiler.graph import Compute, Contraction, Shape, Value
 from neurald.drivers.compiler.op import Op
+from neurald.drivers.compiler.rewriting import free_axes, walk
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -7,18 +7,9 @@ that is added to another one. The longer axes are, the less of a vector is idle.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from neurald.drivers.compiler.expression import (
-    Axis,
-    Expression,
-    Linear,
-    Load,
-    Reduce,
-    axis,
-    index,
-    reduce,
-    rewrite,
-)
+from neurald.drivers.compiler.expression import Axis, Expression, Linear, Load, Reduce, axis, index, reduce
 from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.rewriting import rewrite
 from neurald.drivers.cpu.places import place_of
 
 #: What an expression is replaced by; None keeps it.

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.drivers.compiler.build import build_graph
-from neurald.drivers.compiler.expression import Expression, Load, walk
+from neurald.drivers.compiler.expression import Expression, Load
 from neurald.drivers.compiler.fusion import fuse
 from neurald.drivers.compiler.graph import Shape, Value
 from neurald.drivers.compiler.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.placement import Placement, place
+from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.transformations import transform
 from neurald.drivers.cpu.executable import Call, Executable
 from neurald.drivers.cpu.llvm import CompilationFailed

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from neurald.drivers.compiler.expression import Accumulated, Expression, walk
+from neurald.drivers.compiler.expression import Accumulated, Expression
 from neurald.drivers.compiler.graph import Value, flat
 from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.narrowing import narrowed

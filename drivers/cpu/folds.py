@@ -1,7 +1,8 @@
 """How folds combine numbers, and along which axis they take several at once."""
 
-from neurald.drivers.compiler.expression import Axis, Load, Reduce, walk
+from neurald.drivers.compiler.expression import Axis, Load, Reduce
 from neurald.drivers.compiler.op import Fold, fold_start
+from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.dialect import computed, extreme
 from neurald.drivers.cpu.places import place_of, stride_along

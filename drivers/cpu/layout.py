@@ -3,9 +3,10 @@
 import math
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.expression import Apply, Axis, Load, Reduce, walk
+from neurald.drivers.compiler.expression import Apply, Axis, Load, Reduce
 from neurald.drivers.compiler.kernel import Kernel, weight_of
 from neurald.drivers.compiler.op import Op
+from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.arrangement import joined
 from neurald.drivers.cpu.dialect import stored

@@ -3,8 +3,9 @@
 import hashlib
 from collections.abc import Mapping
 
-from neurald.drivers.compiler.expression import Apply, Axis, Constant, Expression, Linear, Load, walk
+from neurald.drivers.compiler.expression import Apply, Axis, Constant, Expression, Linear, Load
 from neurald.drivers.compiler.graph import Value, flat
+from neurald.drivers.compiler.rewriting import walk
 
 
 def place_of(load: Load) -> Expression:

@@ -18,10 +18,10 @@ from neurald.drivers.compiler.expression import (
     Linear,
     Load,
     Reduce,
-    walk,
 )
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.op import Fold, Op
+from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu import memory
 from neurald.drivers.cpu.dialect import (

@@ -12,8 +12,9 @@ from enum import Enum
 
 import numpy as np
 
-from neurald.drivers.compiler.expression import Expression, Load, axis, load, rewrite
+from neurald.drivers.compiler.expression import Expression, Load, axis, load
 from neurald.drivers.compiler.graph import Compute, Graph, MatrixProduct, Node, Value
+from neurald.drivers.compiler.rewriting import rewrite
 from neurald.drivers.compiler.scalar import Scalar
 
 

@@ -13,10 +13,9 @@ from neurald.drivers.compiler.expression import (
     Linear,
     Load,
     Reduce,
-    free_axes,
-    walk,
 )
 from neurald.drivers.compiler.graph import Value, flat
+from neurald.drivers.compiler.rewriting import free_axes, walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.dialect import (
     apply_text,

@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from neurald.drivers.compiler.evaluate import Array, RequirementFailed, evaluate_node
-from neurald.drivers.compiler.expression import Axis, Constant, Load, Reduce, walk
+from neurald.drivers.compiler.expression import Axis, Constant, Load, Reduce
 from neurald.drivers.compiler.graph import Compute, Graph, Node
+from neurald.drivers.compiler.rewriting import walk
 
 #: A constant may be so many times as large as what it is computed from, or as many bytes. Larger ones are cheaper to compute
 #: where they are read than to read.

@@ -2,8 +2,9 @@
 
 import dataclasses
 
-from neurald.drivers.compiler.expression import Axis, Expression, Reduce, axis, reduce, rewrite, walk
+from neurald.drivers.compiler.expression import Axis, Expression, Reduce, axis, reduce
 from neurald.drivers.compiler.graph import Compute, Graph, Node, Value
+from neurald.drivers.compiler.rewriting import rewrite, walk
 from neurald.drivers.compiler.transformations.replacing import with_inputs
 
 #: Larger constants are not compared.

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 
-from neurald.drivers.compiler.expression import Expression, Load, axis, load, rewrite
+from neurald.drivers.compiler.expression import Expression, Load, axis, load
 from neurald.drivers.compiler.graph import (
     Compute,
     DepthwiseConvolution,
@@ -14,6 +14,7 @@ from neurald.drivers.compiler.graph import (
     flat,
     unflat,
 )
+from neurald.drivers.compiler.rewriting import rewrite
 
 
 def with_inputs(node: Node, replaced: Mapping[Value, Value]) -> Node:

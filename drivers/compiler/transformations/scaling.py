@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from neurald.drivers.compiler.evaluate import Array
-from neurald.drivers.compiler.expression import Apply, Constant, Expression, Load, rewrite, walk
+from neurald.drivers.compiler.expression import Apply, Constant, Expression, Load
 from neurald.drivers.compiler.graph import (
     Compute,
     Contraction,
@@ -16,6 +16,7 @@ from neurald.drivers.compiler.graph import (
     Value,
 )
 from neurald.drivers.compiler.op import Op
+from neurald.drivers.compiler.rewriting import rewrite, walk
 from neurald.drivers.compiler.scalar import Scalar
 
 

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from neurald.drivers.compiler.expression import Expression, axis, index, rewrite
+from neurald.drivers.compiler.expression import Expression, axis, index
 from neurald.drivers.compiler.graph import unflat
 from neurald.drivers.compiler.kernel import Kernel, positions
+from neurald.drivers.compiler.rewriting import rewrite
 
 
 def flattened(kernel: Kernel) -> Kernel:

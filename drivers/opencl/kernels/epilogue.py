@@ -13,12 +13,11 @@ from neurald.drivers.compiler.expression import (
     Linear,
     Load,
     axis,
-    substitute,
-    walk,
 )
 from neurald.drivers.compiler.graph import Value, flat, unflat
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.op import Op
+from neurald.drivers.compiler.rewriting import substitute, walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.dialect import computed, constant_text, store_text, stored
 from neurald.drivers.opencl.render import parameters, pointer_names

@@ -30,14 +30,12 @@ from neurald.drivers.compiler.expression import (
     maximum,
     minimum,
     reduce,
-    rewrite,
     select,
-    substitute,
     sum_of,
-    walk,
 )
 from neurald.drivers.compiler.graph import Compute, Shape, Value, flat, inside, unflat
 from neurald.drivers.compiler.op import Fold, Op
+from neurald.drivers.compiler.rewriting import rewrite, substitute, walk
 from neurald.drivers.compiler.scalar import Scalar
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -16,12 +16,12 @@ from neurald.drivers.compiler.expression import (
     load,
     reduce,
     select,
-    walk,
 )
 from neurald.drivers.compiler.fusion import fuse, guarded
 from neurald.drivers.compiler.graph import Contraction, Graph, Value, inside
 from neurald.drivers.compiler.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.op import Fold, Op
+from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
 
 

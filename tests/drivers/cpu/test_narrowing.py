@@ -1,9 +1,10 @@
 import numpy as np
 from support.elementwise import interpreted, kernel_of
 
-from neurald.drivers.compiler.expression import Expression, apply, clamp, constant, walk
+from neurald.drivers.compiler.expression import Expression, apply, clamp, constant
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.op import Op
+from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.narrowing import narrowed
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.drivers.compiler.evaluate import Array
-from neurald.drivers.compiler.expression import Accumulated, Apply, Constant, Expression, Load, walk
+from neurald.drivers.compiler.expression import Accumulated, Apply, Constant, Expression, Load
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.op import Op
+from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.fixed_point import rounded_high
 from neurald.drivers.cpu.instructions import Instructions

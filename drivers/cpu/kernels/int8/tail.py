@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.drivers.compiler.evaluate import Array
-from neurald.drivers.compiler.expression import Accumulated, Expression, accumulated, rewrite, walk
+from neurald.drivers.compiler.expression import Accumulated, Expression, accumulated
 from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.rewriting import rewrite, walk
 from neurald.drivers.cpu.kernels.int8.rescaling import BIAS, ROWS, Rescaling
 
 
