@@ -10,9 +10,11 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.errors import BadData, BadState, OpFailed
-from neurald.hal.memory import Memory
+from neurald.hal.memory import HostMemory, Memory
 from neurald.hal.types import Dimensions, Operand, byte_size, value_size
 from neurald.hal.validate import merge_dimensions, validate_operand_type
 
@@ -63,6 +65,24 @@ def described_operand(uses: Sequence[tuple[str, Operand]], dimensions: Dimension
     )
     validate_operand_type(operand, "the memory")
     return operand
+
+
+def host_memory_for(device: str, uses: Sequence[tuple[str, Operand]], dimensions: Dimensions) -> HostMemory:
+    """Memory of the host for uses of a buffer, for a device that copies from and to it.
+
+    Args:
+        device: its name, for messages.
+        uses, dimensions: see `described_operand`.
+
+    Raises:
+        BadData: there is no use, or uses contradict each other.
+        OpFailed: a dimension stays open.
+    """
+    operand = described_operand(uses, dimensions)
+    size = value_size(operand.type, operand.dimensions)
+    if size is None:
+        raise OpFailed(f"{device} allocates no memory for values of unknown size")
+    return HostMemory(np.zeros(size, np.uint8))
 
 
 class ManagedBuffer(DeviceBuffer):

@@ -23,11 +23,11 @@ from neurald.hal.device import (
     PrepareOptions,
     Verdict,
 )
-from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient, OpFailed
-from neurald.hal.managed_buffer import described_operand
-from neurald.hal.memory import HostMemory, Memory
+from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.managed_buffer import host_memory_for
+from neurald.hal.memory import Memory
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand, OperandType, value_size
+from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand, OperandType
 
 if TYPE_CHECKING:
     from neurald.drivers.cpu.prepared_model import CpuPreparedModel
@@ -149,11 +149,7 @@ class CpuDevice:
                 if not isinstance(prepared, CpuPreparedModel | ReferenceModel | SpecializingModel):
                     raise BadData(f"cpu: {type(prepared).__name__} is no prepared model of its own")
                 uses.append((f"role {len(uses)}", prepared.operand(role.index, is_output=is_output)))
-        operand = described_operand(uses, description.dimensions)
-        size = value_size(operand.type, operand.dimensions)
-        if size is None:
-            raise OpFailed("cpu allocates no memory for values of unknown size")
-        return HostMemory(np.zeros(size, np.uint8))
+        return host_memory_for("cpu", uses, description.dimensions)
 
 
 class ReferenceDevice(CpuDevice):

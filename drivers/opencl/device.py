@@ -7,8 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from neurald._version import __version__
 from neurald.drivers.compiler.build import supported_operations
 from neurald.drivers.compiler.graph import Graph, Shape
@@ -37,11 +35,10 @@ from neurald.hal.errors import (
     Error,
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
-    OpFailed,
 )
-from neurald.hal.managed_buffer import described_operand
-from neurald.hal.memory import HostMemory, Memory
-from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand, value_size
+from neurald.hal.managed_buffer import host_memory_for
+from neurald.hal.memory import Memory
+from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand
 
 _LOG = logging.getLogger(__name__)
 
@@ -199,11 +196,7 @@ class OpenClDevice:
                 if not isinstance(prepared, OpenClPreparedModel | SpecializingModel):
                     raise BadData(f"a role in a model that {self.name} has not prepared")
                 uses.append((f"role {len(uses)}", prepared.operand(role.index, is_output=is_output)))
-        operand = described_operand(uses, description.dimensions)
-        size = value_size(operand.type, operand.dimensions)
-        if size is None:
-            raise OpFailed(f"{self.name} allocates no memory for values of unknown size")
-        return HostMemory(np.zeros(size, np.uint8))
+        return host_memory_for(self.name, uses, description.dimensions)
 
 
 def create() -> OpenClDevice:
