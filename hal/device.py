@@ -234,16 +234,16 @@ class ExecutionResult:
         output_shapes: one for each output.
         timing: if it was to be measured.
         step_durations: of a plan, if they were to be measured; devices leave it empty.
+        is_sufficient: whether every output fitted its buffer; follows from the shapes.
     """
 
     output_shapes: tuple[OutputShape, ...]
     timing: Timing = Timing()
     step_durations: tuple[StepDuration, ...] = ()
+    is_sufficient: bool = field(init=False, repr=False, compare=False)
 
-    @property
-    def is_sufficient(self) -> bool:
-        """Whether every output fitted its buffer."""
-        return all(shape.sufficient for shape in self.output_shapes)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_sufficient", all(shape.sufficient for shape in self.output_shapes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.errors import BadData, BadState, OpFailed
-from neurald.hal.memory import HostMemory, Memory
+from neurald.hal.memory import HostMemory, Memory, aligned_zeros
 from neurald.hal.types import Dimensions, Operand, byte_size, value_size
 from neurald.hal.validate import merge_dimensions, validate_operand_type
 
@@ -82,7 +80,7 @@ def host_memory_for(device: str, uses: Sequence[tuple[str, Operand]], dimensions
     size = value_size(operand.type, operand.dimensions)
     if size is None:
         raise OpFailed(f"{device} allocates no memory for values of unknown size")
-    return HostMemory(np.zeros(size, np.uint8))
+    return HostMemory(aligned_zeros(size))
 
 
 class ManagedBuffer(DeviceBuffer):

@@ -31,6 +31,13 @@ def align(size_bytes: int) -> int:
     return -(-size_bytes // ALIGNMENT) * ALIGNMENT
 
 
+def aligned_zeros(size_bytes: int, alignment: int = ALIGNMENT) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+    """Zeroed bytes of this process that begin at a multiple of `alignment`."""
+    room = np.zeros(size_bytes + alignment, np.uint8)
+    start = -room.ctypes.data % alignment
+    return room[start : start + size_bytes]
+
+
 class Memory:
     """A block of bytes that operands, inputs and outputs can lie in.
 

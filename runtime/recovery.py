@@ -54,6 +54,9 @@ DEAD = RetryPolicy(first_pause_s=0.05, longest_pause_s=2.0)
 #: A device that fails in another way will most likely do so again.
 FAILING = RetryPolicy(first_pause_s=1.0, longest_pause_s=60.0)
 
+#: Requests whose last results are remembered as checked.
+_BELIEVED = 8
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fallback:
@@ -95,7 +98,7 @@ class RecoveringStep:
         self._retry_at = 0.0
         self._reason = ""
         self._code = ResultCode.NO_ERROR
-        self._believed: tuple[weakref.ref[Request], ExecutionResult] | None = None
+        self._believed: dict[int, tuple[weakref.ref[Request], ExecutionResult]] = {}
 
     def execute(
         self,
@@ -160,13 +163,15 @@ class RecoveringStep:
     def _check(self, request: Request, result: ExecutionResult) -> None:
         """Raises OpFailed if the result contradicts the model or the request.
 
-        A burst gives the same result again while nothing about it is new; neither it nor a request ever changes.
+        A device gives the same result again while nothing about it is new; neither it nor a request ever changes.
         """
-        believed = self._believed
+        believed = self._believed.get(id(request))
         if believed is not None and believed[1] is result and believed[0]() is request:
             return
         checked_step_result(self._step, request, result)
-        self._believed = weakref.ref(request), result
+        if len(self._believed) >= _BELIEVED:
+            self._believed.clear()
+        self._believed[id(request)] = weakref.ref(request), result
 
     def profile(self) -> tuple[str, Sequence[KernelTime]]:
         """The name of the device that the next execution would use, and the times of its kernels.
@@ -197,6 +202,9 @@ class RecoveringStep:
 
     def _usable(self) -> PreparedModel | None:
         """What to execute on, None for the CPU."""
+        working = self._prepared
+        if working is not None and not self._failures:
+            return working
         with self._lock:
             prepared = self._prepared
             is_due = time.monotonic() >= self._retry_at

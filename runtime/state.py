@@ -2,24 +2,47 @@
 
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.memory import aligned_zeros
+from neurald.hal.strings import encode_strings
 from neurald.hal.types import StateVariable
+
+Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class _Slot:
-    """Where the value of a variable is kept."""
+    """Where the value of a variable is kept, and where the next one may go."""
 
     def __init__(self, variable: StateVariable) -> None:
         self.variable = variable
         self.value = self.initial()
+        self._spare: Array | None = None
 
-    def initial(self) -> np.ndarray[Any, Any]:
+    def initial(self) -> Array:
         """A new array of the initial value."""
-        return np.array(self.variable.initial, order="C")
+        initial = self.variable.initial
+        if initial.dtype.hasobject:
+            return np.array(initial, order="C")
+        value = _like(initial)
+        value[...] = initial
+        return value
+
+    def spare(self) -> Array:
+        """Memory for a value like the present one; of strings, for as many bytes as they take."""
+        if self.value.dtype.hasobject:
+            return np.empty(encode_strings(self.value).nbytes, np.uint8)
+        if self._spare is None:
+            self._spare = _like(self.value)
+        return self._spare
+
+    def exchange(self, value: Array) -> None:
+        """Takes a value. Where it is in the spare memory, that of the last value is the spare one from now on."""
+        self._spare = self.value if value is self._spare else None
+        self.value = value
 
 
 class State:
@@ -81,7 +104,7 @@ class State:
         """The variables' names, which need not be unique."""
         return tuple(slot.variable.name for slot in self._slots)
 
-    def value(self, name: str) -> np.ndarray[Any, Any]:
+    def value(self, name: str) -> Array:
         """A copy of the first variable of that name.
 
         Raises:
@@ -96,16 +119,25 @@ class State:
         """Gives every variable its initial value, also for those that share it."""
         with self.lock:
             for slot in self._slots:
-                slot.value = slot.initial()
+                slot.exchange(slot.initial())
 
-    def values(self) -> list[np.ndarray[Any, Any]]:
+    def values(self) -> list[Array]:
         """What the next execution reads; `lock` is held."""
         return [slot.value for slot in self._slots]
 
-    def replace(self, values: Iterable[np.ndarray[Any, Any]]) -> None:
+    def spares(self) -> list[Array]:
+        """Memory that the next execution may write new values to, the same until one has; `lock` is held."""
+        return [slot.spare() for slot in self._slots]
+
+    def exchange(self, values: Iterable[Array]) -> None:
         """What an execution has left; `lock` is held."""
         for slot, value in zip(self._slots, values, strict=True):
-            slot.value = value
+            slot.exchange(value)
+
+
+def _like(array: Array) -> Array:
+    """Memory for another array of its shape and type, where devices like it."""
+    return aligned_zeros(array.nbytes).view(array.dtype).reshape(array.shape)
 
 
 def _begin_alike(first: StateVariable, second: StateVariable) -> bool:

@@ -1,8 +1,11 @@
-"""Executions of stateful models: their variables go in as further inputs and come out as further outputs."""
+"""Executions of stateful models: their variables go in as further inputs and come out as further outputs.
+
+A variable has two places. An execution reads the one and writes the other, and when all has gone well they change roles: nothing is
+copied, and the requests of an execution that is repeated are but a few, which devices may know again.
+"""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,72 +13,139 @@ from neurald.hal.device import ExecutionResult
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.memory import HostMemory
 from neurald.hal.types import Argument, OperandType, Request, array_to_store, stored_array
-from neurald.runtime.state import State
+from neurald.runtime.state import Array, State
+
+#: Requests that are kept. Two take turns while nothing else uses the variables.
+_REQUESTS_KEPT = 4
 
 
-def execute_with_state(
-    state: State,
-    types: Sequence[OperandType],
-    request: Request,
-    execute: Callable[[Request], ExecutionResult],
-) -> ExecutionResult:
-    """Runs with the variables, and keeps their new values if all went well.
+@dataclass(slots=True)
+class _Extended:
+    """A request with variables, and what came of it when it was last run.
+
+    Attributes:
+        base: the request without variables.
+        values: of the variables before.
+        places: memory for their new values.
+        request: with both.
+        result: of the last run; None before the first.
+        visible: that result without the variables.
+        new: the new values, where they are views of `places`.
+    """
+
+    base: Request
+    values: Sequence[Array]
+    places: Sequence[Array]
+    request: Request
+    result: ExecutionResult | None = None
+    visible: ExecutionResult | None = None
+    new: Sequence[Array] = ()
+
+
+class StatefulRuns:
+    """Runs the requests of one execution with the variables of its compilation.
 
     Args:
-        state: the variables; held for the whole execution.
+        state: the variables; held for a whole run.
         types: of the variables.
-        request: without the variables.
-        execute: runs a request with them.
-
-    Returns:
-        The result without the variables.
-
-    Raises:
-        OpFailed: what the device wrote are no values of a variable.
-        Error: the execution failed.
     """
-    with state.lock:
-        values = state.values()
-        old = [array_to_store(value, kind) for value, kind in zip(values, types, strict=True)]
-        old_shapes = [value.shape for value in values]
-        new = [np.empty(value.nbytes, np.uint8) for value in old]
-        while True:
-            result = execute(_extended(request, old, old_shapes, new))
-            shown = len(result.output_shapes) - len(new)
-            visible = replace(result, output_shapes=result.output_shapes[:shown])
-            if not visible.is_sufficient:
-                return visible
-            shapes = result.output_shapes[shown:]
-            sizes = [shape.size_bytes(kind) or 0 for shape, kind in zip(shapes, types, strict=True)]
-            if result.is_sufficient:
-                break
-            # A variable has grown. Nothing is kept of a run until it fits, so it can simply be done again.
-            new = [np.empty(size_bytes, np.uint8) for size_bytes in sizes]
-        try:
-            kept = [
-                stored_array(HostMemory(buffer).view(0, size_bytes), kind, shape.dimensions or ())
-                for buffer, size_bytes, kind, shape in zip(new, sizes, types, shapes, strict=True)
-            ]
-        except BadData as error:
-            raise OpFailed(f"the device wrote no strings: {error}") from None
-        state.replace(kept)
-        return visible
 
+    def __init__(self, state: State, types: Sequence[OperandType]) -> None:
+        self._state = state
+        self._types = types
+        self._are_views = not any(
+            kind is OperandType.TENSOR_STRING or kind.dtype.kind == "b" for kind in types
+        )
+        self._kept: dict[tuple[int, ...], _Extended] = {}
 
-def _extended(
-    request: Request,
-    old: Sequence["np.ndarray[Any, Any]"],
-    shapes: Sequence[tuple[int, ...]],
-    new: Sequence["np.ndarray[Any, Any]"],
-) -> Request:
-    """A request with further inputs, of these shapes, and outputs, in memories of their own."""
-    first = len(request.pools)
-    arguments = [
-        Argument(pool=first + n, length=value.nbytes, dimensions=shapes[n] if n < len(old) else None)
-        for n, value in enumerate((*old, *new))
-    ]
-    return Request(
-        inputs=(*request.inputs, *arguments[: len(old)]),
-        outputs=(*request.outputs, *arguments[len(old) :]),
-        pools=(*request.pools, *(HostMemory(value) for value in (*old, *new))),
-    )
+    def run(self, request: Request, execute: Callable[[Request], ExecutionResult]) -> ExecutionResult:
+        """Runs with the variables, and keeps their new values if all went well.
+
+        Args:
+            request: without the variables.
+            execute: runs a request with them.
+
+        Returns:
+            The result without the variables.
+
+        Raises:
+            OpFailed: what the device wrote are no values of a variable.
+            Error: the execution failed.
+        """
+        with self._state.lock:
+            values = self._state.values()
+            extended = self._known(request, values, self._state.spares())
+            while True:
+                result = execute(extended.request)
+                if result is not extended.result:
+                    self._look_at(extended, result)
+                visible = extended.visible
+                if visible is None or not visible.is_sufficient:
+                    return visible or result
+                if result.is_sufficient:
+                    break
+                # A variable has grown. Nothing is kept of a run until it fits, so it can simply be done again.
+                sizes = [size or 0 for size, _ in self._written(result)]
+                extended = self._extended(request, values, [np.empty(size, np.uint8) for size in sizes])
+            self._state.exchange(extended.new if self._are_views else self._new_values(extended, result))
+            return visible
+
+    def _known(self, request: Request, values: Sequence[Array], spares: Sequence[Array]) -> _Extended:
+        """A request with variables that have these values, and places for their new ones."""
+        key = (id(request), *map(id, values), *map(id, spares))
+        extended = self._kept.get(key)
+        if extended is None:
+            if len(self._kept) >= _REQUESTS_KEPT:
+                self._kept.clear()
+            # What it is found by lives as long as it does.
+            extended = self._kept[key] = self._extended(request, values, spares)
+        return extended
+
+    def _extended(self, base: Request, values: Sequence[Array], places: Sequence[Array]) -> _Extended:
+        stored = [array_to_store(value, kind) for value, kind in zip(values, self._types, strict=True)]
+        first = len(base.pools)
+        memories = [HostMemory(array) for array in (*stored, *places)]
+        arguments = [
+            Argument(
+                pool=first + n,
+                length=memory.size,
+                dimensions=values[n].shape if n < len(values) else None,
+            )
+            for n, memory in enumerate(memories)
+        ]
+        request = Request(
+            inputs=(*base.inputs, *arguments[: len(values)]),
+            outputs=(*base.outputs, *arguments[len(values) :]),
+            pools=(*base.pools, *memories),
+        )
+        return _Extended(base, values, places, request)
+
+    def _look_at(self, extended: _Extended, result: ExecutionResult) -> None:
+        """Notes a result."""
+        shown = len(result.output_shapes) - len(self._types)
+        extended.visible = replace(result, output_shapes=result.output_shapes[:shown])
+        if result.is_sufficient and self._are_views:
+            extended.new = self._new_values(extended, result)
+        extended.result = result
+
+    def _written(self, result: ExecutionResult) -> list[tuple[int | None, tuple[int, ...]]]:
+        """The bytes and the shape of each variable's new value."""
+        shapes = result.output_shapes[len(result.output_shapes) - len(self._types) :]
+        return [
+            (shape.size_bytes(kind), shape.dimensions or ())
+            for shape, kind in zip(shapes, self._types, strict=True)
+        ]
+
+    def _new_values(self, extended: _Extended, result: ExecutionResult) -> list[Array]:
+        new = []
+        for (size_bytes, shape), kind, place in zip(
+            self._written(result), self._types, extended.places, strict=True
+        ):
+            if self._are_views and place.dtype == kind.dtype and place.shape == shape:
+                new.append(place)
+                continue
+            try:
+                new.append(stored_array(HostMemory(place).view(0, size_bytes or 0), kind, shape))
+            except BadData as error:
+                raise OpFailed(f"the device wrote no strings: {error}") from None
+        return new

@@ -13,7 +13,7 @@ import numpy as np
 from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.device import OutputShape
 from neurald.hal.errors import OpFailed, OutOfMemory
-from neurald.hal.memory import ALIGNMENT, HostMemory, Memory, SharedMemory, align
+from neurald.hal.memory import ALIGNMENT, HostMemory, Memory, SharedMemory, align, aligned_zeros
 from neurald.hal.types import (
     MAXIMUM_OPERAND_BYTES,
     Argument,
@@ -166,7 +166,7 @@ def allocate(size_bytes: int, *, shares_memory: bool) -> Memory:
     if shares_memory:
         return SharedMemory.create(size_bytes)
     try:
-        return HostMemory(np.empty(size_bytes, np.uint8))
+        return HostMemory(aligned_zeros(size_bytes))
     except MemoryError as error:
         raise OutOfMemory(f"{size_bytes} bytes for operands between steps: {error}") from None
 

@@ -14,6 +14,7 @@ import numpy as np
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.kernel import FusedGraph
 from neurald.hal.errors import BadData
+from neurald.hal.memory import aligned_zeros
 from neurald.hal.memory_plan import Lifespan, plan_memory
 from neurald.hal.types import Model, Operand, OperandType, byte_size
 
@@ -148,13 +149,6 @@ def _constants(
     for offset, array in arrays:
         contents[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
     return places, contents
-
-
-def aligned_zeros(size_bytes: int, alignment: int) -> np.ndarray:
-    """Zeroed bytes that begin at a multiple of `alignment`."""
-    room = np.zeros(size_bytes + alignment, np.uint8)
-    start = -room.ctypes.data % alignment
-    return room[start : start + size_bytes]
 
 
 def _lifespans(graph: FusedGraph, uses: Sequence[Sequence[Value]]) -> tuple[list[Value], list[Lifespan]]:

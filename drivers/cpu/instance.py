@@ -4,6 +4,7 @@ import ctypes
 import mmap
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from neurald.drivers.compiler.placement import Base
@@ -20,6 +21,23 @@ _SHARED_NS: Final = 5_000.0
 #: Chunks of about this time may be more than there are threads, so that one that is held back holds back little.
 _CHUNK_NS: Final = 100_000.0
 _CHUNKS_A_THREAD: Final = 4
+#: Bindings whose tables an instance keeps: executions that come again and again take turns with few of them.
+_TABLES_KEPT: Final = 4
+
+
+class Binding:
+    """Where the inputs and outputs of an execution are. The same object stands for the same places.
+
+    Args:
+        inputs: the address of each input, with exactly as many bytes as it has.
+        outputs: the address of each output.
+    """
+
+    __slots__ = ("inputs", "outputs")
+
+    def __init__(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
 
 
 class Instance:
@@ -59,6 +77,8 @@ class Instance:
         self._team = team
         self._forks = process.forks
         self._address = ctypes.addressof(self._step)
+        self._tables: dict[Binding, _Bound] = {}
+        self._bound: _Bound | None = None
         self._run = team.run
         arena = self._arena.address
         self._inputs = tuple(
@@ -95,12 +115,8 @@ class Instance:
                 self._table[argument] = bases[place.base] + place.offset
                 argument += 1
 
-    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def run(self, binding: Binding) -> None:
         """Runs the step.
-
-        Args:
-            inputs: where each input is, with exactly as many bytes as it has.
-            outputs: where each output goes.
 
         Raises:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.
@@ -108,33 +124,50 @@ class Instance:
         if self._forks != process.forks:
             self._forks = process.forks
             self._step[5] = self._team.pool()
-        table = self._table
-        for number, size, own, cells in self._inputs:
-            address = inputs[number]
-            if address % ALIGNMENT:
-                ctypes.memmove(own, address, size)
-                address = own
-            if table[cells[0]] != address:
-                for cell in cells:
-                    table[cell] = address
-        copied = None
-        for number, size, own, cells in self._outputs:
-            address = outputs[number]
-            if not cells or address % ALIGNMENT or self._is_used(number, inputs, outputs):
-                copied = copied or []
-                copied.append((address, own, size))
-                address = own
-            for cell in cells:
-                table[cell] = address
+        bound = self._bound
+        if bound is None or bound.binding is not binding:
+            bound = self._bind(binding)
+        for own, address, size in bound.copied_in:
+            ctypes.memmove(own, address, size)
         failed = self._run(self._address)
         if failed < self._count:
             raise OpFailed(self._executable.calls[failed].messages[self._statuses[failed] - 1])
-        if copied is not None:
-            for address, own, size in copied:
-                ctypes.memmove(address, own, size)
+        for address, own, size in bound.copied_out:
+            ctypes.memmove(address, own, size)
 
-    def _is_used(self, output: int, inputs: Sequence[int], outputs: Sequence[int]) -> bool:
+    def _bind(self, binding: Binding) -> "_Bound":
+        """Fills the table for these places."""
+        bound = self._tables.get(binding)
+        if bound is None:
+            if len(self._tables) >= _TABLES_KEPT:
+                self._tables.clear()
+            bound = self._tables[binding] = self._bound_to(binding)
+        ctypes.memmove(self._table, bound.table, ctypes.sizeof(self._table))
+        self._bound = bound
+        return bound
+
+    def _bound_to(self, binding: Binding) -> "_Bound":
+        table = type(self._table).from_buffer_copy(self._table)
+        copied_in, copied_out = [], []
+        for number, size, own, cells in self._inputs:
+            address = binding.inputs[number]
+            if address % ALIGNMENT:
+                copied_in.append((own, address, size))
+                address = own
+            for cell in cells:
+                table[cell] = address
+        for number, size, own, cells in self._outputs:
+            address = binding.outputs[number]
+            if not cells or address % ALIGNMENT or self._is_used(number, binding):
+                copied_out.append((address, own, size))
+                address = own
+            for cell in cells:
+                table[cell] = address
+        return _Bound(binding, table, tuple(copied_in), tuple(copied_out))
+
+    def _is_used(self, output: int, binding: Binding) -> bool:
         """Whether an output's bytes are also those of an input or another output."""
+        inputs, outputs = binding.inputs, binding.outputs
         begin = outputs[output]
         end = begin + self._executable.outputs[output].size_bytes
         for number, size, _, _ in self._inputs:
@@ -152,6 +185,7 @@ class Instance:
         step = (ctypes.c_int64 * STEP_WORDS)(*self._step)
         step[1] = 1
         # What executions gave is not theirs any more.
+        self._bound = None
         for _, _, own, cells in (*self._inputs, *self._outputs):
             for cell in cells:
                 self._table[cell] = own
@@ -168,6 +202,22 @@ class Instance:
                 )
             )
         return tuple(times)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """What a binding comes to in an instance.
+
+    Attributes:
+        table: with its addresses.
+        copied_in: inputs that are not aligned: the arena's place, where they are, and bytes.
+        copied_out: outputs that cannot be written in place: where they go, the arena's place, and bytes.
+    """
+
+    binding: Binding
+    table: "ctypes.Array[ctypes.c_int64]"
+    copied_in: tuple[tuple[int, int, int], ...]
+    copied_out: tuple[tuple[int, int, int], ...]
 
 
 def chunks(call: Call, threads: int) -> int:

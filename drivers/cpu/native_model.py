@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from neurald.drivers.compiler.placement import aligned_zeros
 from neurald.drivers.cpu.executable import Executable
-from neurald.drivers.cpu.instance import Instance
+from neurald.drivers.cpu.instance import Binding, Instance
 from neurald.drivers.cpu.llvm import LoadedCode
 from neurald.drivers.cpu.routine import ALIGNMENT
 from neurald.drivers.cpu.runtime import caller_name
 from neurald.drivers.cpu.threads import Team, process
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import MissedDeadlineTransient
+from neurald.hal.memory import aligned_zeros
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -56,12 +56,11 @@ class NativeModel:
     def _new_instance(self) -> Instance:
         return Instance(self.executable, self._code, self.constants.ctypes.data, self.team)
 
-    def run(self, inputs: Sequence[int], outputs: Sequence[int], deadline_s: float | None = None) -> None:
+    def run(self, binding: Binding, deadline_s: float | None = None) -> None:
         """Runs the step.
 
         Args:
-            inputs: where each input is, with exactly as many bytes as it has. They may be read while it runs.
-            outputs: where each output goes.
+            binding: where inputs and outputs are; inputs may be read while it runs.
             deadline_s: until when to wait for an instance.
 
         Raises:
@@ -74,7 +73,7 @@ class NativeModel:
         except IndexError:
             instance = self._awaited(deadline_s)
         try:
-            instance.run(inputs, outputs)
+            instance.run(binding)
         finally:
             self._give_back(instance)
 
@@ -120,7 +119,8 @@ class NativeModel:
         """The outputs for inputs of the shapes and types that the step has; see `run`."""
         sources = [np.ascontiguousarray(each) for each in inputs]
         results = [aligned_zeros(port.size_bytes, ALIGNMENT) for port in self.executable.outputs]
-        self.run([each.ctypes.data for each in sources], [each.ctypes.data for each in results], deadline_s)
+        binding = Binding([each.ctypes.data for each in sources], [each.ctypes.data for each in results])
+        self.run(binding, deadline_s)
         return [
             result.view(port.operand.type.dtype).reshape(port.dimensions)
             for result, port in zip(results, self.executable.outputs, strict=True)

@@ -2,10 +2,13 @@
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from neurald.drivers.compiler.placement import Port
 from neurald.drivers.cpu.artifact import write_artifact
+from neurald.drivers.cpu.instance import Binding
 from neurald.drivers.cpu.native_model import NativeModel
 from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.hal.device import (
@@ -21,7 +24,10 @@ from neurald.hal.device import (
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
 from neurald.hal.fence import Fence
 from neurald.hal.in_process import InProcessBurst, start_fenced
-from neurald.hal.types import Operand, Request
+from neurald.hal.types import Argument, Operand, Request
+
+#: Requests whose addresses are kept.
+_BINDINGS_KEPT: Final = 8
 
 
 class CpuPreparedModel:
@@ -48,6 +54,7 @@ class CpuPreparedModel:
         self._keeps_artifact = keeps_artifact
         self._sizes = tuple(port.size_bytes for port in native.executable.inputs)
         self._output_sizes = tuple(port.size_bytes for port in native.executable.outputs)
+        self._bindings: dict[int, tuple[weakref.ref[Request], Binding]] = {}
         self._result = ExecutionResult(
             output_shapes=tuple(OutputShape(dimensions=port.dimensions) for port in native.executable.outputs)
         )
@@ -70,39 +77,49 @@ class CpuPreparedModel:
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`. What has been started is run to its end."""
-        started = time.monotonic_ns()
+        started = time.monotonic_ns() if options.measure else 0
         deadline_s = options.deadline_s
         if deadline_s is not None and time.monotonic() >= deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the execution started")
         if options.cancellation is not None:
             options.cancellation.require_not_cancelled("before it began")
-        pools = request.pools
-        inputs, outputs = [], []
-        for size, argument in zip(self._sizes, request.inputs, strict=True):
-            if argument.pool is None:
+        known = self._bindings.get(id(request))
+        if known is not None and known[0]() is request:
+            binding = known[1]
+        else:
+            if any(argument.pool is None for argument in request.inputs):
                 return self._on_references(request, options)
-            memory = pools[argument.pool]
-            if not 0 <= argument.offset <= memory.size - size:
-                raise BadData(f"{size} bytes at {argument.offset} do not lie in memory of {memory.size}")
-            inputs.append(memory.address + argument.offset)
-        for size, argument in zip(self._output_sizes, request.outputs, strict=True):
-            if argument.length < size:
+            sizes = zip(self._output_sizes, request.outputs, strict=True)
+            if any(argument.length < size for size, argument in sizes):
                 return self._insufficient(request)
-            assert argument.pool is not None  # noqa: S101 - validated
-            memory = pools[argument.pool]
-            if not 0 <= argument.offset <= memory.size - size:
-                raise BadData(f"{size} bytes at {argument.offset} do not lie in memory of {memory.size}")
-            outputs.append(memory.address + argument.offset)
+            binding = self._bind(request)
         if not options.measure:
-            self.native.run(inputs, outputs, deadline_s)
+            self.native.run(binding, deadline_s)
             return self._result
         launched = time.monotonic_ns()
-        self.native.run(inputs, outputs, deadline_s)
+        self.native.run(binding, deadline_s)
         ended = time.monotonic_ns()
         return ExecutionResult(
             output_shapes=self._result.output_shapes,
             timing=Timing(on_device_ns=ended - launched, in_driver_ns=ended - started),
         )
+
+    def _bind(self, request: Request) -> Binding:
+        """The places of a request's inputs and outputs, kept for when it comes again; its memories last as long as it does."""
+        binding = Binding(
+            [
+                _address(request, argument, size)
+                for size, argument in zip(self._sizes, request.inputs, strict=True)
+            ],
+            [
+                _address(request, argument, size)
+                for size, argument in zip(self._output_sizes, request.outputs, strict=True)
+            ],
+        )
+        if len(self._bindings) >= _BINDINGS_KEPT:
+            self._bindings.clear()
+        self._bindings[id(request)] = weakref.ref(request), binding
+        return binding
 
     def _insufficient(self, request: Request) -> ExecutionResult:
         return ExecutionResult(
@@ -143,3 +160,16 @@ class CpuPreparedModel:
     def profile(self) -> tuple[KernelTime, ...]:
         """See `PreparedModel.profile`: on whatever was there last."""
         return self.native.profile()
+
+
+def _address(request: Request, argument: Argument, size_bytes: int) -> int:
+    """Where an argument of so many bytes is.
+
+    Raises:
+        BadData: it does not lie in its memory.
+    """
+    assert argument.pool is not None  # noqa: S101 - validated
+    memory = request.pools[argument.pool]
+    if not 0 <= argument.offset <= memory.size - size_bytes:
+        raise BadData(f"{size_bytes} bytes at {argument.offset} do not lie in memory of {memory.size}")
+    return memory.address + argument.offset

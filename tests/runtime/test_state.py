@@ -74,6 +74,26 @@ def test_the_state_lives_from_run_to_run() -> None:
     np.testing.assert_array_equal(result, np.full((2, 3), 11))
 
 
+def test_a_reusable_execution_uses_the_same_memories_again() -> None:
+    compilation = nd.CompilationBuilder(accumulator()).finish()
+    output = np.empty((2, 3), np.float32)
+    execution = nd.Execution(compilation, reusable=True)
+    execution.set_input(0, ones())
+    execution.set_output(0, output)
+    places = set()
+    for turn in range(6):
+        execution.compute()
+        assert (output == 11 + turn).all()
+        places |= {id(value) for value in compilation.state.values()}
+    assert len(places) == 2
+    compilation.state.reset()
+    other = compiled(accumulator(), compilation)
+    for expected in (11, 13, 15):
+        execution.compute()
+        assert (output == expected).all()
+        assert other.run(ones())[0][0, 0] == expected + 1
+
+
 def test_every_compilation_has_its_own() -> None:
     model = accumulator()
     first, second = (nd.CompilationBuilder(model).finish() for _ in range(2))

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from support.cpu_routines import adding, native, requiring
 
-from neurald.drivers.compiler.placement import aligned_zeros
 from neurald.drivers.cpu import native_model
-from neurald.drivers.cpu.instance import Instance, chunks
+from neurald.drivers.cpu.instance import Binding, Instance, chunks
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
+from neurald.hal.memory import aligned_zeros
 
 COUNT = 100
 
@@ -30,8 +30,23 @@ def test_any_alignment(source_offset: int, target_offset: int) -> None:
     source, target = memory(source_offset), memory(target_offset)
     for first in (0, 7):
         source[:] = np.arange(first, first + COUNT)
-        model.run([source.ctypes.data], [target.ctypes.data])
+        model.run(Binding([source.ctypes.data], [target.ctypes.data]))
         assert (target == source + 3).all()
+
+
+def test_bindings_that_take_turns() -> None:
+    """More of them than an instance keeps the tables of, some copied and some in place, and a profile in between."""
+    model = native([adding(1, COUNT), adding(2, COUNT)])
+    places = [(memory(offset), memory(offset)) for offset in (0, 4, 0, 8, 0, 12, 0)]
+    bindings = [Binding([source.ctypes.data], [target.ctypes.data]) for source, target in places]
+    for turn in range(3):
+        for number, ((source, target), binding) in enumerate(zip(places, bindings, strict=True)):
+            source[:] = 100 * turn + number
+            model.run(binding)
+            assert (target == 100 * turn + number + 3).all()
+        before = [target.copy() for _, target in places]
+        model.profile()
+        assert all((target == old).all() for (_, target), old in zip(places, before, strict=True))
 
 
 def test_an_output_that_is_the_input() -> None:
@@ -40,7 +55,7 @@ def test_an_output_that_is_the_input() -> None:
     room = aligned_zeros(4 * COUNT + 256, 64)
     source, target = room[: 4 * COUNT].view(np.int32), room[64 : 64 + 4 * COUNT].view(np.int32)
     source[:] = values = np.arange(COUNT)
-    model.run([source.ctypes.data], [target.ctypes.data])
+    model.run(Binding([source.ctypes.data], [target.ctypes.data]))
     assert (target == values + 1).all()
 
 
@@ -58,7 +73,7 @@ def test_a_requirement_that_does_not_hold() -> None:
 def test_profiles() -> None:
     model = native([adding(1, COUNT), adding(2, COUNT)])
     source = memory()
-    model.run([source.ctypes.data], [memory().ctypes.data])
+    model.run(Binding([source.ctypes.data], [memory().ctypes.data]))
     times = model.profile()
     assert [time.operations for time in times] == [(0,), (1,)]
     assert all(time.duration_ns > 0 and time.label == "adds" for time in times)
@@ -83,10 +98,10 @@ def test_executions_wait_for_instances(monkeypatch: pytest.MonkeyPatch) -> None:
     entered, go_on = threading.Event(), threading.Event()
     original = Instance.run
 
-    def slow(instance: Instance, inputs: list[int], outputs: list[int]) -> None:
+    def slow(instance: Instance, binding: Binding) -> None:
         entered.set()
         assert go_on.wait(10)
-        original(instance, inputs, outputs)
+        original(instance, binding)
 
     monkeypatch.setattr(Instance, "run", slow)
     source = np.zeros(COUNT, np.int32)
