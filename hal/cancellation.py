@@ -19,6 +19,11 @@ class Cancellation:
         """Whether `cancel` was called."""
         return self._is_cancelled
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether nobody has cancelled it, nor asked to be told."""
+        return not self._is_cancelled and not self._callbacks
+
     def cancel(self) -> None:
         """Asks to stop; calls what `call_on_cancel` was given."""
         with self._lock:

@@ -70,7 +70,8 @@ class Execution:
         self._compilation = compilation
         self._arguments = Arguments(compilation.model, compilation)
         self._computation: Computation | None = None
-        self._cancellation = Cancellation()
+        self._cancellation: Cancellation | None = None
+        self._options: ExecuteOptions | None = None
         self._reusable = reusable
         self._measure = False
         self._timeout_s: float | None = None
@@ -78,7 +79,7 @@ class Execution:
         self._state = _State.PREPARATION
         self._lock = threading.Lock()
         self._result: ExecutionResult | None = None
-        self._after_fences = Timing()
+        self._after_fences: Timing | None = None
 
     @property
     def compilation(self) -> "Compilation":
@@ -208,23 +209,21 @@ class Execution:
             Error: the device failed.
         """
         if burst is None:
-            self._start()
-            self._run(None)
+            self._run(*self._start())
             return
         if not isinstance(burst, Burst):
             raise BadData(f"burst is a {type(burst).__name__}; create_burst() makes one")
         with burst.in_use(self._compilation):
-            self._start()
-            self._run(burst)
+            self._run(*self._start(), burst)
 
     def start_compute(self) -> Event:
         """Runs the model in a thread of its own; see `compute` for what it raises at once or in `Event.wait`."""
-        self._start()
+        started = self._start()
         event = Event()
 
         def work() -> None:
             try:
-                self._run(None)
+                self._run(*started)
             except Error as error:
                 event.signal(error)
             except BaseException as error:
@@ -268,15 +267,15 @@ class Execution:
             raise BadData(f"duration {duration_s} s; it must not be negative")
         if duration_s:
             self._compilation.require_one_device("a duration after fences")
-        computation = self._start(has_specified_outputs=True)
+        computation, options = self._start(has_specified_outputs=True)
         try:
             return start_fenced(
                 self._compilation,
                 computation,
                 dependencies,
-                self._options(),
+                options,
                 duration_s or None,
-                self._complete,
+                self._complete_fenced,
             )
         except BaseException:
             self._complete(None)
@@ -288,13 +287,14 @@ class Execution:
         Without one nothing happens.
         """
         with self._lock:
-            if self._state is _State.COMPUTATION:
-                cancellation = self._cancellation
-            else:
+            if self._state is not _State.COMPUTATION:
                 return
-        cancellation.cancel()
+            # The next computation gets another one, however late this one is told.
+            cancellation, self._cancellation = self._cancellation, None
+        if cancellation is not None:
+            cancellation.cancel()
 
-    def _start(self, *, has_specified_outputs: bool = False) -> Computation:
+    def _start(self, *, has_specified_outputs: bool = False) -> tuple[Computation, ExecuteOptions]:
         with self._lock:
             if self._state is _State.COMPUTATION:
                 raise BadState("the execution is computing")
@@ -304,36 +304,46 @@ class Execution:
             if has_specified_outputs:
                 self._arguments.require_specified_outputs()
             self._computation = computation
-            self._cancellation = Cancellation()
+            options = self._next_options()
             self._state = _State.COMPUTATION
             self._result = None
-            return computation
+            return computation, options
 
-    def _options(self) -> ExecuteOptions:
-        timeout = self._timeout_s
-        return ExecuteOptions(
-            measure=self._measure,
-            deadline_s=None if timeout is None else time.monotonic() + timeout,
-            loop_timeout_s=self._loop_timeout_s,
-            cancellation=self._cancellation,
-        )
+    def _next_options(self) -> ExecuteOptions:
+        """Those of the last computation, unless it was cancelled or has a time limit."""
+        options, cancellation, timeout = self._options, self._cancellation, self._timeout_s
+        if cancellation is None or not cancellation.is_unused:
+            options, cancellation = None, Cancellation()
+        if options is None or timeout is not None:
+            options = ExecuteOptions(
+                measure=self._measure,
+                deadline_s=None if timeout is None else time.monotonic() + timeout,
+                loop_timeout_s=self._loop_timeout_s,
+                cancellation=cancellation,
+            )
+        self._options, self._cancellation = options, cancellation
+        return options
 
-    def _run(self, burst: Burst | None) -> None:
+    def _run(self, computation: Computation, options: ExecuteOptions, burst: Burst | None = None) -> None:
         result = None
         try:
-            assert self._computation is not None  # noqa: S101 - `_start` has made it
-            result = self._computation.run(self._options(), burst)
+            result = computation.run(options, burst)
         finally:
-            done = None if result is None else FencedResult(result=result, after_fences=result.timing)
-            self._complete(done)
+            self._complete(result)
         if not result.is_sufficient:
             raise insufficient(result)
 
-    def _complete(self, outcome: FencedResult | None) -> None:
+    def _complete(self, result: ExecutionResult | None, after_fences: Timing | None = None) -> None:
         with self._lock:
-            self._result = None if outcome is None else outcome.result
-            self._after_fences = Timing() if outcome is None else outcome.after_fences
+            self._result = result
+            self._after_fences = after_fences
             self._state = _State.COMPLETED
+
+    def _complete_fenced(self, outcome: FencedResult | None) -> None:
+        if outcome is None:
+            self._complete(None)
+        else:
+            self._complete(outcome.result, outcome.after_fences)
 
     def output_dimensions(self, index: int) -> tuple[int, ...]:
         """The real shape of an output.
@@ -381,7 +391,7 @@ class Execution:
         with self._lock:
             result = self._measured()
             fenced = duration in (Duration.FENCED_ON_HARDWARE, Duration.FENCED_IN_DRIVER)
-            timing = self._after_fences if fenced else result.timing
+            timing = self._after_fences if fenced and self._after_fences is not None else result.timing
         on_hardware = duration in (Duration.ON_HARDWARE, Duration.FENCED_ON_HARDWARE)
         return timing.on_device_ns if on_hardware else timing.in_driver_ns
 

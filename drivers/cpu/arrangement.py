@@ -1,15 +1,29 @@
-"""Kernels with fewer and longer axes, that give the same elements in the same order.
+"""Kernels with other axes, that give the same elements in the same order.
 
 Two axes become one wherever every place is what it would be if they were one, as those of the height and width of an image
-that is added to another one. The longer axes are, the less of a vector is idle.
+that is added to another one. The longer axes are, the less of a vector is idle. And an axis becomes two where places are made of
+its quotient and its remainder, as those of blocks that become pixels: then rows can be read as they are.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from neurald.drivers.compiler.expression import Axis, Expression, Linear, Load, Reduce, axis, index, reduce
+from neurald.drivers.compiler.expression import (
+    Apply,
+    Axis,
+    Constant,
+    Expression,
+    Linear,
+    Load,
+    Reduce,
+    axis,
+    index,
+    reduce,
+)
 from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.rewriting import rewrite
+from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.places import place_of
 
 #: What an expression is replaced by; None keeps it.
@@ -17,9 +31,10 @@ Replace = Callable[[Expression], Expression | None]
 
 
 def arranged(kernel: Kernel) -> Kernel:
-    """The same kernel with axes joined, those of its folds too; there is at least one axis."""
+    """The same kernel with axes split and joined, those of its folds joined too; there is at least one axis."""
     kernel = _without_single(kernel)
     kernel = _with_joined_folds(kernel)
+    kernel = _with_splits(kernel)
     axes = list(kernel.axes)
     position = len(axes) - 2
     while position >= 0:
@@ -59,6 +74,51 @@ def joined(kernel: Kernel, position: int) -> Kernel:
 
 def _split(outer: Axis, inner: Axis, both: Axis) -> Mapping[Expression, Expression]:
     return {outer: both // inner.extent, inner: both % inner.extent}
+
+
+def _with_splits(kernel: Kernel) -> Kernel:
+    """With axes split as long as that leaves less to be divided."""
+    divisions = list(_divisions(kernel))
+    while divisions:
+        tried = (_with_split(kernel, *where) for where in _splits(kernel, divisions))
+        better = next((each for each in tried if len(list(_divisions(each))) < len(divisions)), None)
+        if better is None:
+            break
+        kernel, divisions = better, list(_divisions(better))
+    return kernel
+
+
+def _divisions(kernel: Kernel) -> Iterator[Expression]:
+    """The quotients and remainders of places by numbers."""
+    for each in _computed(kernel.roots):
+        is_division = isinstance(each, Apply) and each.op in (Op.FLOOR_DIVIDE, Op.MODULO)
+        if is_division and each.type is Scalar.INDEX and isinstance(each.operands[1], Constant):
+            yield each
+
+
+def _splits(kernel: Kernel, divisions: Sequence[Expression]) -> list[tuple[int, int]]:
+    """Positions of axes, and lengths of their inner parts, that may make a division unnecessary."""
+    found = set()
+    for division in divisions:
+        whole, divisor = division.operands
+        terms = whole.terms if isinstance(whole, Linear) else ((whole, 1),)
+        factors = dict(terms)
+        for position, each in enumerate(kernel.axes):
+            factor = factors.get(each, 0)
+            if factor > 0 and divisor.low % factor == 0:
+                length = divisor.low // factor
+                if 1 < length < each.extent and each.extent % length == 0:
+                    found.add((position, length))
+    return sorted(found)
+
+
+def _with_split(kernel: Kernel, position: int, length: int) -> Kernel:
+    """The kernel with the axis at `position` as two, the inner one of some length."""
+    whole = kernel.axes[position]
+    outer, inner = axis(whole.extent // length, f"{whole.name}o"), axis(length, f"{whole.name}i")
+    axes = (*kernel.axes[:position], outer, inner, *kernel.axes[position + 1 :])
+    where: dict[Expression, Expression] = {whole: outer * length + inner}
+    return rewritten(kernel, where.get, axes)
 
 
 def _with_joined_folds(kernel: Kernel) -> Kernel:

@@ -132,16 +132,23 @@ def _with_lanes(kernel: Kernel, target: Target) -> tuple[Kernel, int]:
     """The kernel, and how many elements along its last axis are best computed together."""
     if _folds_along(kernel, target):
         return kernel, 1
-    native = target.lanes(_lane_bytes(kernel))
-    while kernel.axes[-1].extent < native // 2 and len(kernel.axes) > 1:
-        # Some places are gathered then.
+    choices = [kernel]
+    while len(kernel.axes) > 1 and kernel.axes[-1].extent < target.lanes(_lane_bytes(kernel)) // 2:
+        # Some places are gathered then, but more lanes are in use.
         kernel = joined(kernel, len(kernel.axes) - 2)
+        choices.append(kernel)
+    found = [(choice, _lanes(choice, target)) for choice in reversed(choices)]
+    return min(found, key=lambda choice: _element_ns(choice[0], choice[1], target))
+
+
+def _lanes(kernel: Kernel, target: Target) -> int:
+    """How many elements along the last axis are best computed together."""
     native = target.lanes(_lane_bytes(kernel))
     length, most = kernel.axes[-1].extent, _registers(kernel, target)
     candidates = [native * count for count in (4, 2, 1) if count <= most and native * count <= length]
     if not candidates:
-        return kernel, 1 << (length.bit_length() - 1)
-    return kernel, min(candidates, key=lambda lanes: -(-length // lanes) * (lanes / native + 0.5))
+        return 1 << (length.bit_length() - 1)
+    return min(candidates, key=lambda lanes: -(-length // lanes) * (lanes / native + 0.5))
 
 
 def _registers(kernel: Kernel, target: Target) -> int:

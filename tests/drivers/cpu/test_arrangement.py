@@ -51,6 +51,23 @@ def test_axes_of_folds_become_one_too() -> None:
     assert [each.extent for each in found.axes] == [7, 5]
 
 
+def test_axes_are_split_where_places_are_made_of_quotients_and_remainders() -> None:
+    """Blocks that become pixels: an axis of the block is left, with the channels behind it."""
+    at = axis(6), axis(8), axis(5)
+    index = at[0] // 2, at[1] // 4, at[0] % 2 * 20 + at[1] % 4 * 5 + at[2]
+    body = load(Value((3, 2, 40), Scalar.FLOAT32), index)
+    kernel = arranged(Kernel(output=Value((6, 8, 5), Scalar.FLOAT32), axes=at, body=body))
+    assert kernel.shape == (3, 2, 2, 20)
+    assert isinstance(kernel.body, Load)
+    assert [stride_along(place_of(kernel.body), each) for each in kernel.axes] == [80, 20, 40, 1]
+
+
+def test_axes_that_are_no_multiples_stay_whole() -> None:
+    at = axis(7), axis(5)
+    body = load(Value((4, 5), Scalar.FLOAT32), (at[0] // 2, at[1]))
+    assert arranged(Kernel(output=Value((7, 5), Scalar.FLOAT32), axes=at, body=body)).shape == (7, 5)
+
+
 def test_strides() -> None:
     x, y = axis(8), axis(9)
     assert stride_along(x, x) == 1
