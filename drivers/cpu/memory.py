@@ -55,10 +55,10 @@ def store(v: Vector, element: str, value: str, pointer: str, place: str, mask: s
     """Stores elements one after another; only those of the lanes of a mask, if there is one."""
     whole, masks = v.type(element), v.type("i1")
     address, align = _address(v, element, pointer, place), _size_bytes(element)
-    known = re.findall("true|false", mask or "") if (mask or "").startswith("<") else []
-    if known.count("true") == 1:
+    known = [lane in ("true", "1") for lane in re.findall(r"i1 (\w+)", mask)] if mask else []
+    if known.count(True) == 1:
         # LLVM 22 makes one wide store of it where the value was cut to fewer bits just before.
-        lane = known.index("true")
+        lane = known.index(True)
         single = v.code.value(f"extractelement {whole} {value}, i64 {lane}")
         address = v.code.value(f"getelementptr {element}, ptr {address}, i64 {lane}")
         v.code.effect(f"store {element} {single}, ptr {address}, align {align}")

@@ -129,3 +129,12 @@ def test_what_has_no_routine() -> None:
     target = TARGETS["generic"]
     sums = QuantizedSums(1, source=Scalar.INT16, zeros=(0, 0), extreme=True)
     assert routine_for(sums.product((1, 4000), (3, 4000), lambda _, total: total).kernel, target) is None
+
+
+@two_targets
+@pytest.mark.parametrize("channels", [1, 17, 2])
+def test_few_channels_are_all_that_is_written(channels: int, target: Target) -> None:
+    """The last pixel ends where the memory does, and no pixel's bytes are those of another thread's."""
+    sums = QuantizedSums(12, zeros=(-128, 0))
+    case = sums.convolution((1, 9, 11, 96), (channels, 1, 1, 96), (1, 9, 11, channels), sums.rescaled())
+    check(case, target)
