@@ -3,8 +3,9 @@
 A cache is a directory. Each entry is a directory in it, named by its key (`neurald.hal.cache_key`, `neurald.hal.cache_entry`).
 These rules make it safe to share between processes, some of which may be killed at any moment:
 
-- An entry is written under another name, down to the disk, and then renamed: it is there whole, or not at all. A writer holds a
-  lock on its draft, so that drafts of dead writers can be told apart and are swept.
+- An entry is written under another name, and then renamed: it is there whole, or not at all. After a crash of the system it may
+  be there in part, which its digests tell. A writer holds a lock on its draft, so that drafts of dead writers can be told apart
+  and are swept.
 - An entry is removed by renaming it away first. Who has opened it already reads on, or finds a file missing, and that is a miss.
 - Whatever is wrong with an entry is a miss, with a reason for people. It is never an error.
 - Of several that miss the same key, one compiles, and the others wait a limited time for what it stores.
@@ -20,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
-from filelock import FileLock, Timeout
 
+from neurald.hal.cache_constants import KnownConstants
 from neurald.hal.cache_directory import CacheDirectory
 from neurald.hal.cache_entry import (
     MANIFEST,
@@ -112,6 +113,9 @@ class Cache:
         path: of the directory, which is made when there is something to store.
         limit_bytes: how large it may become; None for what the environment says.
 
+    Attributes:
+        constants: what is known of models' constants.
+
     Raises:
         BadState: the directory is not the user's own, or there is no installation's secret.
     """
@@ -120,6 +124,7 @@ class Cache:
         self.limit_bytes = limit_from_environment() if limit_bytes is None else limit_bytes
         self._secret = installation_secret()
         self._directory = CacheDirectory(path)
+        self.constants = KnownConstants(self._directory, self._secret)
 
     @property
     def path(self) -> Path:
@@ -127,7 +132,10 @@ class Cache:
         return self._directory.path
 
     def load(self, key: bytes, needed: CacheFilesNeeded) -> Loaded | Miss:
-        """The artifact of a key, verified, in memory that nobody can change.
+        """The artifact of a key, verified.
+
+        What decides about what is executed is in memory that nobody can change. What only decides about values may be
+        the cache's own file, mapped, where that has not changed since it was verified.
 
         Args:
             key: see `neurald.hal.cache_key`.
@@ -138,7 +146,7 @@ class Cache:
             with self._directory.opened(name) as entry:
                 manifest = read_manifest(entry, self._secret, name)
                 check_counts(manifest, needed)
-                artifact = read_artifact(entry, manifest)
+                artifact = read_artifact(entry, manifest, self._secret)
                 # What the use of an entry is remembered by; a cache that cannot be written is used all the same.
                 with contextlib.suppress(OSError):
                     os.utime(MANIFEST, dir_fd=entry, follow_symlinks=False)
@@ -171,6 +179,8 @@ class Cache:
         Yields:
             Whether the lock is held. It is let go at the end of the block, or of the process.
         """
+        from filelock import FileLock, Timeout  # slow to import, and whoever finds an entry needs none
+
         locks = self.path / _LOCKS
         # Few enough files that they need not be removed, and enough that two keys hardly ever share one.
         lock = FileLock(locks / key.hex()[:3], mode=0o600, thread_local=False)
@@ -232,7 +242,7 @@ class Cache:
             with self._directory.opened(name) as entry:
                 manifest = read_manifest(entry, self._secret, name)
                 if is_thorough:
-                    read_artifact(entry, manifest)
+                    read_artifact(entry, manifest, self._secret, is_thorough=True)
         except OSError as error:
             if not self._directory.exists(name):
                 return None

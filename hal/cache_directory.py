@@ -110,8 +110,6 @@ class CacheDirectory:
                 fcntl.flock(descriptor, fcntl.LOCK_SH)
                 yield descriptor
                 self._publish(path, name)
-            with _opened(self.path) as descriptor:
-                os.fsync(descriptor)
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
             raise
@@ -172,12 +170,19 @@ class CacheDirectory:
         return removed
 
     def sweep(self, age_s: float = _DRAFT_AGE_S) -> None:
-        """Removes the drafts whose writers are dead; one younger than this may have one that does not hold its lock yet."""
+        """Removes the drafts whose writers are dead; one younger than this may have one that does not hold its lock yet.
+
+        Drafts of single files have no lock; whoever writes one is done at once.
+        """
         until = time.time() - age_s
         for name in self._matching(_DRAFT):
             path = self.path / name
             with contextlib.suppress(OSError, Error):
-                if path.lstat().st_mtime > until:
+                status = path.lstat()
+                if status.st_mtime > until:
+                    continue
+                if stat.S_ISREG(status.st_mode):
+                    path.unlink()
                     continue
                 with _opened(path) as descriptor:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -4,23 +4,25 @@
     model0, model1, …   `Artifact.model`
     data0, data1, …     `Artifact.data`
     seal                `Artifact.seal`, where the artifact has one
+    witness             what is known of large files of data (`neurald.hal.cache_witness`), where there are any
 
 The manifest tells the size and the digest of every other file, and the key that the entry is for. Thus whatever is changed,
 exchanged, cut short or put elsewhere is noticed before any of it is used.
 """
 
 import hmac
-import os
 from dataclasses import dataclass
 
 import msgspec
 
-from neurald.hal.cache_file import Fingerprint, read_bytes, read_sealed, write_file
+from neurald.hal.cache_file import Fingerprint, mapped_file, read_bytes, read_sealed, write_file
 from neurald.hal.cache_key import KeyParts
 from neurald.hal.cache_secret import authentication_code
+from neurald.hal.cache_witness import read_witness, states_of_new_files, write_witness
 from neurald.hal.device import Artifact, CacheFilesNeeded
 from neurald.hal.errors import BadData
-from neurald.hal.memory import HostMemory
+from neurald.hal.file_memory import FileState
+from neurald.hal.memory import HostMemory, Memory
 
 FORMAT = 1
 MANIFEST = "manifest"
@@ -29,6 +31,8 @@ _SEAL = "seal"
 _PURPOSE = b"cache entry"
 _MANIFEST_LIMIT = 1 << 16
 _SEAL_LIMIT = 1 << 24
+#: Files of data from this size on are used where they lie; smaller ones are as soon read.
+_LARGE_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +64,26 @@ class Manifest:
 
     @property
     def size_bytes(self) -> int:
-        """Of all files but the manifest itself."""
+        """Of all files but the manifest itself, and the witness."""
         return sum(record.size_bytes for record in (*self.model, *self.data, self.seal))
+
+    def large(self) -> dict[str, Fingerprint]:
+        """What the large files of data are, by their names."""
+        return {
+            _data_name(index): expected
+            for index, expected in enumerate(self.data)
+            if expected.size_bytes >= _LARGE_BYTES
+        }
+
+
+def _data_name(index: int) -> str:
+    return f"data{index}"
 
 
 def write_entry(
     directory: int, secret: bytes, parts: KeyParts, artifact: Artifact, origin: Origin
 ) -> Manifest:
-    """Fills the directory of a new entry, down to the disk.
+    """Fills the directory of a new entry.
 
     Args:
         directory: descriptor of an empty directory.
@@ -91,7 +107,7 @@ def write_entry(
             write_file(directory, f"model{index}", memory) for index, memory in enumerate(artifact.model)
         ),
         data=tuple(
-            write_file(directory, f"data{index}", memory) for index, memory in enumerate(artifact.data)
+            write_file(directory, _data_name(index), memory) for index, memory in enumerate(artifact.data)
         ),
         seal=write_file(directory, _SEAL, HostMemory(artifact.seal)),
         origin=origin,
@@ -102,7 +118,9 @@ def write_entry(
     if len(whole) > _MANIFEST_LIMIT:
         raise BadData(f"a manifest of {len(whole)} bytes; at most {_MANIFEST_LIMIT} can be read again")
     write_file(directory, MANIFEST, HostMemory(whole))
-    os.fsync(directory)
+    large = manifest.large()
+    if large:
+        write_witness(directory, secret, manifest.key, large, states_of_new_files(directory, list(large)))
     return manifest
 
 
@@ -142,8 +160,16 @@ def check_counts(manifest: Manifest, needed: CacheFilesNeeded) -> None:
         )
 
 
-def read_artifact(directory: int, manifest: Manifest) -> Artifact:
-    """The artifact of an entry, in sealed memory.
+def read_artifact(
+    directory: int, manifest: Manifest, secret: bytes, *, is_thorough: bool = False
+) -> Artifact:
+    """The artifact of an entry: in sealed memory, but for large files of data that are known to be what they were.
+
+    Args:
+        directory: descriptor of the entry's directory.
+        manifest: of the entry.
+        secret: of the installation.
+        is_thorough: whether these are read, too.
 
     Raises:
         BadData: a file is not what the manifest says.
@@ -152,12 +178,24 @@ def read_artifact(directory: int, manifest: Manifest) -> Artifact:
     seal = read_bytes(directory, _SEAL, _SEAL_LIMIT)
     if Fingerprint.of(memoryview(seal)) != manifest.seal:
         raise BadData("its seal has changed since it was written")
-    return Artifact(
-        model=tuple(
-            read_sealed(directory, f"model{index}", expected) for index, expected in enumerate(manifest.model)
-        ),
-        data=tuple(
-            read_sealed(directory, f"data{index}", expected) for index, expected in enumerate(manifest.data)
-        ),
+    large = manifest.large()
+    known = read_witness(directory, secret, manifest.key, large) if large and not is_thorough else {}
+    learned: dict[str, FileState] = {}
+
+    def read(name: str, expected: Fingerprint) -> Memory:
+        memory = mapped_file(directory, name, known[name]) if name in known else None
+        if memory is None:
+            known.pop(name, None)
+            memory, state = read_sealed(directory, name, expected)
+            if state is not None and name in large:
+                learned[name] = state
+        return memory
+
+    artifact = Artifact(
+        model=tuple(read(f"model{index}", expected) for index, expected in enumerate(manifest.model)),
+        data=tuple(read(_data_name(index), expected) for index, expected in enumerate(manifest.data)),
         seal=seal,
     )
+    if learned:
+        write_witness(directory, secret, manifest.key, large, known | learned)
+    return artifact

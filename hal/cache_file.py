@@ -1,18 +1,22 @@
 """Files of the cache: opened by name in a directory that is open already, never through a link, and read once.
 
-What is read for use goes into sealed memory first and is hashed there, so that what was checked is what is used, whatever
-happens to the file meanwhile.
+What is read to be checked goes into sealed memory first and is hashed there, so that what was checked is what is used, whatever
+happens to the file meanwhile. Nothing is forced to the disk: what is not there after a crash is found out by its digest.
 """
 
+import contextlib
 import fcntl
 import hashlib
+import mmap
 import os
+import secrets
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from neurald.hal.errors import BadData
+from neurald.hal.file_memory import FileState
 from neurald.hal.memory import HostMemory, Memory, SharedMemory
 
 _CHUNK_BYTES = 1 << 20
@@ -74,8 +78,8 @@ def read_bytes(directory: int, name: str, limit: int) -> bytes:
     return content
 
 
-def read_sealed(directory: int, name: str, expected: Fingerprint) -> Memory:
-    """The content of a file in memory that nobody can change.
+def read_sealed(directory: int, name: str, expected: Fingerprint) -> tuple[Memory, FileState | None]:
+    """The content of a file in memory that nobody can change, and the state in which the file has it, if that is known.
 
     Raises:
         BadData: it is not what is expected, or no regular file of this user.
@@ -83,15 +87,33 @@ def read_sealed(directory: int, name: str, expected: Fingerprint) -> Memory:
     """
     source, found = _open_file(directory, name)
     try:
+        before = FileState.of(os.fstat(source))
         if found != expected.size_bytes:
             raise BadData(f"{name} has {found} bytes; {expected.size_bytes} are expected")
         # There is no shared memory without bytes, and nothing to change in it either.
         memory = _sealed_copy(source, found) if found else HostMemory(b"")
+        is_same = before == FileState.of(os.fstat(source))
     finally:
         os.close(source)
     if Fingerprint.of(memory.view()) != expected:
         raise BadData(f"{name} has changed since it was written")
-    return memory
+    return memory, before if is_same and before is not None and before.is_at_rest else None
+
+
+def mapped_file(directory: int, name: str, state: FileState) -> Memory | None:
+    """A file where it lies, to be read; None if it is not in that state any more.
+
+    Raises:
+        BadData: it is no regular file of this user.
+        OSError: it cannot be read.
+    """
+    descriptor, size = _open_file(directory, name)
+    try:
+        if FileState.of(os.fstat(descriptor)) != state:
+            return None
+        return HostMemory(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ))
+    finally:
+        os.close(descriptor)
 
 
 def _sealed_copy(source: int, size: int) -> SharedMemory:
@@ -109,7 +131,7 @@ def _sealed_copy(source: int, size: int) -> SharedMemory:
 
 
 def write_file(directory: int, name: str, content: Memory) -> Fingerprint:
-    """Writes a new file of this user alone, down to the disk; returns what was written.
+    """Writes a new file of this user alone; returns what was written.
 
     Raises:
         OSError: it cannot be written.
@@ -124,7 +146,22 @@ def write_file(directory: int, name: str, content: Memory) -> Fingerprint:
             written = 0
             while written < len(chunk):
                 written += os.write(descriptor, chunk[written:])
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)
     return Fingerprint(size_bytes=content.size, sha256=digest.hexdigest())
+
+
+def replace_file(directory: int, name: str, content: bytes) -> None:
+    """Writes a small file of this user alone, in place of one of that name; nobody ever sees a part of it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    draft = f".draft-{secrets.token_hex(8)}"
+    try:
+        write_file(directory, draft, HostMemory(content))
+        os.rename(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(draft, dir_fd=directory)
+        raise

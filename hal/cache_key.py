@@ -6,19 +6,22 @@ lie: two models that a device cannot tell apart have the same key.
 
 import hashlib
 import threading
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from neurald._version import __version__
 from neurald.hal.device import Device, PrepareOptions
+from neurald.hal.file_memory import FileMemory
 from neurald.hal.memory import Memory, SharedMemory
 from neurald.hal.types import Model, Operand, Subgraph
 
 _KEY_DOMAIN = b"neurald cache key 1\0"
 _TOKEN_DOMAIN = b"neurald cache token 1\0"
 _GRAPHS_DOMAIN = b"neurald cache graphs 1\0"
+_VARIANT_DOMAIN = b"neurald cache variant 1\0"
+_QUESTION_DOMAIN = b"neurald cache question 1\0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,11 @@ class KeyParts:
         values = tuple(getattr(self, field.name) for field in fields(self))
         return hashlib.sha256(_KEY_DOMAIN + msgspec.msgpack.encode(values)).digest()
 
+    def variant(self, name: bytes) -> "KeyParts":
+        """Those of what is compiled of the same model for something that is only known later."""
+        graphs = hashlib.sha256(_VARIANT_DOMAIN + bytes.fromhex(self.graphs) + name).hexdigest()
+        return replace(self, graphs=graphs)
+
     def changes_since(self, earlier: "KeyParts") -> tuple[str, ...]:
         """What is another in these parts than in `earlier`, in words; nothing where they are equal."""
         changes = []
@@ -72,7 +80,9 @@ _PHRASES = {
 }
 
 
-def key_parts(model: Model, device: Device, options: PrepareOptions, token: bytes = b"") -> KeyParts:
+def key_parts(
+    model: Model, device: Device, options: PrepareOptions, token: bytes = b"", constants: str | None = None
+) -> KeyParts:
     """What the key of `model` on `device` is made of.
 
     Args:
@@ -80,11 +90,12 @@ def key_parts(model: Model, device: Device, options: PrepareOptions, token: byte
         device: a daemon's device has the same key wherever on its host it is served.
         options: how it is to be prepared; the deadline does not matter.
         token: of the caller.
+        constants: what `KeyParts.constants` is known to be; None reads them.
     """
     return KeyParts(
         token=hashlib.sha256(_TOKEN_DOMAIN + token).hexdigest() if token else "",
         graphs=hashlib.sha256(_GRAPHS_DOMAIN + msgspec.msgpack.encode(_graphs(model))).hexdigest(),
-        constants=_constants(model),
+        constants=_constants(model) if constants is None else constants,
         device=getattr(device, "cache_name", device.name),
         device_version=device.version,
         preference=options.preference.name,
@@ -121,6 +132,44 @@ def _operand(operand: Operand) -> tuple[object, ...]:
         "constant" if operand.lifetime.is_constant else int(operand.lifetime),
         operand.subgraph,
     )
+
+
+def constants_question(model: Model) -> bytes | None:
+    """What stands for the values of a model's constants where most of them need not be read; None where they must be.
+
+    Models of one question have the same `KeyParts.constants`. Constants in files that are at rest are told by the files' states
+    and their places, all others by their values.
+
+    Args:
+        model: a valid model.
+    """
+    states: dict[int, tuple[object, ...] | None] = {}
+    said: list[object] = []
+    for graph in (model.main, *model.referenced):
+        for operand in graph.operands:
+            if not operand.lifetime.is_constant:
+                continue
+            place = operand.location
+            if place is None:
+                said.append(hashlib.sha256(operand.value).digest())
+                continue
+            pool = model.pools[place.pool]
+            if place.pool not in states:
+                states[place.pool] = _state(pool)
+            if states[place.pool] is None:
+                said.append(_pool_digest(pool, place.offset, place.length))
+            else:
+                said.append((place.pool, place.offset, place.length))
+    known = {number: state for number, state in states.items() if state is not None}
+    if not known:
+        return None
+    return hashlib.sha256(_QUESTION_DOMAIN + msgspec.msgpack.encode((sorted(known.items()), said))).digest()
+
+
+def _state(pool: Memory) -> tuple[object, ...] | None:
+    """The state of a file at rest; None for any other memory."""
+    state = pool.state() if isinstance(pool, FileMemory) else None
+    return None if state is None else astuple(state)
 
 
 def _constants(model: Model) -> str:

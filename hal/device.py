@@ -101,6 +101,21 @@ class CacheFilesNeeded:
         return bool(self.model or self.data)
 
 
+class Variants(Protocol):
+    """Where a prepared model keeps what it compiles later, for shapes that only executions tell. Thread-safe.
+
+    Its artifacts are as `PreparedModel.artifact` gives them. What goes wrong with a cache is nobody's business here.
+    """
+
+    def load(self, name: bytes) -> "Artifact | None":
+        """What was stored by this name for the same model, device and options; None if nothing is there."""
+        ...
+
+    def store(self, name: bytes, artifact: "Artifact", compile_ms: float) -> None:
+        """Keeps what took so long to compile, if that is possible."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareOptions:
     """How to prepare a model.
@@ -110,6 +125,8 @@ class PrepareOptions:
         threads: how many threads one execution may use; None leaves it to the driver.
         cache_key: 32 bytes that stand for model, device and options, where `PreparedModel.artifact` will be asked for;
             none where nothing is cached.
+        variants: keeps what is compiled for shapes that executions tell; None where nothing is cached, or the device is
+            in another process.
     """
 
     preference: Preference = Preference.FAST_SINGLE_ANSWER
@@ -117,6 +134,7 @@ class PrepareOptions:
     deadline_s: float | None = None
     threads: int | None = None
     cache_key: bytes = b""
+    variants: Variants | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Shapes of a whole graph, from the shapes of its inputs, as far as they follow without running it."""
 
 from collections.abc import Mapping, Sequence
+from weakref import ref
 
 from neurald.hal.errors import BadData
 from neurald.hal.operations import DEFINITIONS
@@ -27,12 +28,26 @@ def merge(declared: Dimensions, actual: Shape, what: str) -> Shape:
     return actual
 
 
-def bind_operations(graph: Subgraph) -> list[Binding]:
-    """What each operation's operands stand for.
+def bind_operations(graph: Subgraph) -> tuple[Binding, ...]:
+    """What each operation's operands stand for; kept as long as the graph is, since many ask.
 
     Raises:
         BadData: an operation is unknown, or does not match its signature.
     """
+    number = id(graph)
+    known = _bindings.get(number)
+    if known is None:
+        # By identity: to compare graphs takes longer than to bind them.
+        known = ref(graph, lambda _: _bindings.pop(number, None)), _bound(graph)
+        _bindings[number] = known
+    return known[1]
+
+
+#: By identity of the graph, for as long as it exists.
+_bindings: dict[int, tuple[ref[Subgraph], tuple[Binding, ...]]] = {}
+
+
+def _bound(graph: Subgraph) -> tuple[Binding, ...]:
     bindings = []
     for position, operation in enumerate(graph.operations):
         definition = DEFINITIONS.get(operation.type)
@@ -42,7 +57,7 @@ def bind_operations(graph: Subgraph) -> list[Binding]:
             bindings.append(definition.bind(operation, graph.operands))
         except BadData as error:
             raise at_operation(graph, position, error) from None
-    return bindings
+    return tuple(bindings)
 
 
 def at_operation(graph: Subgraph, position: int, error: BadData) -> BadData:

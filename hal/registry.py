@@ -13,14 +13,16 @@ import re
 import socket
 import stat
 import tempfile
-from collections.abc import Callable
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from neurald.hal.address import Address
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnavailableDevice
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "neurald.drivers"
 BUILT_IN = {
@@ -68,7 +70,14 @@ def create_device(driver: str) -> Device:
     return cast(Device, device)
 
 
-def _installed() -> dict[str, EntryPoint]:
+def entry_points(group: str) -> "Iterable[EntryPoint]":
+    """Those of the packages that are installed."""
+    from importlib import metadata  # slow to import, and built-in drivers need none
+
+    return metadata.entry_points(group=group)
+
+
+def _installed() -> "dict[str, EntryPoint]":
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 

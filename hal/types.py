@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 from types import MappingProxyType
 
 import numpy as np
@@ -259,7 +260,7 @@ class Operation:
     outputs: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Subgraph:
     """Operands and operations in execution order; `inputs` and `outputs` are operand indexes."""
 
@@ -331,6 +332,8 @@ class Model:
         Shape is the operand's dimensions. The model must have been validated.
         """
         if operand.lifetime is Lifetime.CONSTANT_COPY:
+            if not operand.type.is_tensor:
+                return _scalar_array(operand.value, operand.type)
             source = memoryview(operand.value)
         elif operand.lifetime is Lifetime.CONSTANT_POOL and operand.location is not None:
             place = operand.location
@@ -340,6 +343,14 @@ class Model:
         array = stored_array(source, operand.type, operand.dimensions or ())
         array.flags.writeable = False
         return array
+
+
+@lru_cache(maxsize=4096)
+def _scalar_array(value: bytes, operand_type: OperandType) -> "np.ndarray":
+    """The read-only array of a scalar; models have the same few again and again."""
+    array = stored_array(memoryview(value), operand_type, ())
+    array.flags.writeable = False
+    return array
 
 
 def stored_array(source: memoryview, operand_type: OperandType, shape: tuple[int, ...]) -> "np.ndarray":

@@ -120,7 +120,8 @@ def _validate_channel_quant(operand: Operand, what: str) -> None:
         raise BadData(
             f"{what}: {len(quant.scales)} channel scales; dimension {quant.dimension} has length {length}"
         )
-    if not all(0 < scale <= _LARGEST_SCALE for scale in quant.scales):
+    # A sum is not a number where one of the scales is none, which least and greatest do not tell.
+    if not (min(quant.scales) > 0 and max(quant.scales) <= _LARGEST_SCALE and sum(quant.scales) > 0):
         raise BadData(f"{what}: every channel scale must be a positive, finite float32")
 
 

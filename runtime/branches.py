@@ -28,8 +28,10 @@ def is_control_flow(operation: Operation) -> bool:
 
 def referenced_graphs(graph: Subgraph, operation: Operation) -> tuple[int, ...]:
     """Numbers of the graphs that an operation refers to, in the order of its inputs."""
-    found = (graph.operands[index].subgraph for index in operation.inputs)
-    return tuple(number + 1 for number in found if number is not None)
+    operands = graph.operands
+    return tuple(
+        [number + 1 for index in operation.inputs if (number := operands[index].subgraph) is not None]
+    )
 
 
 def branch_groups(group: IfGroup | WhileGroup) -> tuple[tuple[Group, ...], tuple[Group, ...]]:

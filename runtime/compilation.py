@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from neurald.runtime.candidates import find_candidates
 from neurald.runtime.devices import check_devices, devices
 from neurald.runtime.execution import Execution
 from neurald.runtime.executor import plan_executor
-from neurald.runtime.explanation import Explanation, explain
 from neurald.runtime.grouping import MAIN, StepGroup
 from neurald.runtime.partition import Candidate, Placement
 from neurald.runtime.partitioning import PartitionResult, partition
@@ -29,6 +28,10 @@ from neurald.runtime.preparation import Caching, Preparer
 from neurald.runtime.profile import StepProfile, profile
 from neurald.runtime.recovery import Recovery
 from neurald.runtime.state import State
+
+if TYPE_CHECKING:
+    # Only who asks for an explanation needs one.
+    from neurald.runtime.explanation import Explanation
 
 CACHE_TOKEN_BYTES = 32
 
@@ -126,7 +129,7 @@ class CompilationBuilder:
         """Where compiled artefacts are kept, under a token of 32 bytes; None keeps none.
 
         Without this call they are kept in the user's own cache. The content of the model is part of what they are found
-        by in any case. Devices that need no cache files, such as the CPU device, never write there.
+        by in any case. Devices that need no cache files never write there.
 
         Raises:
             BadData: the token has another length.
@@ -244,7 +247,7 @@ class _Partitioned:
     candidates: tuple[Candidate, ...]
     result: PartitionResult
 
-    def explain(self, model: Model, fallback: str, notes: Iterable[str]) -> Explanation:
+    def explain(self, model: Model, fallback: str, notes: Iterable[str]) -> "Explanation":
         """Why each operation runs where it does.
 
         Args:
@@ -253,6 +256,8 @@ class _Partitioned:
             notes: what happened since.
         """
         result = self._on_cpu(model, fallback) if fallback else self.result
+        from neurald.runtime.explanation import explain
+
         return explain(model, self.candidates, result, notes)
 
     def _on_cpu(self, model: Model, reason: str) -> PartitionResult:
@@ -313,7 +318,7 @@ class Compilation:
         if self._strict:
             require_one_device(self._explicit_devices, what)
 
-    def explain(self) -> Explanation:
+    def explain(self) -> "Explanation":
         """Why each operation runs where it does, and which steps run elsewhere for now; `str()` makes text of it."""
         notes = [
             f"step {state.step} of {state.device} runs on the CPU device for now: {state.reason}"

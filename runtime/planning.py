@@ -21,7 +21,7 @@ from neurald.runtime.delegation import step_groups
 from neurald.runtime.devices import cpu_device
 from neurald.runtime.grouping import Group, StepGroup
 from neurald.runtime.plan import CompoundBody, ExecutionPlan, ExecutionStep, SimpleBody
-from neurald.runtime.preparation import PreparationReport, Prepared, Preparer
+from neurald.runtime.preparation import PreparationReport, Prepared, Preparer, is_remote
 from neurald.runtime.program import build_program
 from neurald.runtime.sharing import values_to_share
 from neurald.runtime.step_model import StepModel, step_model
@@ -91,11 +91,6 @@ def _can_run(device: Device, model: Model) -> bool:
     return all(verdict.ok for verdict in device.supported_operations(model))
 
 
-def _is_remote(device: Device) -> bool:
-    """Whether a device is in another process, which only takes shared memory without a copy."""
-    return hasattr(device, "address")
-
-
 class _Planner:
     """Makes one plan.
 
@@ -121,14 +116,15 @@ class _Planner:
             if groups[0].operations == everything:
                 return self.simple_plan(self._devices[groups[0].device])
         self._find_boundaries(groups)
+        self._prepare_steps(groups)
         program = build_program(self._model, groups, self._make_step)
         steps = [step for step in program.steps if isinstance(step, ExecutionStep)]
         body = CompoundBody(
             program=program.steps,
             values=program.values,
             arena=program.arena,
-            shares_memory=any(_is_remote(step.device) for step in steps),
-            shared=values_to_share(program.steps, program.values, _is_remote),
+            shares_memory=any(is_remote(step.device) for step in steps),
+            shared=values_to_share(program.steps, program.values, is_remote),
         )
         return self._planned(body)
 
@@ -166,15 +162,36 @@ class _Planner:
             edges = boundaries(graph, [group.operations for group in found])
             self._boundaries.update(zip(found, edges, strict=True))
 
+    def _is_left_out(self, group: StepGroup) -> bool:
+        """Whether nobody reads what a group writes, and it need not run."""
+        return not self._boundaries[group].outputs and self._leaves_out_unread
+
+    def _prepare_steps(self, groups: Sequence[Group]) -> None:
+        """Has devices prepare the steps of all groups. One that several IFs or WHILEs run is prepared once."""
+        wanted = [group for group in dict.fromkeys(step_groups(groups)) if not self._is_left_out(group)]
+        parts = [
+            step_model(self._model, group.graph, group.operations, self._boundaries[group])
+            for group in wanted
+        ]
+        devices = [self._devices[group.device] for group in wanted]
+        outcomes = self._preparer.prepare_all(
+            [(device, part.model) for device, part in zip(devices, parts, strict=True)]
+        )
+        for device, outcome in zip(devices, outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                self.failing = device.name
+                raise outcome
+        self._made = {
+            group: (part, outcome)
+            for group, part, outcome in zip(wanted, parts, outcomes, strict=True)
+            if isinstance(outcome, Prepared)
+        }
+
     def _make_step(self, group: StepGroup) -> ExecutionStep | None:
-        """The step of a group. One that several IFs or WHILEs run is prepared once."""
-        boundary = self._boundaries[group]
-        if not boundary.outputs and self._leaves_out_unread:
+        """The step of a group; None for one that nobody reads anything from."""
+        if self._is_left_out(group):
             return None
         device = self._devices[group.device]
-        if group not in self._made:
-            part = step_model(self._model, group.graph, group.operations, boundary)
-            self._made[group] = part, self._prepare(device, part.model)
         part, prepared = self._made[group]
         self._reports.append(prepared.report)
         return ExecutionStep(

@@ -1,7 +1,8 @@
 """Has devices prepare models, from the cache where that is possible, and reports how that went.
 
 The cache never makes a preparation fail: whatever goes wrong with it, the device compiles. What the device compiles is what the
-key was computed over, since both read constants that were sealed before.
+key was computed over, since both read constants that were sealed before. Constants of a file that has not changed since they
+were read are neither sealed nor read again: what is compiled of them is kept only if the file has not changed by then either.
 """
 
 import contextlib
@@ -9,7 +10,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -17,9 +18,9 @@ from typing import Self
 
 from neurald.hal.cache import Cache, Loaded, Miss, default_directory
 from neurald.hal.cache_entry import Origin
-from neurald.hal.cache_key import KeyParts, key_parts
+from neurald.hal.cache_key import KeyParts, constants_question, key_parts
 from neurald.hal.constants import seal_constants
-from neurald.hal.device import Device, PreparedModel, PrepareOptions
+from neurald.hal.device import Artifact, CacheFilesNeeded, Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadState, Error, MissedDeadlinePersistent, MissedDeadlineTransient
 from neurald.hal.types import Model, byte_size
 
@@ -87,6 +88,11 @@ class Caching:
             return None
 
 
+def is_remote(device: Device) -> bool:
+    """Whether a device is in another process, which only takes shared memory without a copy."""
+    return hasattr(device, "address")
+
+
 class Preparer:
     """Prepares the steps of one compilation. Thread-safe.
 
@@ -133,24 +139,74 @@ class Preparer:
         logger.debug("%s", prepared.report)
         return prepared
 
+    def prepare_all(self, wanted: Sequence[tuple[Device, Model]]) -> list[Prepared | BaseException | None]:
+        """Has devices prepare models, those of different daemons at the same time.
+
+        What one daemon prepares, and what is prepared in this process, goes one after another, in order. Once something
+        fails nothing more is begun.
+
+        Returns:
+            For each what was prepared, or what was raised; None where it was not begun.
+        """
+        outcomes: list[Prepared | BaseException | None] = [None] * len(wanted)
+        has_failed = threading.Event()
+
+        def run(numbers: Sequence[int]) -> None:
+            for number in numbers:
+                if has_failed.is_set():
+                    return
+                try:
+                    outcomes[number] = self.prepare(*wanted[number])
+                except BaseException as error:
+                    outcomes[number] = error
+                    has_failed.set()
+
+        here: list[int] = []
+        lanes: dict[str, list[int]] = {}
+        for number, (device, _) in enumerate(wanted):
+            (lanes.setdefault(device.name, []) if is_remote(device) else here).append(number)
+        if not here and lanes:
+            _, here = lanes.popitem()
+        threads = [
+            threading.Thread(target=run, args=(numbers,), name=f"neurald-prepare-{name}", daemon=True)
+            for name, numbers in lanes.items()
+        ]
+        for thread in threads:
+            thread.start()
+        run(here)
+        for thread in threads:
+            thread.join()
+        return outcomes
+
     def _preparation(self, device: Device, model: Model) -> "_CachedPreparation | str":
         """What is to be done with the cache, or why nothing is."""
         if not device.cache_files_needed:
             return "the device has nothing to cache"
         if self._caching is None:
             return "caching is off"
+        token = self._caching.token
         try:
             cache = Cache(self._caching.directory)
-            sealed = seal_constants(model)
+            question = constants_question(model)
+            known = None if question is None else cache.constants.recall(question)
+            sealed = model if known is not None else seal_constants(model)
         except Error as error:
             _warn_once(f"nothing is cached: {error}")
             return str(error)
-        parts = key_parts(sealed, device, self._options, self._caching.token)
+        parts = key_parts(sealed, device, self._options, token, known)
+        if known is not None:
+            return _CachedPreparation(cache, device, model, parts, self._options, self._lock_wait_s, question)
+        if question is not None and question == constants_question(model):
+            cache.constants.remember(question, parts.constants)
         return _CachedPreparation(cache, device, sealed, parts, self._options, self._lock_wait_s)
 
 
 class _CachedPreparation:
-    """One model on one device, with a cache to look into."""
+    """One model on one device, with a cache to look into.
+
+    Args:
+        question: that the key's parts answer (see `constants_question`), where the model's constants are not sealed.
+    """
 
     def __init__(
         self,
@@ -160,14 +216,16 @@ class _CachedPreparation:
         parts: KeyParts,
         options: PrepareOptions,
         lock_wait_s: float,
+        question: bytes | None = None,
     ) -> None:
         self._cache = cache
         self._device = device
         self._model = model
+        self._lock_wait_s = lock_wait_s
+        self._question = question
         self._parts = parts
         self._key = parts.key()
         self._options = replace(options, cache_key=self._key)
-        self._lock_wait_s = lock_wait_s
 
     def run(self, started: float) -> Prepared:
         """The prepared model; `started` is when that was asked for, on the clock of `time.perf_counter()`."""
@@ -208,13 +266,22 @@ class _CachedPreparation:
             prepared_model, started, CacheOutcome.HIT, compile_ms=_compile_ms(found), is_stored=True
         )
 
+    def _why_not_kept(self) -> str:
+        """Why nothing may be kept under this key, "" if it may."""
+        if self._question is not None and self._question != constants_question(self._model):
+            return "the model's file was written to meanwhile"
+        return ""
+
     def _compile(self, started: float, reason: str) -> Prepared:
+        options = self._options
+        if not is_remote(self._device):
+            options = replace(options, variants=self._variants())
         compiling = time.perf_counter()
-        prepared_model = self._device.prepare_model(self._model, self._options)
+        prepared_model = self._device.prepare_model(self._model, options)
         compile_ms = _since(compiling)
         if not reason:
             reason = self._cache.why_missing(self._parts)
-        failure = self._store(prepared_model, compile_ms)
+        failure = self._why_not_kept() or self._store(prepared_model, compile_ms)
         if failure:
             reason = f"{reason}; not stored: {failure}"
         return self._prepared(
@@ -225,6 +292,10 @@ class _CachedPreparation:
             compile_ms=compile_ms,
             is_stored=not failure,
         )
+
+    def _variants(self) -> "_CachedVariants":
+        needed = self._device.cache_files_needed
+        return _CachedVariants(self._cache, self._parts, needed, describe(self._model), self._why_not_kept)
 
     def _store(self, prepared_model: PreparedModel, compile_ms: float) -> str:
         """Keeps what was compiled; returns why not, "" if it did."""
@@ -264,6 +335,48 @@ class _CachedPreparation:
             is_stored=is_stored,
         )
         return Prepared(prepared_model=prepared_model, report=report)
+
+
+class _CachedVariants:
+    """Implements `neurald.hal.device.Variants`: each variant is an entry of its own.
+
+    Args:
+        cache: where they are kept.
+        parts: of the model's key.
+        needed: what an artifact of the device has.
+        model: the model in a few words.
+        why_not_kept: tells, after something was compiled, why it must not be kept; "" if it may.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        parts: KeyParts,
+        needed: CacheFilesNeeded,
+        model: str,
+        why_not_kept: Callable[[], str],
+    ) -> None:
+        self._cache = cache
+        self._parts = parts
+        self._needed = needed
+        self._model = model
+        self._why_not_kept = why_not_kept
+
+    def load(self, name: bytes) -> Artifact | None:
+        """See `Variants.load`."""
+        found = self._cache.load(self._parts.variant(name).key(), self._needed)
+        return found.artifact if isinstance(found, Loaded) else None
+
+    def store(self, name: bytes, artifact: Artifact, compile_ms: float) -> None:
+        """See `Variants.store`."""
+        if self._why_not_kept():
+            return
+        origin = Origin(model=self._model, compile_ms=compile_ms, created_s=time.time())
+        try:
+            self._cache.store(self._parts.variant(name), artifact, origin)
+        except Exception as error:
+            # The model is ready, whatever a disk does now.
+            _warn_once(f"what was compiled for shapes is not cached: {error}")
 
 
 def describe(model: Model) -> str:

@@ -65,10 +65,10 @@ def build_graph(model: Model, input_shapes: Mapping[int, Shape] | None = None) -
         call = Call(binding, main.operands, shapes.get, known.get, referenced=model.referenced)
         builder.begin(position)
         try:
-            folded = _folded(call, known)
-            if folded is not None:
-                known.update(zip(operation.outputs, folded, strict=True))
-                shapes.update((i, a.shape) for i, a in zip(operation.outputs, folded, strict=True))
+            results_known = folded(call, known)
+            if results_known is not None:
+                known.update(zip(operation.outputs, results_known, strict=True))
+                shapes.update((i, a.shape) for i, a in zip(operation.outputs, results_known, strict=True))
                 continue
             for index, shape in zip(operation.outputs, _output_shapes(call), strict=True):
                 shapes[index] = shape
@@ -155,7 +155,7 @@ def _output_shapes(call: Call) -> tuple[Shape, ...]:
         ) from None
 
 
-def _folded(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None:
+def folded(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None:
     """The results of an operation on constants, None where it has other inputs."""
     binding = call.binding
     if binding.type in _RANDOM or not all(

@@ -13,6 +13,7 @@ from neurald.drivers.compiler.graph import (
     MatrixProduct,
     Node,
     Pair,
+    Ranking,
     Shape,
     Value,
     flat,
@@ -172,6 +173,17 @@ class Builder:
                 right_transposed=right_transposed,
                 left_zero=left_zero,
                 right_zero=right_zero,
+                operations=(self._operation,),
+            )
+        )
+
+    def ranking(self, source: Value, count: int, *, is_first_first: bool) -> Value:
+        """See `Ranking`; `count` is how many places each row has."""
+        return self._append(
+            Ranking(
+                output=Value((*source.shape[:-1], count), Scalar.INT32),
+                input=source,
+                is_first_first=is_first_first,
                 operations=(self._operation,),
             )
         )

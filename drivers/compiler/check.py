@@ -12,6 +12,7 @@ from neurald.drivers.compiler.graph import (
     Graph,
     MatrixProduct,
     Node,
+    Ranking,
     Value,
 )
 from neurald.drivers.compiler.op import COMPARISONS, Op
@@ -55,17 +56,20 @@ def _text(value: Value) -> str:
 
 
 def _check_read(value: Value, known: set[Value], what: str) -> None:
+    # Texts only where they are needed: this is asked of every input of every node.
     array = value.constant
     if array is None:
-        _require(value in known, f"{what}: {_text(value)} is not computed before")
-        return
-    is_alike = array.shape == value.shape and array.dtype == value.type.dtype
-    _require(is_alike, f"{what}: {_text(value)} has a constant {array.dtype.name} {list(array.shape)}")
+        if value not in known:
+            raise InvalidGraph(f"{what}: {_text(value)} is not computed before")
+    elif array.shape != value.shape or array.dtype != value.type.dtype:
+        raise InvalidGraph(f"{what}: {_text(value)} has a constant {array.dtype.name} {list(array.shape)}")
 
 
 def _flaws(node: Node) -> Iterator[str]:
     if isinstance(node, Compute):
         return _compute_flaws(node)
+    if isinstance(node, Ranking):
+        return _ranking_flaws(node)
     return _contraction_flaws(node)
 
 
@@ -124,6 +128,14 @@ def _operation_flaws(expression: Apply) -> Iterator[str]:
 
 def _names(kinds: "set[Scalar] | list[Scalar]") -> str:
     return ", ".join(kind.name for kind in kinds) or "nothing"
+
+
+def _ranking_flaws(node: Ranking) -> Iterator[str]:
+    if node.output.type is not Scalar.INT32:
+        yield "places have no such type"
+    rows, found = node.input.shape, node.output.shape
+    if not rows or not found or rows[:-1] != found[:-1] or found[-1] > rows[-1]:
+        yield f"it ranks {_text(node.input)}"
 
 
 def _contraction_flaws(node: Convolution | DepthwiseConvolution | MatrixProduct) -> Iterator[str]:

@@ -9,6 +9,7 @@ from neurald.drivers.compiler.graph import (
     DepthwiseConvolution,
     MatrixProduct,
     Pair,
+    Ranking,
     Shape,
     Value,
     inside,
@@ -23,6 +24,8 @@ def as_fold(kernel: Kernel) -> Kernel:
     contraction = kernel.contraction
     if contraction is None:
         return kernel
+    # Compilers have kernels for all rankings, or none in their graphs.
+    assert not isinstance(contraction, Ranking)  # noqa: S101
     total = _total(contraction, kernel.axes)
 
     def found(expression: Expression) -> Expression | None:

@@ -23,6 +23,7 @@ from neurald.drivers.compiler.graph import (
     Graph,
     MatrixProduct,
     Node,
+    Ranking,
     Value,
 )
 from neurald.drivers.compiler.kernel import FusedGraph, Kernel
@@ -63,9 +64,22 @@ def evaluate_node(node: Node, arrays: Mapping[Value, Array]) -> Array:
         result = _convolution(node, arrays)
     elif isinstance(node, DepthwiseConvolution):
         result = _depthwise(node, arrays)
+    elif isinstance(node, Ranking):
+        result = _ranking(node, arrays)
     else:
         result = _matrix_product(node, arrays)
     return result.astype(node.output.type.dtype).reshape(node.output.shape)
+
+
+def _ranking(node: Ranking, arrays: Mapping[Value, Array]) -> Array:
+    array, count = arrays[node.input], node.output.shape[-1]
+    length = array.shape[-1]
+    if array.dtype == bool:
+        array = array.view(np.uint8) != 0
+    # Ascending and stable, read from the end; where the first is to be the first, of the row from its end on.
+    seen = array[..., ::-1] if node.is_first_first else array
+    places: Array = np.argsort(seen, axis=-1, kind="stable")[..., ::-1][..., :count]
+    return np.asarray(length - 1 - places) if node.is_first_first else places
 
 
 def _wide(array: Array, zero: int) -> Array:
@@ -124,11 +138,20 @@ def evaluate_fused(graph: FusedGraph, inputs: Sequence[Array]) -> list[Array]:
     for kernel in graph.kernels:
         for value in kernel.inputs:
             if value in graph.aliases:
-                values[value] = _array(graph.aliases[value], values).reshape(value.shape)
+                start = graph.starts.get(value, 0)
+                whole = _array(graph.aliases[value], values).reshape(-1)
+                values[value] = whole[start : start + value.count].reshape(value.shape)
         arrays = {value: _array(value, values) for value in kernel.inputs}
         with np.errstate(all="ignore"):
             contracted = None if kernel.contraction is None else evaluate_node(kernel.contraction, arrays)
-            values[kernel.output] = _compute(kernel, arrays, contracted).reshape(kernel.output.shape)
+            result = _compute(kernel, arrays, contracted).reshape(kernel.output.shape)
+        owner = graph.aliases.get(kernel.output)
+        if owner is None:
+            values[kernel.output] = result
+            continue
+        start = graph.starts.get(kernel.output, 0)
+        whole = values.setdefault(owner, np.zeros(owner.shape, owner.type.dtype))
+        whole.reshape(-1)[start : start + result.size] = result.reshape(-1)
     return [values[value] for value in graph.outputs]
 
 

@@ -28,9 +28,19 @@ from neurald.drivers.compiler.expression import (
     load,
     select,
 )
-from neurald.drivers.compiler.graph import Compute, Contraction, Graph, Node, Value, flat, is_movement, unflat
+from neurald.drivers.compiler.graph import (
+    Compute,
+    Contraction,
+    Graph,
+    Node,
+    Ranking,
+    Value,
+    flat,
+    is_movement,
+    unflat,
+)
 from neurald.drivers.compiler.kernel import FusedGraph, Kernel, weight_of
-from neurald.drivers.compiler.rewriting import free_axes, rewrite, substitute, walk
+from neurald.drivers.compiler.rewriting import free_axes, rewrite, substitute
 from neurald.drivers.compiler.scalar import Scalar
 
 #: Elements that cost no more are computed again rather than stored.
@@ -68,6 +78,8 @@ class _Fusion:
         self._kernels: dict[Value, Kernel] = {}
         self._readers: dict[Value, set[Value]] = {}
         self._order: list[Value] = []
+        #: How large a reader was that was not joined with what it reads because of that: larger ones are not tried.
+        self._too_large: dict[Value, int] = {}
         self._add_stored_outputs(graph)
 
     def _add_stored_outputs(self, graph: Graph) -> None:
@@ -128,6 +140,9 @@ class _Fusion:
             producer = self._kernels.get(value)
             if producer is None or producer.contraction is not None or value in contracted:
                 continue
+            size = len(kernel.expressions)
+            if size >= self._too_large.get(value, size + 1):
+                continue
             if self._is_worthwhile(producer, kernel):
                 joined = (
                     _renamed(producer, kernel)
@@ -137,6 +152,8 @@ class _Fusion:
                 if joined is not None:
                     self._replace(joined)
                     return True
+                if len(producer.expressions) + size > _MAXIMUM_EXPRESSIONS:
+                    self._too_large[value] = size
         return False
 
     def _is_only_reader(self, producer: Kernel, reader: Kernel) -> bool:
@@ -216,7 +233,7 @@ def _kernel(node: Node) -> Kernel:
     return _plain(node)
 
 
-def _plain(node: Contraction) -> Kernel:
+def _plain(node: Contraction | Ranking) -> Kernel:
     axes = tuple(axis(length, f"i{d}") for d, length in enumerate(node.output.shape))
     return Kernel(
         output=node.output,
@@ -279,7 +296,7 @@ def _joined(producer: Kernel, reader: Kernel, found: Replace) -> Kernel | None:
         ),
         operations=tuple(sorted({*producer.operations, *reader.operations})),
     )
-    is_small = sum(1 for _ in walk(*joined.roots)) <= _MAXIMUM_EXPRESSIONS
+    is_small = len(joined.expressions) <= _MAXIMUM_EXPRESSIONS
     return joined if is_small and len(joined.inputs) <= _MAXIMUM_INPUTS else None
 
 
@@ -335,7 +352,7 @@ def _is_of_rows(producer: Kernel, reader: Kernel) -> bool:
     if any(each.guard is not None or flat(each.index, each.value.shape) is not leading for each in found):
         return False
     allowed = set(reader.axes[:count])
-    folds = [each for each in walk(*reader.roots) if isinstance(each, Reduce)]
+    folds = [each for each in reader.expressions if isinstance(each, Reduce)]
     return all(free_axes(each) & set(reader.axes) <= allowed for each in folds)
 
 
@@ -347,6 +364,6 @@ def _weight(kernel: Kernel) -> int:
     """About how many additions an element costs, index arithmetic apart."""
     return sum(
         weight_of(each.op)
-        for each in walk(*kernel.roots)
+        for each in kernel.expressions
         if isinstance(each, Apply) and each.type not in (Scalar.INDEX, Scalar.BOOL)
     )

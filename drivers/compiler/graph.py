@@ -62,12 +62,17 @@ class Compute:
     body: Expression
     requirements: tuple[tuple[Expression, str], ...] = ()
     operations: tuple[int, ...] = ()
+    _inputs: list[tuple[Value, ...]] = field(default_factory=list, init=False, repr=False)
 
     @property
     def inputs(self) -> tuple[Value, ...]:
         """The values that it reads, each once."""
-        roots = (self.body, *(condition for condition, _ in self.requirements))
-        return tuple(dict.fromkeys(each.value for each in walk(*roots) if isinstance(each, Load)))
+        if not self._inputs:
+            # They are asked for again and again, and stay the same.
+            roots = (self.body, *(condition for condition, _ in self.requirements))
+            loaded = (each.value for each in walk(*roots) if isinstance(each, Load))
+            self._inputs.append(tuple(dict.fromkeys(loaded)))
+        return self._inputs[0]
 
     @property
     def viewed(self) -> Value | None:
@@ -205,8 +210,31 @@ class MatrixProduct:
         return self.left.shape[-2 if self.left_transposed else -1]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Ranking:
+    """Where the largest elements of rows are: output[…, n] is the place of the n-th in input[…, :], the largest first.
+
+    What is not a number is larger than all numbers, and equal to itself.
+
+    Attributes:
+        output: (…, count), INT32.
+        input: (…, length), where the length is at least the count.
+        is_first_first: of equal elements, whether the one with the smaller index comes first, or the other one.
+    """
+
+    output: Value
+    input: Value
+    is_first_first: bool
+    operations: tuple[int, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values that it reads."""
+        return (self.input,)
+
+
 Contraction: TypeAlias = Convolution | DepthwiseConvolution | MatrixProduct
-Node: TypeAlias = Compute | Contraction
+Node: TypeAlias = Compute | Contraction | Ranking
 
 
 @dataclass(kw_only=True, slots=True, eq=False)

@@ -1,11 +1,11 @@
 """What a compiler makes one kernel of: a contraction or none, and the expression of every element that is stored."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from neurald.drivers.compiler.expression import Axis, Expression, Load, Reduce
-from neurald.drivers.compiler.graph import Compute, Contraction, Shape, Value
+from neurald.drivers.compiler.graph import Compute, Contraction, Ranking, Shape, Value
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.rewriting import free_axes, walk
 
@@ -18,17 +18,21 @@ class Kernel:
         output: as many elements as positions of `axes`, in the same order; its shape may be another one.
         axes: where an element is computed. Those of a contraction's output, if there is one.
         body: the element; `Accumulated` in it is what the contraction gives at `axes`.
-        contraction: what `body` goes on from.
+        contraction: what `body` goes on from; a ranking counts as one.
         requirements: see `Compute`.
         operations: the positions in the model of the operations that it stands for, ascending.
+        place: where in the output an element lies, in elements, if the kernel computes only some of them; None: they lie in the
+            order of their positions.
     """
 
     output: Value
     axes: tuple[Axis, ...]
     body: Expression
-    contraction: Contraction | None = None
+    contraction: Contraction | Ranking | None = None
     requirements: tuple[tuple[Expression, str], ...] = ()
     operations: tuple[int, ...] = ()
+    place: Expression | None = None
+    _expressions: list[Expression] = field(default_factory=list, init=False, repr=False)
 
     @property
     def shape(self) -> Shape:
@@ -38,19 +42,28 @@ class Kernel:
     @property
     def roots(self) -> tuple[Expression, ...]:
         """The expressions that it computes."""
-        return (self.body, *(condition for condition, _ in self.requirements))
+        placed = () if self.place is None else (self.place,)
+        return (self.body, *(condition for condition, _ in self.requirements), *placed)
+
+    @property
+    def expressions(self) -> Sequence[Expression]:
+        """All that its roots are made of, operands before what is computed from them."""
+        if not self._expressions:
+            # They are asked for again and again, and stay the same.
+            self._expressions.extend(walk(*self.roots))
+        return self._expressions
 
     @property
     def inputs(self) -> tuple[Value, ...]:
         """The values that it reads, each once: those of the contraction first."""
         contracted = () if self.contraction is None else self.contraction.inputs
-        loaded = (each.value for each in walk(*self.roots) if isinstance(each, Load))
+        loaded = (each.value for each in self.expressions if isinstance(each, Load))
         return tuple(dict.fromkeys((*contracted, *loaded)))
 
     @property
     def has_reduction(self) -> bool:
         """Whether an element is folded from many, by the body."""
-        return any(isinstance(each, Reduce) for each in walk(*self.roots))
+        return any(isinstance(each, Reduce) for each in self.expressions)
 
     @property
     def row_axes(self) -> int | None:
@@ -58,7 +71,7 @@ class Kernel:
 
         Every fold is then worth computing once for each row.
         """
-        folds = [each for each in walk(*self.roots) if isinstance(each, Reduce)]
+        folds = [each for each in self.expressions if isinstance(each, Reduce)]
         if self.contraction is not None or not folds:
             return None
         used = frozenset().union(*(free_axes(each) for each in folds))
@@ -80,7 +93,9 @@ class FusedGraph:
     """The kernels of a graph, in an order in which they can run.
 
     Attributes:
-        aliases: values that are another value's memory in another shape, to that value, which is no alias.
+        aliases: values that are another value's memory in another shape, or a part of it, to that value, which is no alias.
+        starts: where in its value an alias begins, in elements; 0 for those that are not here. What begins elsewhere, or is
+            shorter than its value, may be written by a kernel of its own.
         inputs, outputs: those of the graph. No output is an alias, an input, a constant, or another output.
     """
 
@@ -88,6 +103,7 @@ class FusedGraph:
     aliases: Mapping[Value, Value]
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
+    starts: Mapping[Value, int] = field(default_factory=dict)
 
 
 #: What an operation costs, in additions; what is not here costs one.

@@ -12,6 +12,9 @@ Number = int | float | bool
 class Op(Enum):
     """What an `Apply` does with its operands."""
 
+    #: Members are compared by identity; Enum's own function is slow.
+    __hash__ = object.__hash__
+
     # Of two numbers.
     ADD = auto()
     SUBTRACT = auto()

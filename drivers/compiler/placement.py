@@ -7,16 +7,20 @@ constants that kernels read are in the other buffer. A compiled step is kept and
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.kernel import FusedGraph
 from neurald.hal.errors import BadData
 from neurald.hal.memory import aligned_zeros
 from neurald.hal.memory_plan import Lifespan, plan_memory
 from neurald.hal.types import Model, Operand, OperandType, byte_size
+
+if TYPE_CHECKING:
+    # Who runs what was compiled before needs places, and no graphs.
+    from neurald.drivers.compiler.graph import Value
+    from neurald.drivers.compiler.kernel import FusedGraph
 
 
 class Base(IntEnum):
@@ -76,15 +80,20 @@ class Placement:
         unshared_bytes: what the arena would have if no two values shared bytes.
     """
 
-    graph: FusedGraph
-    places: Mapping[Value, Place]
+    graph: "FusedGraph"
+    places: "Mapping[Value, Place]"
     constants: np.ndarray
     arena_bytes: int
     unshared_bytes: int
 
-    def of(self, values: Sequence[Value]) -> tuple[Place, ...]:
+    def of(self, values: "Sequence[Value]") -> tuple[Place, ...]:
         """Where values lie; an alias where its value does."""
-        return tuple(self.places[self.graph.aliases.get(value, value)] for value in values)
+        return tuple(self._of(value) for value in values)
+
+    def _of(self, value: "Value") -> Place:
+        place = self.places[self.graph.aliases.get(value, value)]
+        start = self.graph.starts.get(value, 0)
+        return Place(place.base, place.offset + start * value.type.size_bytes) if start else place
 
     def ports(self, model: Model) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
         """The inputs and outputs of the model that the graph is of."""
@@ -97,7 +106,7 @@ class Placement:
         )
         return inputs, outputs
 
-    def _port(self, operand: Operand, value: Value) -> Port:
+    def _port(self, operand: Operand, value: "Value") -> Port:
         place = self.places.get(value)
         return Port(
             offset=None if place is None else place.offset,
@@ -109,7 +118,7 @@ class Placement:
         )
 
 
-def place(graph: FusedGraph, uses: Sequence[Sequence[Value]], *, alignment: int) -> Placement:
+def place(graph: "FusedGraph", uses: "Sequence[Sequence[Value]]", *, alignment: int) -> Placement:
     """Places for all values of a step.
 
     Args:
@@ -132,8 +141,8 @@ def place(graph: FusedGraph, uses: Sequence[Sequence[Value]], *, alignment: int)
 
 
 def _constants(
-    graph: FusedGraph, uses: Sequence[Sequence[Value]], alignment: int
-) -> tuple[dict[Value, Place], np.ndarray]:
+    graph: "FusedGraph", uses: "Sequence[Sequence[Value]]", alignment: int
+) -> "tuple[dict[Value, Place], np.ndarray]":
     places: dict[Value, Place] = {}
     arrays: list[tuple[int, np.ndarray]] = []
     end = 0
@@ -151,7 +160,9 @@ def _constants(
     return places, contents
 
 
-def _lifespans(graph: FusedGraph, uses: Sequence[Sequence[Value]]) -> tuple[list[Value], list[Lifespan]]:
+def _lifespans(
+    graph: "FusedGraph", uses: "Sequence[Sequence[Value]]"
+) -> "tuple[list[Value], list[Lifespan]]":
     first: dict[Value, int] = {}
     last: dict[Value, int] = {}
     for position, arguments in enumerate(uses, start=1):

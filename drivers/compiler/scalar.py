@@ -6,7 +6,14 @@ import numpy as np
 
 
 class Scalar(Enum):
-    """A number's type. INDEX is a count or a position; a compiler takes 32 or 64 bits for it, as the tensors need."""
+    """A number's type. INDEX is a count or a position; a compiler takes 32 or 64 bits for it, as the tensors need.
+
+    Attributes:
+        dtype: how NumPy stores it.
+        is_float: whether it is a floating-point type.
+        is_integer: whether it is an integer; INDEX is, BOOL is not.
+        size_bytes: of one stored element.
+    """
 
     BOOL = "bool"
     INT8 = "int8"
@@ -22,30 +29,19 @@ class Scalar(Enum):
     FLOAT64 = "float64"
     INDEX = "index"
 
+    #: Members are compared by identity; Enum's own function is slow.
+    __hash__ = object.__hash__
+
+    def __init__(self, name: str) -> None:
+        self.dtype: np.dtype[np.generic] = np.dtype("int64" if name == "index" else name)
+        self.is_float = name.startswith("float")
+        self.is_integer = not self.is_float and name != "bool"
+        self.size_bytes = self.dtype.itemsize
+
     @staticmethod
     def of(dtype: "np.dtype[np.generic]") -> "Scalar":
         """The type of an array's elements; KeyError where kernels have none, for strings and complex numbers."""
         return _BY_DTYPE[dtype.name]
-
-    @property
-    def dtype(self) -> "np.dtype[np.generic]":
-        """How NumPy stores it."""
-        return np.dtype("int64" if self is Scalar.INDEX else self.value)
-
-    @property
-    def is_float(self) -> bool:
-        """Whether it is a floating-point type."""
-        return self.value.startswith("float")
-
-    @property
-    def is_integer(self) -> bool:
-        """Whether it is an integer; INDEX is, BOOL is not."""
-        return not self.is_float and self is not Scalar.BOOL
-
-    @property
-    def size_bytes(self) -> int:
-        """Of one stored element."""
-        return self.dtype.itemsize
 
 
 _BY_DTYPE = {scalar.value: scalar for scalar in Scalar if scalar is not Scalar.INDEX}

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from neurald.drivers.compiler.graph import Shape
 from neurald.hal.device import (
     Artifact,
     Burst,
@@ -20,6 +19,7 @@ from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.fence import Fence
 from neurald.hal.in_process import InProcessBurst, start_fenced
 from neurald.hal.inference import bind_operations, declared_shape, infer_shapes
+from neurald.hal.operations.call import Shape
 from neurald.hal.types import Model, Operand, Request
 
 #: Sets of shapes whose models are kept.
@@ -83,12 +83,19 @@ class SpecializingModel:
     Args:
         model: with unspecified dimensions.
         prepare: prepares it for inputs of these shapes, by operand; raises BadData where they do not fit.
+        owner: the device whose model it is.
         tolerant: see `PreparedModel.tolerates_changing_inputs`.
     """
 
     def __init__(
-        self, model: Model, prepare: Callable[[Model, Mapping[int, Shape]], Prepared], *, tolerant: bool
+        self,
+        model: Model,
+        prepare: Callable[[Model, Mapping[int, Shape]], Prepared],
+        *,
+        owner: object,
+        tolerant: bool,
     ) -> None:
+        self.owner = owner
         self._model = model
         self._prepare = prepare
         self._lock = threading.Lock()

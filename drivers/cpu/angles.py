@@ -1,7 +1,7 @@
 """Sine, cosine and tangent of angles, and angles of points: see `neurald.drivers.cpu.vector_math`.
 
-Floats of any size are reduced exactly. Doubles of more than 2^28 are not: what they give is as good as if they were off by some
-units of their last place.
+Floats of any size are reduced exactly: small ones as floats, larger ones as doubles, and those that are larger still with a table.
+Doubles of more than 2^28 are not: what they give is as good as if they were off by some units of their last place.
 """
 
 import math
@@ -15,6 +15,10 @@ from neurald.drivers.cpu.vector import Vector, literal
 #: π/2 as a sum; few bits times the first part are exact in a double.
 _HALF_PI_HIGH = 1.57079631090164184570
 _HALF_PI_LOW = 1.58932547735281966916e-08
+#: The same as a sum of floats.
+_HALF_PI_PARTS = (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15)
+#: Below this a float is reduced as such: its multiple of π/2 has so few bits that nothing is lost.
+_SMALL = 1000.0
 #: From here on a float is reduced by exact multiples of 2/π.
 _LARGE = 2.0**28
 #: 2^e·2/π modulo 4 for the exponent of each large float, as a sum of three numbers: two of 29 bits, and the rest.
@@ -83,6 +87,27 @@ def _large_turns(v: Vector, x: str) -> tuple[str, str]:
 
 def _reduced_angle(v: Vector, x: str) -> tuple[str, str]:
     """The remainder r and the integer n of a float x = n·π/2 + r with |r| ≤ π/4."""
+    if not v.target.has_fma:
+        return _reduced_as_double(v, x)
+    f = Floats(v, "float")
+    n, quarter = f.nearest(x, 2 / math.pi)
+    remainder = x
+    for part in _HALF_PI_PARTS:
+        remainder = f.fma(n, f.number(-part), remainder)
+    is_far = f.is_("oge", f.absolute(x), _SMALL)
+    turns = v.code.value(f"zext i1 {v.any_lane(is_far)} to i64")
+    carried = [(v.type("float"), remainder), (v.type("i32"), quarter), (v.type("float"), x)]
+    # A loop of one turn or none: angles are seldom so large.
+    with v.code.loop("0", turns, carried, may_be_empty=True) as loop:
+        remainder, quarter, far = loop.carried
+        is_far = f.is_("oge", f.absolute(far), _SMALL)
+        others, quarters = _reduced_as_double(v, far)
+        loop.results = [f.choose(is_far, others, remainder), v.choose(is_far, "i32", quarters, quarter), far]
+    return loop.results[0], loop.results[1]
+
+
+def _reduced_as_double(v: Vector, x: str) -> tuple[str, str]:
+    """The same, whatever the float."""
     d = Floats(v, "double")
     remainder, quarter = _near_angle(d, d.widened(x))
     remainder = v.cast("fptrunc", "double", remainder, "float")

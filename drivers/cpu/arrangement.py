@@ -54,6 +54,7 @@ def rewritten(kernel: Kernel, found: Replace, axes: Iterable[Axis]) -> Kernel:
         axes=tuple(axes),
         body=rewrite(kernel.body, found, memory),
         requirements=tuple((rewrite(each, found, memory), text) for each, text in kernel.requirements),
+        place=None if kernel.place is None else rewrite(kernel.place, found, memory),
     )
 
 

@@ -1,7 +1,7 @@
 """What the CPU device keeps in a cache: the executable with its object code, and the constants.
 
 Two memories: how to run and the machine code, which decide what is executed, as MessagePack; and the constants, as they lie in
-their buffer, which is used in place. The first has a digest, because LLVM ends the process when it is to link damaged code.
+their buffer, which is used in place. The first has a digest, because code that is damaged would end the process, or do worse.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ class Read:
     """What an artifact holds.
 
     Attributes:
-        codes: the object code of the kernels.
+        codes: the code of the kernels, as `neurald.drivers.cpu.llvm.LoadedCode` takes it.
         runtime: that of the runtime.
     """
 

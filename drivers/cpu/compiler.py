@@ -9,15 +9,18 @@ from neurald.drivers.compiler.build import build_graph
 from neurald.drivers.compiler.expression import Expression, Load
 from neurald.drivers.compiler.fusion import fuse
 from neurald.drivers.compiler.graph import Shape, Value
+from neurald.drivers.compiler.joining import Alignment, join
 from neurald.drivers.compiler.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.placement import Placement, place
 from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.transformations import transform
 from neurald.drivers.cpu.executable import Call, Executable
 from neurald.drivers.cpu.llvm import CompilationFailed
-from neurald.drivers.cpu.object_code import Unit, object_codes, routine_unit
+from neurald.drivers.cpu.object_code import Compilation, Unit, routine_unit
 from neurald.drivers.cpu.routine import ALIGNMENT, Routine
 from neurald.drivers.cpu.runtime import caller_name, caller_text
+from neurald.drivers.cpu.storage_order import reordered
+from neurald.drivers.cpu.tables import tabulated
 from neurald.drivers.cpu.target import Target
 from neurald.hal.types import Model
 
@@ -70,38 +73,35 @@ def compile_model(
         KernelFailed: a kernel has no code.
     """
     names = _Names(model, positions)
-    graph = build_graph(model, input_shapes)
-    transform(graph)
-    fused = fuse(graph)
-    kernels = tuple(kernel for kernel in fused.kernels if kernel.output.count)
-    routines = []
-    for kernel in kernels:
-        try:
-            routines.append(generate(kernel, target))
-        except Exception as error:
-            raise _failed(names, kernel, error) from error
-    placement = place(fused, [routine.arguments for routine in routines], alignment=ALIGNMENT)
-    try:
-        codes = object_codes(_units(routines), target, processes=processes)
-    except CompilationFailed as error:
-        for kernel, routine in zip(kernels, routines, strict=True):
-            if routine.name == error.unit:
+    with Compilation(target, processes=processes, expected=len(model.main.operations)) as compilation:
+        graph = build_graph(model, input_shapes)
+        transform(graph)
+        fused = reordered(join(fuse(graph), Alignment()), target)
+        kernels = tuple(tabulated(kernel, target) for kernel in fused.kernels if kernel.output.count)
+        routines: list[Routine] = []
+        for kernel in kernels:
+            try:
+                routines.append(generate(kernel, target))
+            except Exception as error:
                 raise _failed(names, kernel, error) from error
-        raise
+            compilation.add(routine_unit(routines[-1]))
+        for count in sorted({len(routine.arguments) for routine in routines}):
+            compilation.add(Unit(name=caller_name(count), text=caller_text(count)))
+        placement = place(fused, [routine.arguments for routine in routines], alignment=ALIGNMENT)
+        try:
+            codes = tuple(compilation.finish().values())
+        except CompilationFailed as error:
+            for kernel, routine in zip(kernels, routines, strict=True):
+                if routine.name == error.unit:
+                    raise _failed(names, kernel, error) from error
+            raise
     executable = _assembled(model, target, placement, kernels, routines, names)
-    return Compiled(executable=executable, constants=placement.constants, codes=tuple(codes))
+    return Compiled(executable=executable, constants=placement.constants, codes=codes)
 
 
 def _failed(names: "_Names", kernel: Kernel, error: Exception) -> KernelFailed:
     text = f"{names.text(kernel)}: {type(error).__name__}: {error}"
     return KernelFailed(text, names.positions(kernel.operations))
-
-
-def _units(routines: Sequence[Routine]) -> list[Unit]:
-    units = {routine.name: routine_unit(routine) for routine in routines}
-    for count in {len(routine.arguments) for routine in routines}:
-        units[caller_name(count)] = Unit(name=caller_name(count), text=caller_text(count))
-    return list(units.values())
 
 
 def _assembled(
@@ -153,13 +153,15 @@ class _Names:
     def positions(self, operations: Sequence[int]) -> tuple[int, ...]:
         if self._positions is None:
             return tuple(operations)
-        return tuple(self._positions[each] for each in operations)
+        # Several may be parts of one.
+        return tuple(dict.fromkeys(self._positions[each] for each in operations))
 
     def text(self, kernel: Kernel) -> str:
-        operations = zip(self.positions(kernel.operations), kernel.operations, strict=True)
-        return "operation " + ", ".join(
-            f"{position} {self._operations[own].type.name}" for position, own in operations
-        )
+        texts = (f"{self._position(each)} {self._operations[each].type.name}" for each in kernel.operations)
+        return "operation " + ", ".join(dict.fromkeys(texts))
+
+    def _position(self, own: int) -> int:
+        return own if self._positions is None else self._positions[own]
 
 
 def _users(graph: FusedGraph, routines: Sequence[Routine]) -> Mapping[Value, list[int]]:

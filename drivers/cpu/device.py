@@ -2,16 +2,14 @@
 
 import os
 import time
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import llvmlite
 import numpy as np
 
 from neurald._version import __version__
-from neurald.drivers.compiler.specialization import SpecializingModel, is_specified
-from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.drivers.cpu.target import Target, host_target
 from neurald.drivers.cpu.threads import Team, process, thread_count
 from neurald.hal.device import (
@@ -27,10 +25,16 @@ from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadline
 from neurald.hal.managed_buffer import host_memory_for
 from neurald.hal.memory import Memory
 from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.call import Shape
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand, OperandType
 
 if TYPE_CHECKING:
+    # A warm start does without these.
+    from neurald.drivers.compiler.specialization import SpecializingModel
+    from neurald.drivers.cpu.native_model import NativeModel
     from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+    from neurald.drivers.cpu.reference_model import ReferenceModel
+    from neurald.drivers.cpu.variants import Prepare
 
 Prepared: TypeAlias = "CpuPreparedModel | ReferenceModel | SpecializingModel"
 
@@ -102,6 +106,8 @@ class CpuDevice:
         if refused:
             raise BadData(f"cpu: {'; '.join(refused)}")
         if not self.compiles:
+            from neurald.drivers.cpu.reference_model import ReferenceModel
+
             return ReferenceModel(model)
         prepared = self._prepared(model, options)
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
@@ -109,44 +115,71 @@ class CpuDevice:
         return prepared
 
     def _prepared(self, model: Model, options: PrepareOptions) -> Prepared:
+        from neurald.drivers.compiler.specialization import SpecializingModel, is_specified
+
+        threads = thread_count(options.threads)
+        prepare: Prepare = partial(self._compiled, threads=threads, keeps_artifact=bool(options.cache_key))
+        if options.variants is not None:
+            from neurald.drivers.cpu.variants import CachedVariants
+
+            prepare = CachedVariants(
+                options.variants, prepare, partial(self._restored, threads=threads)
+            ).prepare
+        if is_specified(model):
+            return prepare(model, None)
+        return SpecializingModel(model, prepare, owner=self, tolerant=False)
+
+    def _compiled(
+        self,
+        model: Model,
+        shapes: Mapping[int, Shape] | None,
+        *,
+        threads: int,
+        keeps_artifact: bool,
+    ) -> "CpuPreparedModel | ReferenceModel":
         # Compilers are slow to import, and a warm start does without them.
         from neurald.drivers.cpu.preparation import Preparation
 
-        threads = thread_count(options.threads)
-        if not is_specified(model):
-            later = Preparation(self._target, threads, keeps_artifact=False)
-            return SpecializingModel(model, later.prepare, tolerant=False)
-        return Preparation(self._target, threads, keeps_artifact=bool(options.cache_key)).prepare(model)
+        return Preparation(self._target, threads, keeps_artifact=keeps_artifact).prepare(model, shapes)
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> "CpuPreparedModel":
         """See `Device.prepare_model_from_cache`."""
         if not self.compiles:
             raise BadData(f"{self.name} makes no artifacts, so this is none of its own")
+        from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+
+        return CpuPreparedModel(
+            self._restored(artifact, thread_count(options.threads)), keeps_artifact=bool(options.cache_key)
+        )
+
+    def _restored(self, artifact: Artifact, threads: int) -> "NativeModel":
+        """What was compiled, of its artifact; BadData where it is none of this device."""
         from neurald.drivers.cpu.artifact import read_artifact
         from neurald.drivers.cpu.llvm import CompilationFailed
         from neurald.drivers.cpu.native_model import NativeModel
-        from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 
         read = read_artifact(artifact)
         if read.executable.target != self._target.name:
             raise BadData(f"code for {read.executable.target}; this is {self._target.name}")
         try:
             runtime = process.runtime(self._target, read.runtime)
-            team = Team(runtime, thread_count(options.threads))
-            native = NativeModel(read.executable, read.codes, read.constants, team)
+            return NativeModel(read.executable, read.codes, read.constants, Team(runtime, threads))
         except CompilationFailed as error:
             raise BadData(f"the code of these cache files cannot be loaded: {error}") from None
-        return CpuPreparedModel(native, keeps_artifact=bool(options.cache_key))
 
     def allocate(self, description: BufferDescription) -> Memory:
         """See `Device.allocate`; the memory that it computes in is that of the host, which must know how much."""
+        from neurald.drivers.compiler.specialization import SpecializingModel
         from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+        from neurald.drivers.cpu.reference_model import ReferenceModel
 
         uses: list[tuple[str, Operand]] = []
         for roles, is_output in ((description.input_roles, False), (description.output_roles, True)):
             for role in roles:
                 prepared = role.prepared_model
-                if not isinstance(prepared, CpuPreparedModel | ReferenceModel | SpecializingModel):
+                if not isinstance(prepared, CpuPreparedModel | ReferenceModel) and not (
+                    isinstance(prepared, SpecializingModel) and isinstance(prepared.owner, CpuDevice)
+                ):
                     raise BadData(f"cpu: {type(prepared).__name__} is no prepared model of its own")
                 uses.append((f"role {len(uses)}", prepared.operand(role.index, is_output=is_output)))
         return host_memory_for("cpu", uses, description.dimensions)

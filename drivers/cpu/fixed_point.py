@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from neurald.drivers.compiler.expression import Apply, Constant, Expression, Load
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.cpu.integers import resized
+from neurald.drivers.cpu.narrowing import bounds_of
 from neurald.drivers.cpu.vector import Vector
 
 _INT32 = (-(2**31), 2**31 - 1)
+#: Magnitudes that are not too large to be doubled, and to be rounded by an addition before they are shifted so far.
+_SMALL, _LARGEST_SHIFT = (1 << 30) - 1, 30
 #: The exponents that quantised multipliers can have.
 _EXPONENTS = (-31, 30)
 
@@ -35,7 +38,16 @@ def fixed_point(v: Vector, expression: Apply, arguments: Sequence[str], element:
     if highest > 0:
         value = _shifted_left(v, value, v.call("llvm.smax", "i32", exponent, zero))
     if v.lanes > 1:
-        result = _high_product(v, value, mantissa)
+        is_known = lowest == highest and -_LARGEST_SHIFT <= lowest < 0
+        if v.target.has_fma and highest <= 0 and _is_small(expression.arguments[0]):
+            # Processors with that have products of signed numbers, too.
+            doubled = v.two("shl", "i32", value, v.number("i32", 1))
+            result = rounded_high(v, doubled, mantissa, is_signed=True)
+            if is_known:
+                is_away = expression.op is Op.FIXED_POINT
+                return resized(v, ("i32", _small_shifted(v, result, -lowest, is_away=is_away)), element)
+        else:
+            result = _high_product(v, value, mantissa)
         if lowest < 0:
             right = v.number("i32", -lowest)
             if lowest != highest:
@@ -82,20 +94,38 @@ def _high_product(v: Vector, value: str, mantissa: str) -> str:
     return v.two("sub", "i32", rounded_high(v, unsigned, double), mantissa)
 
 
-def rounded_high(v: Vector, first: str, second: str) -> str:
-    """(first × second + 2^31) / 2^32 of vectors of unsigned i32: processors multiply every other lane to 64 bits."""
+def _is_small(value: Expression) -> bool:
+    """Whether nothing overflows where a value is doubled, or half of a power of 2 is added to it."""
+    low, high = bounds_of(value)
+    return low >= -_SMALL and high <= _SMALL
+
+
+def rounded_high(v: Vector, first: str, second: str, *, is_signed: bool = False) -> str:
+    """(first × second + 2^31) / 2^32 of vectors of i32: processors multiply every other lane to 64 bits."""
     wide = Vector(v.code, v.target, v.lanes // 2)
     kind, double = v.type("i32"), wide.type("i64")
     pairs = [v.code.value(f"bitcast {kind} {each} to {double}") for each in (first, second)]
-    low, half = wide.number("i64", (1 << 32) - 1), wide.number("i64", 1 << 31)
-    even = [wide.two("and", "i64", each, low) for each in pairs]
-    odd = [wide.two("lshr", "i64", each, wide.number("i64", 32)) for each in pairs]
+    width, half = wide.number("i64", 32), wide.number("i64", 1 << 31)
+    if is_signed:
+        even = [wide.two("ashr", "i64", wide.two("shl", "i64", each, width), width) for each in pairs]
+    else:
+        low = wide.number("i64", (1 << 32) - 1)
+        even = [wide.two("and", "i64", each, low) for each in pairs]
+    odd = [wide.two("ashr" if is_signed else "lshr", "i64", each, width) for each in pairs]
     parts = []
     for factors in (even, odd):
         rounded = wide.two("add", "i64", wide.two("mul", "i64", *factors), half)
         parts.append(v.code.value(f"bitcast {double} {rounded} to {kind}"))
     upper = ", ".join(f"i32 {lane // 2 * 2 + 1 + lane % 2 * v.lanes}" for lane in range(v.lanes))
     return v.code.value(f"shufflevector {kind} {parts[0]}, {kind} {parts[1]}, <{v.lanes} x i32> <{upper}>")
+
+
+def _small_shifted(v: Vector, value: str, right: int, *, is_away: bool) -> str:
+    """The same as `_shifted_right` of a value that is not too large, by a number that is known and not 0."""
+    half = v.two("add", "i32", value, v.number("i32", 1 << (right - 1)))
+    if is_away:
+        half = v.two("add", "i32", half, v.two("ashr", "i32", value, v.number("i32", 31)))
+    return v.two("ashr", "i32", half, v.number("i32", right))
 
 
 def _shifted_right(v: Vector, value: str, right: str, *, is_away: bool) -> str:

@@ -19,7 +19,7 @@ class Format:
         ln2_high, ln2_low: the sum is ln 2; the first has zeros at the end, so that few bits times it are exact.
         smallest_exp, largest_exp: e^x is 0 below, and infinite above.
         exp: (e^r - 1 - r) / r², for |r| < 0.348.
-        log: (2·artanh(s) - 2·s) / s³ in s², for |s| < 0.172.
+        log: (2·artanh(s) - 2·s) / s³ in s², for |s| ≤ 0.2.
         sin: (sin r - r) / r³ in r², for |r| < 0.786.
         cos: (cos r - 1 + r²/2) / r⁴ in r².
         atan: (atan a - a) / a³ in a², for 0 ≤ a ≤ `atan_end`; what is beyond is moved by 45°.
@@ -61,12 +61,12 @@ FLOAT = Format(
     integer="i32",
     fraction_bits=23,
     bias=127,
-    ln2_high=0.693359375,
-    ln2_low=LN2 - 0.693359375,
+    ln2_high=0.693145751953125,
+    ln2_low=LN2 - 0.693145751953125,
     smallest_exp=-104.0,
     largest_exp=89.0,
     exp=(0.49999997, 0.16666542, 0.041667208, 0.0083667878, 0.001388247),
-    log=(0.66666776, 0.39977443, 0.29874596),
+    log=(0.66666947, 0.39957825, 0.3036057),
     sin=(-0.16666655, 0.00833216, -0.00019515204),
     cos=(0.041666646, -0.0013887315, 2.4433066e-05),
     atan=(
@@ -230,10 +230,13 @@ class Floats:
         biased = self.integers("add", exponent, self.whole(self.format.bias))
         return self.from_bits(self.integers("shl", biased, self.whole(self.format.fraction_bits)))
 
-    def reduced(self, x: str) -> tuple[str, str]:
-        """Splits x into n·ln 2 + r: n as an integer, and e^r - 1."""
+    def reduced(self, x: str) -> tuple[str, str, str]:
+        """Splits x into n·ln 2 + r: n as a float and as an integer, and r."""
         n, power = self.nearest(x, 1 / LN2)
         r = self.fma(n, self.number(-self.format.ln2_high), x)
-        r = self.fma(n, self.number(-self.format.ln2_low), r)
+        return n, power, self.fma(n, self.number(-self.format.ln2_low), r)
+
+    def exp_below_one(self, r: str) -> str:
+        """e^r - 1, for the r of `reduced`."""
         rest = self.v.polynomial(self.element, r, self.format.exp)
-        return power, self.fma(self.multiply(r, r), rest, r)
+        return self.fma(self.multiply(r, r), rest, r)

@@ -1,7 +1,8 @@
 """The instructions of a function in LLVM's language, in loops: each is put as far outside of loops as its operands allow."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -16,9 +17,30 @@ class _Scope:
     lines: list[str] = field(default_factory=list)
     #: Whether what is around it is never executed without it.
     is_certain: bool = True
-    #: What was computed, by its text.
-    known: dict[str, str] = field(default_factory=dict)
     is_open: bool = True
+
+
+def _is_control(line: str) -> bool:
+    """Whether a line begins or ends a block."""
+    return line.endswith(":") or line.startswith("  br ")
+
+
+def _by_turns(parts: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The lines of each part in their order, one of each part by turns, as soon as what they use is there."""
+    waiting = [deque((line, _NAME.findall(line)) for line in lines) for lines in parts]
+    # A line that gives something begins with its name.
+    missing = {names[0] for lines in waiting for line, names in lines if line.startswith("  %")}
+    while any(waiting):
+        for lines in waiting:
+            if not lines:
+                continue
+            line, names = lines[0]
+            gives = line.startswith("  %")
+            if missing.isdisjoint(names[1:] if gives else names):
+                lines.popleft()
+                yield line
+                if gives:
+                    missing.discard(names[0])
 
 
 @dataclass(slots=True)
@@ -54,6 +76,8 @@ class Instructions:
         self._scopes = [_Scope(0)]
         self._homes: dict[str, _Scope] = dict.fromkeys(outside, self._scopes[0])
         self._count = 0
+        #: What was computed last by each text, and where that is known.
+        self._known: dict[str, tuple[str, _Scope]] = {}
         self.declarations: set[str] = set()
         self.globals: list[str] = []
 
@@ -73,30 +97,45 @@ class Instructions:
 
     def depth(self, *names: str) -> int:
         """In how many loops all of these names are known first."""
-        here = self._scopes[-1]
-        return max((self._homes.get(each, here).depth for each in names if each.startswith("%")), default=0)
+        return self._depth([each for each in names if each.startswith("%")])
+
+    def _depth(self, names: Iterable[str]) -> int:
+        depth, here = 0, len(self._scopes) - 1
+        for each in names:
+            home = self._homes.get(each)
+            known = here if home is None else home.depth
+            if known > depth:
+                depth = known
+        return depth
 
     def value(self, text: str) -> str:
         """The name of what an instruction gives that has no effects, and gives the same whenever it is executed.
 
         It may be executed where it is not needed, as before a condition that it was asked for under.
         """
-        return self._shared(text, self.depth(*_NAME.findall(text)))
+        return self._shared(text, 0)
 
     def load(self, text: str) -> str:
         """The same for an instruction that reads memory which the function does not write.
 
         It is not put outside of `when`, or of a loop that may be empty: its address may be none there.
         """
-        certain = max((scope.depth for scope in self._scopes if not scope.is_certain), default=0)
-        return self._shared(text, max(certain, self.depth(*_NAME.findall(text))))
+        certain = [scope.depth for scope in self._scopes if not scope.is_certain]
+        return self._shared(text, certain[-1] if certain else 0)
 
     def _shared(self, text: str, depth: int) -> str:
+        """What a text gives, computed in no less than so many loops."""
+        known = self._known.get(text)
+        if known is not None:
+            name, home = known
+            if home.depth < len(self._scopes) and self._scopes[home.depth] is home:
+                return name
+        # Most of the time that it takes to write a kernel is spent here.
+        depth = max(depth, self._depth(_NAME.findall(text)))
         scope = self._scopes[min(depth, len(self._scopes) - 1)]
-        known = scope.known.get(text)
-        if known is None:
-            known = scope.known[text] = self._define(scope, text)
-        return known
+        name = self._define(scope, text)
+        self._known[text] = name, scope
+        return name
 
     def fresh(self, text: str) -> str:
         """The name of what an instruction gives that must be executed where it was asked for."""
@@ -111,7 +150,8 @@ class Instructions:
         self._scopes[-1].lines.append(f"{name}:")
 
     def _define(self, scope: _Scope, text: str) -> str:
-        name = self.new_name()
+        self._count += 1
+        name = f"%v{self._count}"
         self._homes[name] = scope
         scope.lines.append(f"  {name} = {text}")
         return name
@@ -191,6 +231,24 @@ class Instructions:
         for name in loop.results:
             if name.startswith("%") and not self.is_known(name):
                 self._homes[name] = outer
+
+    def interleaved(self, parts: Iterable[Callable[[], None]]) -> None:
+        """Instructions of several parts by turns, so that a processor has others to execute while one part waits for results.
+
+        Args:
+            parts: write them. Their effects do not depend on each other; a part may share values that parts before it computed.
+        """
+        scope = self._scopes[-1]
+        before, written = scope.lines, []
+        for write in parts:
+            scope.lines = []
+            write()
+            written.append(scope.lines)
+        scope.lines = before
+        if any(_is_control(line) for lines in written for line in lines):
+            before.extend(line for lines in written for line in lines)
+            return
+        before.extend(_by_turns(written))
 
     def _close(self, scope: _Scope) -> None:
         self._scopes.pop()

@@ -3,13 +3,14 @@
 import math
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.expression import Apply, Axis, Load, Reduce
+from neurald.drivers.compiler.expression import Apply, Axis, Expression, Load, Reduce
 from neurald.drivers.compiler.kernel import Kernel, weight_of
 from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.rewriting import walk
+from neurald.drivers.compiler.rewriting import free_axes, walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.arrangement import joined
 from neurald.drivers.cpu.dialect import stored
+from neurald.drivers.cpu.folds import folding_axis
 from neurald.drivers.cpu.memory import is_permuted
 from neurald.drivers.cpu.places import place_of, stride_along
 from neurald.drivers.cpu.target import Target
@@ -133,7 +134,13 @@ def _with_lanes(kernel: Kernel, target: Target) -> tuple[Kernel, int]:
     if _folds_along(kernel, target):
         return kernel, 1
     choices = [kernel]
-    while len(kernel.axes) > 1 and kernel.axes[-1].extent < target.lanes(_lane_bytes(kernel)) // 2:
+    # What is stored must lie side by side, whatever is gathered.
+    joins = kernel.place is None
+    while (
+        joins
+        and len(kernel.axes) > 1
+        and kernel.axes[-1].extent < target.lanes(_lane_bytes(kernel, target)) // 2
+    ):
         # Some places are gathered then, but more lanes are in use.
         kernel = joined(kernel, len(kernel.axes) - 2)
         choices.append(kernel)
@@ -143,7 +150,7 @@ def _with_lanes(kernel: Kernel, target: Target) -> tuple[Kernel, int]:
 
 def _lanes(kernel: Kernel, target: Target) -> int:
     """How many elements along the last axis are best computed together."""
-    native = target.lanes(_lane_bytes(kernel))
+    native = target.lanes(_lane_bytes(kernel, target))
     length, most = kernel.axes[-1].extent, _registers(kernel, target)
     candidates = [native * count for count in (4, 2, 1) if count <= most and native * count <= length]
     if not candidates:
@@ -182,11 +189,14 @@ def _weight(each: object) -> int:
     return weight_of(each.op) if is_number and isinstance(each, Apply) else 0
 
 
-def _lane_bytes(kernel: Kernel) -> int:
+def _lane_bytes(kernel: Kernel, target: Target) -> int:
     """The size of the largest numbers that are computed with, but no more than four bytes."""
     largest = kernel.output.type.size_bytes
     for each in walk(*kernel.roots):
-        if isinstance(each, Load) and (each.guard is not None or _is_gathered(each, kernel.axes[-1])):
+        is_apart = (
+            isinstance(each, Load) and _is_gathered(each, kernel.axes[-1]) and not _is_table(each, target)
+        )
+        if isinstance(each, Load) and (each.guard is not None or is_apart):
             return _LANE_BYTES
         if each.type is Scalar.FLOAT16 and not isinstance(each, Load):
             return _LANE_BYTES
@@ -212,26 +222,48 @@ def _folds_along(kernel: Kernel, target: Target) -> bool:
 
 
 def _reads(fold: Reduce, along: Axis) -> float:
-    """What the loads of a fold take, in steps, if lanes lie along an axis."""
-    found = (each for each in walk(fold.body) if isinstance(each, Load))
+    """What loads take for each of the elements that are folded, in steps, if lanes lie along an axis."""
+    # What is the same for all of them is loaded once.
+    folded = set(fold.axes)
+    found = (each for each in walk(fold.body) if isinstance(each, Load) and folded & free_axes(each))
     return sum(_GATHER_STEPS if _is_gathered(each, along) else 1 for each in found)
 
 
 def _element_ns(kernel: Kernel, lanes: int, target: Target) -> float:
     """About how long one element takes."""
-    last, width = kernel.axes[-1], target.lanes(_LANE_BYTES)
-    counts = dict.fromkeys(kernel.roots, 1.0)
+    width = target.lanes(_LANE_BYTES)
+    along = _lanes_of_loads(kernel, lanes, target)
     # Stores and loops.
     steps, moved = 2.0, float(kernel.output.type.size_bytes)
-    for each in reversed(list(walk(*kernel.roots))):
-        count = counts.setdefault(each, 1.0)
-        times = count * math.prod(axis.extent for axis in each.axes) if isinstance(each, Reduce) else count
-        for operand in each.operands:
-            counts[operand] = max(counts.get(operand, 0.0), times)
+    axes: dict[Expression, frozenset[Axis]] = {}
+    for each in walk(*kernel.roots):
+        found = frozenset((each,)) if isinstance(each, Axis) else frozenset()
+        found = found.union(*(axes[operand] for operand in each.operands))
+        # What does not change in a fold is computed outside of its loops.
+        axes[each] = found.difference(each.axes) if isinstance(each, Reduce) else found
+        count = math.prod(axis.extent for axis in found if axis not in kernel.axes)
         if isinstance(each, Load):
-            is_gathered = lanes > 1 and _is_gathered(each, last) and not _is_table(each, target)
+            lane_axis = along.get(each)
+            is_gathered = (
+                lane_axis is not None and _is_gathered(each, lane_axis) and not _is_table(each, target)
+            )
             steps += count * (_GATHER_STEPS if is_gathered else 1)
             moved += count * each.type.size_bytes
         steps += count * _weight(each)
     at_once = width if lanes == 1 and kernel.has_reduction else min(lanes, width)
     return steps * _STEP_NS / at_once + moved * _BYTE_NS
+
+
+def _lanes_of_loads(kernel: Kernel, lanes: int, target: Target) -> dict[Load, Axis | None]:
+    """The axis that the lanes of each load lie along; None, or no load, where a single element is loaded."""
+    found = list(walk(*kernel.roots))
+    if lanes > 1:
+        return {each: kernel.axes[-1] for each in found if isinstance(each, Load)}
+    return {
+        each: axis
+        for fold in found
+        if isinstance(fold, Reduce)
+        for axis in (folding_axis(fold, target),)
+        for each in walk(fold.body)
+        if isinstance(each, Load)
+    }

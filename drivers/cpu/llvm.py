@@ -1,8 +1,9 @@
 """LLVM, as far as it is needed: texts to object code, and object code to functions that can be called.
 
-llvmlite is imported when it is first needed; that takes a while.
+llvmlite is imported when it is first needed; that takes a while. Code that was linked before does not need it.
 """
 
+import logging
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +11,11 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+from neurald.drivers.cpu.image import LoadedImage, decoded, is_image
 from neurald.drivers.cpu.target import Target
+from neurald.hal.errors import BadData
+
+_LOG = logging.getLogger(__name__)
 
 #: One thread at a time creates and links; LLVM's own state is not all safe.
 _lock = threading.RLock()
@@ -79,17 +84,62 @@ class LoadedCode:
     """Object code in this process's memory, as long as this exists.
 
     Args:
-        codes: objects, which may call functions of each other and of the process.
+        codes: objects, which may call functions of each other and of the process; or one image that was made of them.
         names: the functions that will be called.
+
+    Raises:
+        CompilationFailed: a name is missing, or a function that they call.
+        OutOfMemory: there is no memory for it.
+    """
+
+    def __init__(self, codes: Iterable[bytes], names: Sequence[str]) -> None:
+        self._loaded: LoadedImage | _Library | None = None
+        self.addresses: Mapping[str, int] = MappingProxyType({})
+        if not names:
+            return
+        codes = linked(codes)
+        if is_image(codes[0]):
+            try:
+                self._loaded = LoadedImage(decoded(codes[0]), names)
+            except BadData as error:
+                raise CompilationFailed(f"linking: {error}") from None
+        else:
+            self._loaded = _Library(codes, names)
+        self.addresses = self._loaded.addresses
+
+    def keep_forever(self) -> None:
+        """Leaves the code in memory when this object goes."""
+        if self._loaded is not None:
+            self._loaded.keep_forever()
+
+
+def linked(codes: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Objects as one image, which is loaded without LLVM; as they are where only LLVM can link them."""
+    objects = tuple(codes)
+    if len(objects) == 1 and is_image(objects[0]):
+        return objects
+    from neurald.drivers.cpu.linking import NotLinkable, is_linkable_here, link
+
+    if not is_linkable_here():
+        return objects
+    try:
+        return (link(objects).encoded(),)
+    except NotLinkable as error:
+        _LOG.info("LLVM links: %s", error)
+        return objects
+
+
+class _Library:
+    """Objects that LLVM links, for what `neurald.drivers.cpu.linking` does not know.
+
+    Args:
+        codes, names: as for `LoadedCode`.
 
     Raises:
         CompilationFailed: a name is missing, or a function that they call.
     """
 
     def __init__(self, codes: Iterable[bytes], names: Sequence[str]) -> None:
-        if not names:
-            self.addresses: Mapping[str, int] = MappingProxyType({})
-            return
         llvm = _binding()
         builder = llvm.JITLibraryBuilder().add_current_process()
         for code in codes:
@@ -111,7 +161,7 @@ class LoadedCode:
             self._library = library
 
     def keep_forever(self) -> None:
-        """Leaves the code in memory when this object goes."""
+        """See `LoadedCode.keep_forever`."""
         self._library.detach()
         _forever.append(self._unload.detach())
 

@@ -16,6 +16,7 @@ _GATHERING_BYTES = 32
 #: A table that fits in four registers of 64 bytes, and how many words such a register has.
 _TABLE_BYTES = 256
 _WORDS = 32
+_CACHE_LINE_BYTES = 64
 _SIZES = {"float": 4, "double": 8}
 
 
@@ -37,6 +38,15 @@ def load(v: Vector, element: str, pointer: str, place: str) -> str:
     """As many elements as there are lanes, beginning at a place."""
     address = _address(v, element, pointer, place)
     return v.code.load(f"load {v.type(element)}, ptr {address}, align {_size_bytes(element)}")
+
+
+def prefetch(v: Vector, element: str, pointer: str, place: str, distance_bytes: int) -> None:
+    """Has the processor fetch what lies some bytes after elements that are loaded; there need be no such bytes."""
+    v.code.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    address = _address(v, element, pointer, place)
+    for offset in range(0, v.lanes * _size_bytes(element), _CACHE_LINE_BYTES):
+        ahead = v.code.value(f"getelementptr i8, ptr {address}, i64 {distance_bytes + offset}")
+        v.code.effect(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
 
 
 def masked_load(v: Vector, element: str, pointer: str, place: str, mask: str) -> str:
@@ -143,14 +153,13 @@ def permuted(v: Vector, pointer: str, places: str) -> str:
     Args:
         v: where instructions go; of more than one lane.
         pointer: the table.
-        places: of the bytes, i32.
+        places: of the bytes, i16.
     """
     words = Vector(v.code, v.target, _WORDS)
     table = [load(words, "i16", pointer, str(part * _WORDS)) for part in range(4)]
-    short = v.cast("trunc", "i32", places, "i16")
     parts = []
     for first in range(0, v.lanes, _WORDS):
-        at = _lanes_of(v, short, [(first + lane) % v.lanes for lane in range(_WORDS)])
+        at = _lanes_of(v, places, [(first + lane) % v.lanes for lane in range(_WORDS)])
         parts.append(_permuted_words(words, table, at))
     while len(parts) > 1:
         # Neighbours are joined; all are of the same length, a power of two.

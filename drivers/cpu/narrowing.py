@@ -12,7 +12,7 @@ from neurald.drivers.cpu.arrangement import rewritten
 
 _INT32 = (-(2**31), 2**31 - 1)
 _FIXED_POINT = (Op.FIXED_POINT, Op.FIXED_POINT_UP)
-#: What gives the same modulo 2^32 when its operands are the same modulo 2^32.
+#: What gives the same modulo 2^32 when its operands are the same modulo 2^32; shifts to the left, too, if by less than 32.
 _MODULAR = frozenset((Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.NEGATE, Op.SELECT))
 _EXTREMES = (Op.MINIMUM, Op.MAXIMUM)
 
@@ -24,6 +24,11 @@ def narrowed(kernel: Kernel) -> Kernel:
     Products with multipliers in fixed point are of type INT32 then, which others never are.
     """
     return rewritten(kernel, _Narrowing().replacement, kernel.axes)
+
+
+def bounds_of(expression: Expression) -> tuple[int, int]:
+    """What an integer lies between, both included, as far as its expression tells."""
+    return _Narrowing().bounds(expression)
 
 
 class _Narrowing:
@@ -77,9 +82,17 @@ class _Narrowing:
         if not isinstance(expression, Apply):
             return low, high
         if expression.op in _FIXED_POINT:
-            return _INT32
+            return self._rescaled_bounds(expression)
         found = self._computed_bounds(expression)
         return found if found is not None and low <= found[0] and found[1] <= high else (low, high)
+
+    def _rescaled_bounds(self, expression: Apply) -> tuple[int, int]:
+        value, mantissa, exponent = expression.arguments
+        if self.bounds(mantissa)[0] < 0 or self.bounds(exponent)[1] > 0:
+            return _INT32
+        # It is multiplied by less than 1.
+        low, high = self.bounds(value)
+        return max(_INT32[0], min(0, low)), min(_INT32[1], max(0, high))
 
     def _computed_bounds(self, expression: Apply) -> tuple[int, int] | None:
         if any(each.type.is_float or each.type is Scalar.INDEX for each in expression.arguments):
@@ -92,6 +105,8 @@ class _Narrowing:
             return first[0] + last[0], first[1] + last[1]
         if expression.op is Op.SUBTRACT:
             return first[0] - last[1], first[1] - last[0]
+        if expression.op is Op.SHIFT_LEFT and 0 <= last[0] == last[1] < 32:
+            return first[0] << last[0], first[1] << last[0]
         if expression.op is Op.MULTIPLY:
             corners = [a * b for a in first for b in last]
             return min(corners), max(corners)
@@ -119,7 +134,7 @@ class _Narrowing:
             return expression.arguments[0].to(Scalar.INT32)
         if expression.op in _FIXED_POINT:
             return apply(expression.op, *expression.arguments, type=Scalar.INT32)
-        if expression.op not in (*_EXTREMES, *_MODULAR):
+        if expression.op not in _EXTREMES and not self._is_modular(expression):
             return None
         kept = expression.arguments[:1] if expression.op is Op.SELECT else ()
         short = [self._short(each) for each in expression.arguments[len(kept) :]]
@@ -127,11 +142,18 @@ class _Narrowing:
             return None
         return apply(expression.op, *kept, *(each for each in short if each is not None))
 
+    def _is_modular(self, expression: Apply) -> bool:
+        """Whether it gives the same modulo 2^32 when its operands are the same modulo 2^32."""
+        if expression.op is Op.SHIFT_LEFT:
+            low, high = self.bounds(expression.arguments[1])
+            return low >= 0 and high < 32
+        return expression.op in _MODULAR
+
     def _modulo(self, expression: Expression) -> Expression:
         """An INT32 that is the same modulo 2^32."""
         if expression.type is not Scalar.INT64:
             return expression
-        if isinstance(expression, Apply) and expression.op in _MODULAR:
+        if isinstance(expression, Apply) and self._is_modular(expression):
             kept = expression.arguments[:1] if expression.op is Op.SELECT else ()
             rest = (self._modulo(each) for each in expression.arguments[len(kept) :])
             return apply(expression.op, *kept, *rest)

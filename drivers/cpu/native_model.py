@@ -29,7 +29,7 @@ class NativeModel:
 
     Args:
         executable: what to run.
-        codes: its object code.
+        codes: its code, see `LoadedCode`.
         constants: the contents of its constants; used as they are where they are aligned.
         team: the threads that run it.
 

@@ -1,37 +1,34 @@
 """Object code from LLVM's language: one object for each unit, compiled at most once for a process as long as it is kept.
 
-LLVM compiles on one thread of a process at a time. Where there is much to do, other processes take a share: each is a Python
-that imports nothing but llvmlite.
+LLVM compiles on one thread of a process at a time. Where there is much to do, other processes help, see
+`neurald.drivers.cpu.object_helper`; they take units as they come, while others are still being made.
 """
 
-import json
 import logging
 import os
-import struct
-import subprocess
-import sys
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from neurald.drivers.cpu.llvm import CompilationFailed, TargetMachine
+from neurald.drivers.cpu.object_helper import Helper
 from neurald.drivers.cpu.routine import NAME, Routine
 from neurald.drivers.cpu.target import Target
 
 _LOG = logging.getLogger(__name__)
 
 #: Bytes of text that are worth another process: what is compiled in the time that it takes to start.
-_SHARE_BYTES = 400_000
+_SHARE_BYTES = 100_000
+#: So many units are likely to be worth another process, before there is any of them.
+_MANY_UNITS = 16
 #: Bytes of object code that are kept for models to come.
 _KEPT_BYTES = 32 << 20
-#: A process that takes longer has got stuck; its share is compiled here.
+#: Processes that give nothing for so long have got stuck; what they have taken is compiled here.
 _PATIENCE_S = 120.0
-
-_WORKER = Path(__file__).with_name("object_worker.py")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,8 +41,9 @@ class Unit:
 
 def routine_unit(routine: Routine) -> Unit:
     """The unit that defines a routine's function under its name."""
-    text = "\n".join((*sorted(routine.declarations), routine.text.replace(NAME, routine.name), ""))
-    return Unit(name=routine.name, text=text)
+    name = routine.name
+    text = "\n".join((*sorted(routine.declarations), routine.text.replace(NAME, name), ""))
+    return Unit(name=name, text=text)
 
 
 def object_codes(units: Sequence[Unit], target: Target, *, processes: int = 1) -> list[bytes]:
@@ -59,41 +57,82 @@ def object_codes(units: Sequence[Unit], target: Target, *, processes: int = 1) -
     Raises:
         CompilationFailed: LLVM refuses a text; the message says which, and why.
     """
-    keys = [(target.name, unit.name) for unit in units]
-    found = {key: _kept.get(key) for key in keys}
-    missing = [unit for unit, key in zip(units, keys, strict=True) if found[key] is None]
-    if missing:
-        started = time.monotonic()
-        codes = _compiled(missing, target, processes)
-        for unit, code in zip(missing, codes, strict=True):
-            found[target.name, unit.name] = code
-            _kept.put((target.name, unit.name), code)
-        _LOG.debug(
-            "%d units of %d bytes compiled for %s in %.0f ms",
-            len(missing),
-            sum(len(unit.text) for unit in missing),
-            target.name,
-            (time.monotonic() - started) * 1e3,
-        )
-    return [code for key in keys if (code := found[key]) is not None]
+    with Compilation(target, processes=processes) as compilation:
+        for unit in units:
+            compilation.add(unit)
+        return list(compilation.finish().values())
 
 
-def _compiled(units: Sequence[Unit], target: Target, processes: int) -> list[bytes]:
-    total = sum(len(unit.text) for unit in units)
-    shares = _shares(units, max(1, min(processes, total // _SHARE_BYTES, len(units))))
-    others = [_Helper(share, target) for share in shares[1:]]
-    codes: dict[str, bytes] = {}
-    try:
-        codes.update((unit.name, _code(unit, target)) for unit in shares[0])
-        for helper in others:
-            result = helper.result()
-            if result is None:
-                result = [_code(unit, target) for unit in helper.units]
-            codes.update((unit.name, code) for unit, code in zip(helper.units, result, strict=True))
-    finally:
-        for helper in others:
+class Compilation:
+    """Compiles units while others are still being made.
+
+    It is a context manager; leaving it ends the processes that help.
+
+    Args:
+        target: what code is generated for.
+        processes: how many may compile at the same time.
+        expected: about how many units there will be.
+    """
+
+    def __init__(self, target: Target, *, processes: int = 1, expected: int = 0) -> None:
+        self._target, self._most_helpers = target, processes - 1
+        self._started = time.monotonic()
+        self._codes: dict[str, bytes | None] = {}
+        self._work = Work()
+        self._helpers: list[Helper] = []
+        if expected >= _MANY_UNITS:
+            self._add_helper()
+
+    def __enter__(self) -> "Compilation":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._work.close()
+        for helper in self._helpers:
             helper.close()
-    return [codes[unit.name] for unit in units]
+
+    def add(self, unit: Unit) -> None:
+        """Another unit; one of a name that was there before is the same."""
+        if unit.name in self._codes:
+            return
+        code = self._codes[unit.name] = _kept.get((self._target.name, unit.name))
+        if code is None:
+            self._work.add(unit)
+            if self._work.waiting_bytes >= _SHARE_BYTES * (1 + len(self._helpers)):
+                self._add_helper()
+
+    def _add_helper(self) -> None:
+        if len(self._helpers) < self._most_helpers:
+            self._helpers.append(Helper(self._work, self._target))
+
+    def finish(self) -> dict[str, bytes]:
+        """The object code of each unit by its name, in the order in which they came.
+
+        Raises:
+            CompilationFailed: LLVM refuses a text; the message says which, and why.
+        """
+        work = self._work
+        work.close()
+        while (unit := work.next(is_here=True)) is not None:
+            work.finished(unit, _code(unit, self._target))
+        if not work.wait(_PATIENCE_S):
+            _LOG.warning("processes that help to compile give nothing for %.0f s", _PATIENCE_S)
+        for unit in work.unfinished():
+            work.finished(unit, _code(unit, self._target))
+        found = {name: code for name, code in self._codes.items() if code is not None} | work.codes
+        for name, code in work.codes.items():
+            _kept.put((self._target.name, name), code)
+        _LOG.debug(
+            "%d of %d units compiled for %s in %.0f ms, with %d processes",
+            len(work.codes),
+            len(self._codes),
+            self._target.name,
+            (time.monotonic() - self._started) * 1e3,
+            1 + len(self._helpers),
+        )
+        return {name: found[name] for name in self._codes}
 
 
 def _code(unit: Unit, target: Target) -> bytes:
@@ -103,78 +142,84 @@ def _code(unit: Unit, target: Target) -> bytes:
         raise CompilationFailed(f"{unit.name}: {error}", unit.name) from None
 
 
-def _shares(units: Sequence[Unit], count: int) -> list[list[Unit]]:
-    """The units in so many parts of about the same length, the longest units first."""
-    shares: list[list[Unit]] = [[] for _ in range(count)]
-    lengths = [0] * count
-    for unit in sorted(units, key=lambda each: -len(each.text)):
-        shortest = lengths.index(min(lengths))
-        shares[shortest].append(unit)
-        lengths[shortest] += len(unit.text)
-    return shares
+class Work:
+    """Units that are to be compiled, and what became of them; several threads take and give them.
 
+    Attributes:
+        codes: object code by name.
+    """
 
-class _Helper:
-    """Another process that compiles units."""
+    def __init__(self) -> None:
+        self.codes: dict[str, bytes] = {}
+        self._changed = threading.Condition()
+        self._waiting: deque[Unit] = deque()
+        self._returned: list[Unit] = []
+        self._taken: dict[str, Unit] = {}
+        self._is_closed = False
 
-    def __init__(self, units: Sequence[Unit], target: Target) -> None:
-        self.units = units
-        self._process: subprocess.Popen[bytes] | None = None
-        self._received: list[bytes] = []
-        if not sys.executable:
-            return
-        import llvmlite
+    @property
+    def waiting_bytes(self) -> int:
+        """Of texts that nobody has taken."""
+        with self._changed:
+            return sum(len(unit.text) for unit in self._waiting)
 
-        request = json.dumps(
-            {
-                "path": str(Path(llvmlite.__file__).parent.parent),
-                "cpu": target.cpu,
-                "features": target.features,
-                "texts": [unit.text for unit in units],
-            }
-        ).encode()
-        try:
-            self._process = subprocess.Popen(  # noqa: S603 - this Python, and a file of ours
-                [sys.executable, "-I", "-S", str(_WORKER)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-            )
-        except OSError as error:
-            _LOG.warning("no process helps to compile: %s", error)
-            return
-        # Whoever writes waits until all is read, and so does the process with its results.
-        self._thread = threading.Thread(target=self._exchange, args=(self._process, request), daemon=True)
-        self._thread.start()
-
-    def _exchange(self, process: "subprocess.Popen[bytes]", request: bytes) -> None:
-        try:
-            self._received.append(process.communicate(request, _PATIENCE_S)[0])
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            _LOG.warning("a process that helps to compile: %s", error)
-
-    def result(self) -> list[bytes] | None:
-        """The object code of each unit; None where the process failed."""
-        if self._process is None:
-            return None
-        self._thread.join()
-        content = self._received[0] if self._received else b""
-        codes, position = [], 0
-        while position < len(content):
-            (length,) = struct.unpack_from("<Q", content, position)
-            codes.append(content[position + 8 : position + 8 + length])
-            position += 8 + length
-        if self._process.returncode or len(codes) != len(self.units):
-            _LOG.warning("a process that helps to compile ended with status %s", self._process.returncode)
-            return None
-        return codes
+    def add(self, unit: Unit) -> None:
+        """Another unit."""
+        with self._changed:
+            self._waiting.append(unit)
+            self._changed.notify()
 
     def close(self) -> None:
-        """Ends the process if it still runs."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
+        """No further units will come. Those that take longest come first from now on, so that all end at about the same time."""
+        with self._changed:
+            self._is_closed = True
+            self._waiting = deque(sorted(self._waiting, key=lambda unit: -len(unit.text)))
+            self._changed.notify_all()
+
+    def next(self, *, is_here: bool = False) -> Unit | None:
+        """A unit for whoever asks; None: there are none left.
+
+        Args:
+            is_here: whether this process compiles it. Others wait for units to come, and do not get those that were given back.
+        """
+        with self._changed:
+            while not is_here and not self._waiting and not self._is_closed:
+                self._changed.wait()
+            if is_here and self._returned:
+                unit = self._returned.pop()
+            elif self._waiting:
+                unit = self._waiting.popleft()
+            else:
+                return None
+            self._taken[unit.name] = unit
+            return unit
+
+    def finished(self, unit: Unit, code: bytes) -> None:
+        """The object code of a unit."""
+        with self._changed:
+            self._taken.pop(unit.name, None)
+            self.codes[unit.name] = code
+            self._changed.notify_all()
+
+    def give_back(self, unit: Unit) -> None:
+        """Another process has not compiled it."""
+        with self._changed:
+            if self._taken.pop(unit.name, None) is not None:
+                self._returned.append(unit)
+                self._changed.notify_all()
+
+    def wait(self, patience_s: float) -> bool:
+        """Waits until nobody compiles; whether that is so, unless nothing changed for so long."""
+        with self._changed:
+            while self._taken:
+                if not self._changed.wait(patience_s):
+                    return False
+            return True
+
+    def unfinished(self) -> list[Unit]:
+        """What was given back, and what others still have."""
+        with self._changed:
+            return [*self._returned, *self._taken.values(), *self._waiting]
 
 
 class _Kept:

@@ -1,4 +1,4 @@
-"""Compiles for another process: a request in JSON comes on standard input, object code goes to standard output.
+"""Compiles for another process: texts come on standard input, object code goes to standard output.
 
 It runs as a script in a Python without site packages, so it imports nothing of the package that it is part of.
 """
@@ -9,21 +9,26 @@ import sys
 
 
 def main() -> None:
-    """Answers one request: for each text, in order, the length of its object code in eight bytes, and the code."""
-    request = json.load(sys.stdin.buffer)
-    sys.path.append(request["path"])
+    """Answers each text with its object code, both after their length in eight bytes, until there are no more.
+
+    The argument is a JSON object: the `path` of llvmlite's folder, and the `cpu` and `features` that code is for.
+    """
+    about = json.loads(sys.argv[1])
+    sys.path.append(about["path"])
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=request["cpu"], features=request["features"], opt=2, reloc="pic", codemodel="small"
+        cpu=about["cpu"], features=about["features"], opt=2, reloc="pic", codemodel="small"
     )
-    for text in request["texts"]:
-        module = llvm.parse_assembly(text)
+    texts, codes = sys.stdin.buffer, sys.stdout.buffer
+    while length := texts.read(8):
+        module = llvm.parse_assembly(texts.read(struct.unpack("<Q", length)[0]).decode())
         module.verify()
         code = machine.emit_object(module)
-        sys.stdout.buffer.write(struct.pack("<Q", len(code)) + code)
+        codes.write(struct.pack("<Q", len(code)) + code)
+        codes.flush()
 
 
 if __name__ == "__main__":

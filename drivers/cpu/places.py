@@ -42,7 +42,10 @@ class Order:
 
     def terms(self, expression: Linear) -> list[tuple[Expression, int]]:
         """The terms of a sum with their factors, large factors first."""
-        return sorted(expression.terms, key=lambda pair: (-abs(pair[1]), self._key(pair[0])))
+        terms = expression.terms
+        if len({abs(factor) for _, factor in terms}) == len(terms):
+            return sorted(terms, key=lambda pair: -abs(pair[1]))
+        return sorted(terms, key=lambda pair: (-abs(pair[1]), self._key(pair[0])))
 
     def _key(self, expression: Expression) -> str:
         """A text that says how an expression is made."""

@@ -10,10 +10,12 @@ import msgspec
 
 from neurald.drivers.compiler.build import supported_operations
 from neurald.drivers.compiler.graph import Shape
+from neurald.drivers.compiler.inlining import inlined
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.specialization import is_specified, with_shapes
 from neurald.drivers.cpu.compiler import KernelFailed, compile_model
 from neurald.drivers.cpu.kernels import routine_for
+from neurald.drivers.cpu.llvm import linked
 from neurald.drivers.cpu.native_model import NativeModel
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.reference_graph import NativeSegment, Step, only_calculates
@@ -67,8 +69,10 @@ class Preparation:
             return ReferenceModel(model)
         started = time.monotonic()
         failed: frozenset[int] = frozenset()
+        flat = inlined(model, shapes)
+        whole, origins = (model, None) if flat is None else (flat.model, flat.origins)
         try:
-            native = self._native(model, shapes=shapes)
+            native = self._native(whole, origins, shapes)
         except BadData as error:
             _LOG.info("the model is not compiled as a whole: %s", error)
         except KernelFailed as error:
@@ -88,7 +92,7 @@ class Preparation:
             return CpuPreparedModel(
                 native,
                 lambda: ReferenceModel(model),
-                keeps_artifact=self._keeps_artifact and not _can_omit(model),
+                keeps_artifact=self._keeps_artifact and not _can_omit(whole),
             )
         return self._in_parts(model, shapes, failed)
 
@@ -184,7 +188,7 @@ class Preparation:
             if not only_calculates(model, model.main, bind_operations(model.main)):
                 executable = msgspec.structs.replace(executable, is_tolerant=False)
             team = Team(process.runtime(self._target), self._threads)
-            return NativeModel(executable, compiled.codes, compiled.constants, team)
+            return NativeModel(executable, linked(compiled.codes), compiled.constants, team)
         except (Error, KernelFailed):
             raise
         except Exception as error:

@@ -4,13 +4,12 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from neurald.drivers.compiler.placement import Port
 from neurald.drivers.cpu.artifact import write_artifact
 from neurald.drivers.cpu.instance import Binding
 from neurald.drivers.cpu.native_model import NativeModel
-from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.hal.device import (
     Artifact,
     Burst,
@@ -25,6 +24,9 @@ from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
 from neurald.hal.fence import Fence
 from neurald.hal.in_process import InProcessBurst, start_fenced
 from neurald.hal.types import Argument, Operand, Request
+
+if TYPE_CHECKING:
+    from neurald.drivers.cpu.reference_model import ReferenceModel
 
 #: Requests whose addresses are kept.
 _BINDINGS_KEPT: Final = 8
@@ -42,7 +44,7 @@ class CpuPreparedModel:
     def __init__(
         self,
         native: NativeModel,
-        references: Callable[[], ReferenceModel] | None = None,
+        references: "Callable[[], ReferenceModel] | None" = None,
         *,
         keeps_artifact: bool = False,
     ) -> None:

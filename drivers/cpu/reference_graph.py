@@ -79,6 +79,9 @@ class Run:
 class ReferenceGraph:
     """A graph with what stays the same from run to run.
 
+    Attributes:
+        graph, steps: as they were given; all operations one by one where nothing is compiled.
+
     Args:
         model: whose graph it is.
         graph: all operations of which have references.
@@ -94,13 +97,13 @@ class ReferenceGraph:
             for index, operand in enumerate(graph.operands)
             if (value := model.constant(operand)) is not None
         }
-        self._steps: Sequence[Step] = range(len(graph.operations)) if steps is None else steps
+        self.steps: Sequence[Step] = range(len(graph.operations)) if steps is None else steps
         self._dead_after = self._last_uses()
 
     @property
     def segments(self) -> tuple[NativeSegment, ...]:
         """The operations that are compiled."""
-        return tuple(step for step in self._steps if isinstance(step, NativeSegment))
+        return tuple(step for step in self.steps if isinstance(step, NativeSegment))
 
     @property
     def is_tolerant(self) -> bool:
@@ -112,10 +115,10 @@ class ReferenceGraph:
     def _last_uses(self) -> list[list[int]]:
         """For each step the operands whose values nobody reads after it."""
         last: dict[int, int] = {}
-        for number, step in enumerate(self._steps):
+        for number, step in enumerate(self.steps):
             for index in _operands_of(self.graph, step):
                 last[index] = number
-        dead: list[list[int]] = [[] for _ in self._steps]
+        dead: list[list[int]] = [[] for _ in self.steps]
         for index, number in last.items():
             if index not in self.graph.outputs and index not in self._constants:
                 dead[number].append(index)
@@ -130,7 +133,7 @@ class ReferenceGraph:
                 omitted.append(index)
             else:
                 values[index] = value
-        for number, step in enumerate(self._steps):
+        for number, step in enumerate(self.steps):
             started = time.perf_counter_ns()
             if isinstance(step, int):
                 self._run_operation(step, values, frozenset(omitted), run)

@@ -73,6 +73,11 @@ class ReferenceModel:
         return self._is_tolerant
 
     @property
+    def steps(self) -> list[Sequence[Step]]:
+        """Of the main graph and of each that control flow refers to."""
+        return [graph.steps for graph in (self._main, *self._referenced)]
+
+    @property
     def compiled_operations(self) -> frozenset[int]:
         """The operations of the main graph that are compiled; all others run on their references."""
         return frozenset(position for segment in self._main.segments for position in segment.operations)

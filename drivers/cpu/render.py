@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.contraction import as_fold
 from neurald.drivers.compiler.expression import Axis, Expression
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.graph import Value, flat
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.cpu.arrangement import arranged
 from neurald.drivers.cpu.epilogue import arguments_of, finish, parameter_names, parameters, pointer_names
@@ -13,6 +13,7 @@ from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.layout import Layout, layout_of
 from neurald.drivers.cpu.narrowing import narrowed
 from neurald.drivers.cpu.routine import NAME, Routine
+from neurald.drivers.cpu.sections import sections_of
 from neurald.drivers.cpu.statements import Statements
 from neurald.drivers.cpu.target import Target
 
@@ -29,10 +30,13 @@ def render(kernel: Kernel, target: Target) -> Routine:
     code = Instructions(parameter_names(values))
     grains, cost_ns, label = 0, 0.0, "nothing"
     if math.prod(kernel.shape):
-        layout = layout_of(arranged(narrowed(kernel)), target)
-        _Loops(layout, code, target, pointer_names(values)).write()
-        grains, cost_ns = layout.grains, layout.cost_ns
-        label = f"{layout.lanes} elements at once" if layout.lanes > 1 else "element by element"
+        layouts = [layout_of(arranged(each), target) for each in sections_of(narrowed(kernel), target)]
+        for layout in layouts:
+            _Loops(layout, code, target, pointer_names(values), grains).write()
+            grains, cost_ns = grains + layout.grains, cost_ns + layout.cost_ns
+        lanes = max(layout.lanes for layout in layouts)
+        label = f"{lanes} elements at once" if lanes > 1 else "element by element"
+        label += f", in {len(layouts)} sections" if len(layouts) > 1 else ""
     lines = [
         *code.globals,
         f"define void @{NAME}({parameters(values)}) nounwind {{",
@@ -53,12 +57,21 @@ def render(kernel: Kernel, target: Target) -> Routine:
 
 
 class _Loops:
-    """Writes the loops of a layout: over units, then over further axes, with elements inside."""
+    """Writes the loops of a layout: over units, then over further axes, with elements inside.
+
+    Args:
+        layout: of a kernel, or of a section.
+        code: where instructions go.
+        target: what they are for.
+        pointers: the names of the memory of each value.
+        first: the layout's first grain among those of the function.
+    """
 
     def __init__(
-        self, layout: Layout, code: Instructions, target: Target, pointers: Mapping[Value, str]
+        self, layout: Layout, code: Instructions, target: Target, pointers: Mapping[Value, str], first: int
     ) -> None:
         self._layout = layout
+        self._first = first
         self._code = code
         self._target = target
         self._pointers = pointers
@@ -67,8 +80,8 @@ class _Loops:
 
     def write(self) -> None:
         layout, code = self._layout, self._code
-        first = code.value(f"mul i64 %begin, {layout.units_per_grain}")
-        last = self._least(code.value(f"mul i64 %end, {layout.units_per_grain}"), layout.units)
+        first = code.value(f"mul i64 {self._own('%begin')}, {layout.units_per_grain}")
+        last = self._least(code.value(f"mul i64 {self._own('%end')}, {layout.units_per_grain}"), layout.units)
         with code.loop(first, last, may_be_empty=True) as unit:
             rest = unit.index
             begin, end = "0", str(layout.turns(layout.order[-1]))
@@ -81,6 +94,14 @@ class _Loops:
             if layout.outer:
                 self._turns[layout.order[0]] = rest
             self._nest(layout.order[layout.outer :], begin, end)
+
+    def _own(self, grain: str) -> str:
+        """A grain of the function, counted from the layout's first; that for those before it."""
+        if not self._first:
+            return grain
+        self._code.declarations.add("declare i64 @llvm.smax.i64(i64, i64)")
+        counted = self._code.value(f"sub i64 {grain}, {self._first}")
+        return self._code.value(f"call i64 @llvm.smax.i64(i64 {counted}, i64 0)")
 
     def _least(self, value: str, limit: int) -> str:
         self._code.declarations.add("declare i64 @llvm.smin.i64(i64, i64)")
@@ -109,5 +130,14 @@ class _Loops:
             place = self._code.value(f"mul i64 {names[along]}, {lanes}")
             # The last elements begin earlier where they do not fill a vector: some are computed again.
             names[along] = self._least(place, along.extent - lanes) if along.extent % lanes else place
-        statements = Statements(self._code, self._target, self._pointers, names, lanes=lanes, along=along)
-        finish(statements, kernel, self._pointers[kernel.output])
+        statements = Statements(
+            self._code,
+            self._target,
+            self._pointers,
+            names,
+            lanes=lanes,
+            along=along,
+            is_streaming=not kernel.has_reduction,
+        )
+        stored_at = flat(kernel.axes, kernel.shape) if kernel.place is None else kernel.place
+        finish(statements, kernel, self._pointers[kernel.output], stored_at)

@@ -2,12 +2,14 @@
 
 import hashlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from neurald.drivers.compiler.graph import Value
+if TYPE_CHECKING:
+    from neurald.drivers.compiler.graph import Value
 
 #: What a text calls its function; it is replaced by a name that follows from the text.
 NAME = "KERNEL_NAME"
-#: Arguments and scratch memory begin at multiples of so many bytes.
+#: Values and scratch memory begin at multiples of so many bytes.
 ALIGNMENT = 64
 
 
@@ -17,8 +19,8 @@ class Routine:
 
     The function is `define void @KERNEL_NAME(ptr noalias %a0, ..., ptr %scratch, ptr %status, i64 %begin, i64 %end)`: it
     computes the grains `begin` to `end` - 1, where 0 ≤ `begin` ≤ `end` ≤ `grains`. Different threads compute different grains
-    at the same time, each with `scratch` memory of its own. `%a0` is the output, the only argument that is written; arguments
-    begin at multiples of 64 bytes. `%status` (an i32) is left alone unless a requirement fails.
+    at the same time, each with `scratch` memory of its own. `%a0` is the output, the only argument that is written; constants
+    begin at multiples of 64 bytes, other arguments at multiples of an element, since they may be parts of a value. `%status` (an i32) is left alone unless a requirement fails.
 
     Neither reads nor writes a byte outside of its arguments (as long as their values are) and its scratch memory.
 
@@ -35,7 +37,7 @@ class Routine:
     """
 
     text: str
-    arguments: tuple[Value, ...]
+    arguments: "tuple[Value, ...]"
     grains: int
     cost_ns: float
     declarations: frozenset[str] = frozenset()

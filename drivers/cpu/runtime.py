@@ -21,7 +21,7 @@ Layouts (offsets in bytes; integers of 64 bits unless a size is given):
     step      0 records, 8 their number, 16 scratch, 24 scratch stride, 32 workers that may help, 40 pool, or null
 """
 
-import platform
+import os
 from typing import Final
 
 #: How many workers there may be, and steps that share calls at the same time.
@@ -53,12 +53,12 @@ _PAUSES = {
 
 def can_share() -> bool:
     """Whether calls can be shared on this machine's architecture."""
-    return platform.machine() in _FUTEX
+    return os.uname().machine in _FUTEX
 
 
 def futex_number() -> int:
     """The number of the system call by which threads sleep and are woken; -1: there is none that is known."""
-    return _FUTEX.get(platform.machine(), -1)
+    return _FUTEX.get(os.uname().machine, -1)
 
 
 def runtime_text() -> str:
@@ -67,7 +67,7 @@ def runtime_text() -> str:
     `neurald_run` runs a step; it returns the position of the call whose requirement failed, or the number of calls.
     `neurald_work` is a worker; it returns when it is to quit.
     """
-    machine = platform.machine()
+    machine = os.uname().machine
     declaration, pause = _PAUSES.get(machine, ("", ""))
     text = _TEXT
     for name, value in (

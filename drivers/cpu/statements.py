@@ -40,6 +40,11 @@ from neurald.drivers.cpu.rounding import float_to_half, half_to_float
 from neurald.drivers.cpu.target import Target
 from neurald.drivers.cpu.vector import Vector
 
+#: What is not in the nearest cache any more when it is read, and how far ahead of that it is fetched. Processors do so of their own
+#: accord, but not early enough where there is much to compute on the way.
+_STREAM_BYTES = 1 << 16
+_AHEAD_BYTES = 1024
+
 
 @dataclass(slots=True, eq=False)
 class _Lanes:
@@ -83,6 +88,8 @@ class Statements:
         lanes: how many elements are computed together.
         along: the axis that they lie along, if there are several.
         mask: which of them there are, i1 for each; None: all. Where one is not, nothing is read or written.
+        varying: what is known of which expressions differ between lanes; for others along the same axis, too.
+        is_streaming: whether what follows along the axis is computed next.
     """
 
     def __init__(
@@ -95,6 +102,8 @@ class Statements:
         lanes: int = 1,
         along: Axis | None = None,
         mask: str | None = None,
+        varying: dict[Expression, bool] | None = None,
+        is_streaming: bool = False,
     ) -> None:
         self._code = code
         self._target = target
@@ -102,8 +111,9 @@ class Statements:
         self._single = Vector(code, target, 1)
         self._scalars: dict[Expression, str] = {}
         self._names: dict[Expression, str] = {}
+        self._is_streaming = is_streaming
         vector = Vector(code, target, lanes)
-        self._lanes = _Lanes(vector, along if lanes > 1 else None, mask)
+        self._lanes = _Lanes(vector, along if lanes > 1 else None, mask, {} if varying is None else varying)
         for expression, name in names.items():
             if isinstance(expression, Accumulated) and lanes > 1:
                 self._lanes.known[expression] = name
@@ -311,6 +321,8 @@ class Statements:
         v = self._lanes.v
         where = self._scalar(place)
         if load.guard is None or load.otherwise is None:
+            if self._is_streaming and load.value.size_bytes >= _STREAM_BYTES:
+                memory.prefetch(v, stored(load.value.type), self._pointers[load.value], where, _AHEAD_BYTES)
             return self._loaded(v, load.value, where)
         # One condition for all lanes: where it does not hold, what is read does not matter.
         guard = self._scalar(load.guard)
@@ -321,13 +333,28 @@ class Statements:
     def _gathered(self, value: Value, place: Expression, mask: str | None) -> str:
         """Elements from places of their own."""
         v, element, width = self._lanes.v, stored(value.type), computed(place, self._lanes.v.lanes)
-        places, pointer = self._vector(place), self._pointers[value]
+        pointer = self._pointers[value]
         if memory.is_permuted(self._target, element, value.size_bytes):
-            return memory.permuted(v, pointer, resized(v, (width, places), "i32"))
+            return memory.permuted(v, pointer, self._table_places(place))
+        places = self._vector(place)
         if not memory.has_word_gather(v, element, value.size_bytes):
             return memory.gather(v, element, pointer, width, places, mask)
         short = resized(v, (width, places), "i32")
         return memory.gather_from_words(v, element, pointer, short, value.size_bytes, mask)
+
+    def _table_places(self, place: Expression) -> str:
+        """Places of a table of 256 elements, i16."""
+        v = self._lanes.v
+        number, offset = place, 0
+        if isinstance(place, Linear) and len(place.terms) == 1 and place.terms[0][1] == 1:
+            number, offset = place.terms[0][0], place.constant
+        if isinstance(number, Apply) and number.op is Op.CONVERT:
+            (source,) = number.arguments
+            if source.type in (Scalar.INT8, Scalar.UINT8) and number.low + offset == 0:
+                # The first number of a type with signs is the one whose highest bit alone is set.
+                first = v.two("xor", "i8", self._vector(source), v.number("i8", -offset & 0xFF))
+                return v.cast("zext", "i8", first, "i16")
+        return resized(v, (computed(place, v.lanes), self._vector(place)), "i16")
 
     # Folds.
 

@@ -11,8 +11,7 @@ import os
 import threading
 from typing import Any, Final
 
-from neurald.drivers.cpu.llvm import LoadedCode
-from neurald.drivers.cpu.object_code import Unit, object_codes
+from neurald.drivers.cpu.llvm import LoadedCode, linked
 from neurald.drivers.cpu.runtime import (
     LINE,
     MOST_THREADS,
@@ -59,6 +58,7 @@ class Runtime:
     """The runtime's functions in this process."""
 
     def __init__(self, code: bytes) -> None:
+        (code,) = linked((code,))
         loaded = LoadedCode((code,), ("neurald_run", "neurald_work"))
         # Workers are still in it when the process ends.
         loaded.keep_forever()
@@ -154,6 +154,8 @@ class _Process:
         with self._lock:
             if self._runtime is None:
                 if code is None:
+                    from neurald.drivers.cpu.object_code import Unit, object_codes
+
                     (code,) = object_codes([Unit(name="neurald_runtime", text=runtime_text())], target)
                 self._runtime = Runtime(code)
             return self._runtime

@@ -3,8 +3,7 @@
 import math
 import struct
 from collections.abc import Sequence
-
-import numpy as np
+from functools import cache
 
 from neurald.drivers.compiler.op import Number
 from neurald.drivers.cpu.instructions import Instructions
@@ -13,6 +12,7 @@ from neurald.drivers.cpu.target import Target
 #: How the names of intrinsics spell types.
 SUFFIXES = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 _FLOATS = frozenset(("half", "float", "double"))
+_SINGLE, _DOUBLE, _BITS = struct.Struct("<f"), struct.Struct("<d"), struct.Struct("<Q")
 
 
 def literal(element: str, value: Number) -> str:
@@ -28,16 +28,27 @@ def literal(element: str, value: Number) -> str:
         return str(int(value))
     number = float(value)
     if element == "float" and math.isfinite(number):
-        with np.errstate(over="ignore"):
-            number = float(np.float32(number))
+        try:
+            (number,) = _SINGLE.unpack(_SINGLE.pack(number))
+        except OverflowError:
+            number = math.copysign(math.inf, number)
     if math.isnan(number):
         return "0x7FF8000000000000"
-    return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+    return f"0x{_BITS.unpack(_DOUBLE.pack(number))[0]:016X}"
 
 
 def vector_type(element: str, lanes: int) -> str:
     """The type of that many numbers; of one, its own."""
     return element if lanes == 1 else f"<{lanes} x {element}>"
+
+
+@cache
+def _intrinsic(intrinsic: str, element: str, lanes: int, count: int, flags: str) -> tuple[str, str, str]:
+    """The type, the name and the declaration of an intrinsic, see `Vector.call`."""
+    kind, suffix = vector_type(element, lanes), SUFFIXES.get(element, element)
+    name = f"@{intrinsic}.{suffix if lanes == 1 else f'v{lanes}{suffix}'}"
+    flag_types = "".join(f", {each.split()[0]}" for each in flags.split(", ")[1:])
+    return kind, name, f"declare {kind} {name}({', '.join([kind] * count)}{flag_types})"
 
 
 def _known(operation: str, first: str, second: str) -> str | None:
@@ -70,7 +81,7 @@ class Vector:
 
     def type(self, element: str) -> str:
         """The type of a value."""
-        return vector_type(element, self.lanes)
+        return element if self.lanes == 1 else f"<{self.lanes} x {element}>"
 
     def number(self, element: str, value: Number) -> str:
         """The value that is `value` in every lane."""
@@ -131,12 +142,11 @@ class Vector:
             values: the operands.
             flags: further operands, as `, i1 false`, with their types.
         """
-        kind = self.type(element)
-        suffix = SUFFIXES.get(element, element)
-        name = f"@{intrinsic}.{suffix if self.lanes == 1 else f'v{self.lanes}{suffix}'}"
-        flag_types = "".join(f", {each.split()[0]}" for each in flags.split(", ")[1:])
-        self.code.declarations.add(f"declare {kind} {name}({', '.join([kind] * len(values))}{flag_types})")
-        return self.code.value(f"call {kind} {name}({', '.join(f'{kind} {each}' for each in values)}{flags})")
+        kind, name, declaration = _intrinsic(intrinsic, element, self.lanes, len(values), flags)
+        self.code.declarations.add(declaration)
+        return self.code.value(
+            f"call {kind} {name}({', '.join([f'{kind} {each}' for each in values])}{flags})"
+        )
 
     def fma(self, element: str, first: str, second: str, third: str) -> str:
         """The sum first × second + third, rounded once where the processor has an instruction for it, else twice."""

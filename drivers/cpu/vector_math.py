@@ -8,33 +8,47 @@ Infinities, NaN, zeros and denormal numbers give what IEEE 754 and C say.
 """
 
 import math
+from functools import cache
 
-from neurald.drivers.cpu.floats import Floats
+from neurald.drivers.cpu.floats import FLOAT, Floats
+from neurald.drivers.cpu.pieces import Pieces, pieces, piecewise
 from neurald.drivers.cpu.rounding import rounded
 from neurald.drivers.cpu.vector import Vector
+from neurald.drivers.cpu.wide_floats import (
+    exponent_of,
+    has_wide_floats,
+    inverse_root,
+    scaled,
+    significand,
+)
 
 
 def exp(v: Vector, element: str, x: str) -> str:
     """e^x, within 1.1."""
     f = Floats(v, element)
-    power, below_one = f.reduced(f.cut(x, f.format.smallest_exp, f.format.largest_exp))
+    n, power, r = f.reduced(f.cut(x, f.format.smallest_exp, f.format.largest_exp))
+    if has_wide_floats(v, element):
+        return scaled(v, v.polynomial(element, r, (1, 1, *f.format.exp)), n)
     half = f.integers("ashr", power, f.whole(1))
     # In two steps, because 2^n itself may be too large, or denormal.
-    result = f.multiply(f.add(below_one, f.number(1)), f.power_of_two(half))
+    result = f.multiply(f.add(f.exp_below_one(r), f.number(1)), f.power_of_two(half))
     return f.multiply(result, f.power_of_two(f.integers("sub", power, half)))
 
 
 def expm1(v: Vector, element: str, x: str) -> str:
     """e^x - 1, within 1.8."""
     f = Floats(v, element)
-    power, below_one = f.reduced(f.cut(x, -45.0 if element == "double" else -20.0, f.format.largest_exp))
-    half = f.power_of_two(f.integers("sub", power, f.whole(1)))
-    result = f.fma(half, below_one, f.subtract(half, f.number(0.5)))
+    n, power, r = f.reduced(f.cut(x, -45.0 if element == "double" else -20.0, f.format.largest_exp))
+    if has_wide_floats(v, element):
+        half = scaled(v, f.number(0.5), n)
+    else:
+        half = f.power_of_two(f.integers("sub", power, f.whole(1)))
+    result = f.fma(half, f.exp_below_one(r), f.subtract(half, f.number(0.5)))
     return f.with_sign(f.multiply(result, f.number(2)), x)
 
 
-def _log(f: Floats, x: str) -> str:
-    """The logarithm for 0 < x < ∞."""
+def _split(f: Floats, x: str) -> tuple[str, str]:
+    """The n, a float, and the m near 1 of x = m·2^n, for 0 < x < ∞."""
     v, form = f.v, f.format
     is_small = f.is_("olt", x, form.smallest_normal)
     large = f.choose(is_small, f.multiply(x, f.number(2.0**form.fraction_bits)), x)
@@ -45,7 +59,17 @@ def _log(f: Floats, x: str) -> str:
     m = f.from_bits(f.integers("sub", bits, f.integers("shl", exponent, shift)))
     lowered = f.integers("sub", exponent, shift)
     exponent = v.choose(is_small, form.integer, lowered, exponent)
-    n = v.cast("sitofp", form.integer, exponent, f.element)
+    return v.cast("sitofp", form.integer, exponent, f.element), m
+
+
+def _log(f: Floats, x: str) -> str:
+    """The logarithm; of what is not 0 < x < ∞ too if there are wide floats."""
+    v, form = f.v, f.format
+    if has_wide_floats(v, f.element):
+        m = significand(v, x)
+        n = f.subtract(exponent_of(v, x), exponent_of(v, m))
+    else:
+        n, m = _split(f, x)
     t = f.subtract(m, f.number(1))
     s = f.divide(t, f.add(t, f.number(2)))
     z = f.multiply(s, s)
@@ -69,6 +93,8 @@ def _log_of_others(f: Floats, x: str) -> str:
 def log(v: Vector, element: str, x: str) -> str:
     """The natural logarithm, within 1."""
     f = Floats(v, element)
+    if has_wide_floats(v, element):
+        return _log(f, x)
     return f.choose(_is_finite_above(f, x), _log(f, x), _log_of_others(f, x))
 
 
@@ -94,23 +120,39 @@ def logistic(v: Vector, element: str, x: str) -> str:
 def tanh(v: Vector, element: str, x: str) -> str:
     """The hyperbolic tangent, within 2.5."""
     f = Floats(v, element)
-    doubled = f.multiply(f.absolute(x), f.number(2))
-    below = expm1(v, element, f.cut(doubled, 0.0, 80.0))
-    return f.with_sign(f.divide(below, f.add(below, f.number(2))), x)
+    a, high = f.absolute(x), f.number(20.0)
+    a = f.choose(v.compare("ogt", element, a, high), high, a)
+    n, power, r = f.reduced(f.multiply(a, f.number(2)))
+    scale = scaled(v, f.number(1), n) if has_wide_floats(v, element) else f.power_of_two(power)
+    # With e^2a = scale·(1 + below): (e^2a - 1) / (e^2a - 1 + 2).
+    below = f.exp_below_one(r)
+    above = f.fma(scale, below, f.subtract(scale, f.number(1)))
+    return f.with_sign(f.divide(above, f.add(above, f.number(2))), x)
 
 
 def erf(v: Vector, element: str, x: str) -> str:
     """The error function, within 1.5."""
     f = Floats(v, element)
-    a = f.cut(f.absolute(x), 0.0, f.format.erfc_end)
+    high = f.number(f.format.erfc_end)
+    a = f.absolute(x)
+    a = f.choose(v.compare("ogt", element, a, high), high, a)
+    if has_wide_floats(v, element):
+        return f.with_sign(piecewise(f, _erf_pieces(), a), x)
     near = f.fma(a, v.polynomial(element, f.multiply(a, a), f.format.erf), a)
     power = v.polynomial(element, a, f.format.erfc)
     far = f.subtract(f.number(1), exp(v, element, v.negate(element, power)))
     return f.with_sign(f.choose(f.is_("ogt", a, 1.0), far, near), x)
 
 
+@cache
+def _erf_pieces() -> Pieces:
+    return pieces(math.erf, FLOAT.erfc_end, 6)
+
+
 def rsqrt(v: Vector, element: str, x: str) -> str:
     """1 / √x, within 1.5."""
+    if has_wide_floats(v, element):
+        return inverse_root(v, x)
     return v.two("fdiv", element, v.number(element, 1.0), v.call("llvm.sqrt", element, x))
 
 
@@ -121,7 +163,7 @@ def power(v: Vector, element: str, x: str, y: str) -> str:
         return v.cast("fptrunc", "double", power(v, "double", wide_x, wide_y), "float")
     f = Floats(v, element)
     base = f.absolute(x)
-    logarithm = f.choose(_is_finite_above(f, base), _log(f, base), _log_of_others(f, base))
+    logarithm = log(v, element, base)
     result = exp(v, element, f.multiply(y, logarithm))
     is_one = v.two("or", "i1", f.is_("oeq", base, 1.0), f.is_("oeq", y, 0.0))
     result = f.choose(is_one, f.number(1), result)

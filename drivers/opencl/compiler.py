@@ -1,15 +1,17 @@
 """From a step model to an executable: graph, transformations, fusion, choice of kernels, places in memory, program."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from neurald.drivers.compiler.build import build_graph
 from neurald.drivers.compiler.fusion import fuse
 from neurald.drivers.compiler.graph import Shape
+from neurald.drivers.compiler.joining import Alignment, join
 from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.placement import Base, Placement, place
+from neurald.drivers.compiler.placement import Base, Place, Placement, place
+from neurald.drivers.compiler.ranking import expand_rankings
 from neurald.drivers.compiler.transformations import transform
 from neurald.drivers.opencl.executable import FLAGS, Call, Executable
 from neurald.drivers.opencl.kernels import candidates
@@ -32,6 +34,11 @@ from neurald.hal.types import Model
 
 #: Values begin at multiples of so many bytes, for vectors and for whole cache lines.
 ALIGNMENT = 256
+#: Kernels read 16 bytes at a time, and store up to four elements.
+_ALIGNED = Alignment(read_bytes=16, written_elements=4)
+
+#: Of outputs that are placed behind all other values.
+_MOST_MOVED_BYTES = 1 << 20
 
 #: The parameters of a persistent kernel that its phases' pointers name.
 BUFFERS = "__global uchar *arena, __global const uchar *constants"
@@ -81,11 +88,14 @@ def compile_model(
     graph = build_graph(model, input_shapes)
     transform(graph)
     lower_precision(graph, precision)
+    expand_rankings(graph)
     fused = fuse(graph, enabled=is_fused, rows=True)
+    if is_fused:
+        fused = join(fused, _ALIGNED)
     kernels = tuple(kernel for kernel in fused.kernels if kernel.output.count)
     chosen = choose(
         [
-            candidates(kernel, facts, relaxed=precision is not Precision.F32, has_workspace=True)
+            candidates(kernel, facts, relaxed=precision is Precision.F16, has_workspace=True)
             or (render(kernel),)
             for kernel in kernels
         ],
@@ -102,6 +112,7 @@ def _assembled(
     model: Model, placement: Placement, chosen: Sequence[tuple[Kernel, Source]], facts: DeviceFacts
 ) -> Compiled:
     alignment = max(ALIGNMENT, facts.alignment_bytes)
+    placement = _with_outputs_last(placement, [kernel for kernel, _ in chosen], alignment)
     zeros = -(-placement.arena_bytes // alignment) * alignment
     statuses = sum(1 for kernel, _ in chosen if kernel.requirements)
     workspace = zeros + -(-max(SYNC_BYTES, FLAGS + 4 * (1 + statuses)) // ALIGNMENT) * ALIGNMENT
@@ -147,10 +158,23 @@ def _assembled(
         else program_text(
             uses,
             has_fp64=facts.has_fp64,
-            instead=meeting_text(is_nvidia=facts.is_nvidia)
-            + kernel_text(together.kernel, BUFFERS, phases, is_nvidia=facts.is_nvidia),
+            instead=meeting_text(is_nvidia=facts.is_nvidia) + kernel_text(together.kernel, BUFFERS, phases),
         ),
     )
+
+
+def _with_outputs_last(placement: Placement, kernels: Sequence[Kernel], alignment: int) -> Placement:
+    """The same with small outputs at the end, where one transfer brings them together with what lies behind the values."""
+    graph = placement.graph
+    written = {graph.aliases.get(kernel.output, kernel.output) for kernel in kernels}
+    outputs = [value for value in dict.fromkeys(graph.outputs) if value in written]
+    if sum(value.size_bytes for value in outputs) > _MOST_MOVED_BYTES:
+        return placement
+    places, end = dict(placement.places), placement.arena_bytes
+    for value in outputs:
+        places[value] = Place(Base.ARENA, -(-end // alignment) * alignment)
+        end = places[value].offset + max(1, value.size_bytes)
+    return replace(placement, places=places, arena_bytes=end)
 
 
 def phase_of(source: Source, call: Call, status: int) -> Phase:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from neurald._version import __version__
 from neurald.drivers.compiler.build import supported_operations
 from neurald.drivers.compiler.graph import Graph, Shape
+from neurald.drivers.compiler.ranking import objection_to_ranking
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.compiler.specialization import Prepared, SpecializingModel, is_specified
 from neurald.drivers.opencl.artifact import read_artifact
@@ -26,6 +27,7 @@ from neurald.hal.device import (
     BufferDescription,
     CacheFilesNeeded,
     Capabilities,
+    PreparedModel,
     PrepareOptions,
     Verdict,
 )
@@ -45,7 +47,7 @@ _LOG = logging.getLogger(__name__)
 #: The precision of models that allow float16, whatever the device would choose: f32, f32_f16 or f16.
 PRECISION_VARIABLE = "NEURALD_OPENCL_PRECISION"
 #: Changes whenever what the compiler makes of a model does.
-_GENERATOR = 1
+_GENERATOR = 2
 
 _TYPES = {
     DeviceKind.GPU: DeviceType.GPU,
@@ -106,7 +108,7 @@ class OpenClDevice:
                     return f"{self.facts.name} has no float64"
                 if value.count > _MOST_ELEMENTS or value.size_bytes > self.facts.max_allocation_bytes:
                     return f"{list(value.shape)} is too large for {self.facts.name}"
-        return ""
+        return objection_to_ranking(graph)
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> Prepared:
         """See `Device.prepare_model`. With unspecified dimensions, executions compile for the shapes that come."""
@@ -118,7 +120,10 @@ class OpenClDevice:
         if not is_specified(model):
             later = replace(options, deadline_s=None, cache_key=b"")
             return SpecializingModel(
-                model, lambda each, shapes: self._compiled(each, shapes, later), tolerant=True
+                model,
+                lambda each, shapes: self._compiled(each, shapes, later),
+                owner=self,
+                tolerant=True,
             )
         prepared = self._compiled(model, {}, options)
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
@@ -192,11 +197,17 @@ class OpenClDevice:
         uses: list[tuple[str, Operand]] = []
         for roles, is_output in ((description.input_roles, False), (description.output_roles, True)):
             for role in roles:
-                prepared = role.prepared_model
-                if not isinstance(prepared, OpenClPreparedModel | SpecializingModel):
-                    raise BadData(f"a role in a model that {self.name} has not prepared")
+                prepared = self._own(role.prepared_model)
                 uses.append((f"role {len(uses)}", prepared.operand(role.index, is_output=is_output)))
         return host_memory_for(self.name, uses, description.dimensions)
+
+    def _own(self, prepared: PreparedModel) -> Prepared:
+        """The model, if this device has prepared it."""
+        if isinstance(prepared, OpenClPreparedModel) and prepared.device is self._context:
+            return prepared
+        if isinstance(prepared, SpecializingModel) and prepared.owner is self:
+            return prepared
+        raise BadData(f"a role in a model that {self.name} has not prepared")
 
 
 def create() -> OpenClDevice:

@@ -65,6 +65,9 @@ class Instance:
             ],
         )
         self._flags = np.zeros(executable.flags_bytes // 4, np.int32)
+        self._flags_address = self._flags.ctypes.data
+        #: What the flags are when all is well.
+        self._good = bytes(executable.flags_bytes)
         self._input_numbers = [
             number for number, port in enumerate(executable.inputs) if port.offset is not None
         ]
@@ -108,12 +111,12 @@ class Instance:
         executable = self._executable
         clear(self._device, self._queue, self._arena, executable.zeros, executable.zeros_bytes)
 
-    def run(self, inputs: Sequence[memoryview | None], outputs: Sequence[memoryview]) -> int:
+    def run(self, inputs: Sequence[int | None], outputs: Sequence[int]) -> int:
         """Runs the step; returns the nanoseconds from the first command to the end of the last.
 
         Args:
-            inputs: the bytes of each input, exactly.
-            outputs: where each output goes, exactly as many bytes as it has.
+            inputs: the address of each input, with exactly as many bytes as it has.
+            outputs: the address where each output goes.
 
         Raises:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.
@@ -126,7 +129,7 @@ class Instance:
             self._staging.put(slot, source)
         for number, target in enumerate(outputs):
             self._staging.expect(number, target)
-        self._staging.expect(len(outputs), self._flags.data.cast("B"))
+        self._staging.expect(len(outputs), self._flags_address)
         try:
             started = time.monotonic_ns()
             self._commands.run(self._queue)
@@ -139,7 +142,7 @@ class Instance:
         return elapsed
 
     def _require(self) -> None:
-        if not self._flags.any():
+        if self._flags.tobytes() == self._good:
             return
         self._clear_zeros()
         if self._flags[0]:

@@ -8,8 +8,8 @@ do, up to a number that a trial finds (`resident_groups`): a launch that does no
 Nobody waits for ever. A work-group that has waited too long writes down that it gave up, and runs on without waiting, so
 that the kernel ends; what it computed is then worthless, and the execution fails.
 
-While a phase runs, the constants of the next one are fetched into the device's cache, where it has an instruction for it. Functions
-are called, not written out at each call: what several phases run is then in the cache of instructions when it is needed again.
+Functions are called, not written out at each call: what several phases run is then in the cache of instructions when it is needed
+again. Constants of the next phase are not fetched ahead: that was measured, and brought nothing.
 
 The kernel's last two arguments are its synchronisation memory and how many phases it runs. With no phases it only meets.
 """
@@ -23,16 +23,16 @@ from neurald.drivers.opencl.source import Source
 
 #: Work-items of a work-group, unless a source with barriers asks for another number.
 ITEMS: Final = 256
-#: Of synchronisation memory: zero before the first launch, and left so by every launch that succeeds.
-SYNC_BYTES: Final = 256
+#: Where in synchronisation memory, in `uint`s, compute units count the work-groups that they have, and for how many of them.
+_UNITS, _UNIT_COUNT = 32, 256
 #: Where in it, in `uint`s, a kernel says that a work-group has given up; the host clears all of it then.
-GAVE_UP: Final = 32
-#: How often a work-group looks before it gives up: about two seconds.
-_PATIENCE = 1 << 22
+GAVE_UP: Final = _UNITS + _UNIT_COUNT
+#: Of synchronisation memory: zero before the first launch, and left so by every launch that succeeds.
+SYNC_BYTES: Final = 4 * GAVE_UP + 128
+#: How often a work-group looks before it gives up: about two seconds; and in a launch that only meets, some milliseconds.
+_PATIENCE, _TRIAL_PATIENCE = 1 << 22, 1 << 15
 #: Some runtimes cannot call functions with barriers: they are written out there.
 _CALLED = "__attribute__((noinline))"
-#: Constants of so many bytes are fetched ahead.
-_FETCHED_BYTES = 4096
 #: Work-groups that may share a compute unit.
 _MOST_PER_UNIT = 4
 
@@ -139,21 +139,21 @@ def meeting_text(*, is_nvidia: bool) -> str:
         is_nvidia: whether memory is ordered by PTX; else by OpenCL's fences.
     """
     return (
-        _BARRIER[is_nvidia]
-        .replace("$PATIENCE", str(_PATIENCE))
+        (_PLACE[is_nvidia] + _BARRIER[is_nvidia])
+        .replace("$UNITS", str(_UNITS))
+        .replace("$UNIT_COUNT", str(_UNIT_COUNT))
         .replace("$GAVE_UP", str(GAVE_UP))
         .replace("$CALLED", _CALLED if is_nvidia else "inline")
     )
 
 
-def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, is_nvidia: bool) -> str:
+def kernel_text(name: str, parameters: str, phases: Sequence[Phase]) -> str:
     """The kernel, for a program that has `meeting_text` and the functions of all sources (see `program_text.function_text`).
 
     Args:
         name: of the kernel.
         parameters: of the kernel, those that the phases' expressions name.
         phases: in order; `local_size` gives a number for their sources.
-        is_nvidia: whether constants are fetched ahead, by PTX.
     """
     items = local_size([phase.source for phase in phases])
     assert items is not None  # noqa: S101 - callers ask
@@ -162,20 +162,18 @@ def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, is_nvidi
         f"__kernel __attribute__((reqd_work_group_size({items}, 1, 1)))",
         f"void {name}({parameters}, __global uint *sync, const int phases) {{",
         f"  __local uchar scratch[{scratch}] __attribute__((aligned(16)));",
-        "  const int first = (int)get_group_id(0), groups = (int)get_num_groups(0), lid = (int)get_local_id(0);",
+        "  const int groups = (int)get_num_groups(0), lid = (int)get_local_id(0);",
+        "  const int first = neurald_place(sync, groups, lid, (__local int *)scratch);",
         "  uint target = 0;",
         "  bool waits = true;",
-        "  if (phases == 0) neurald_meet(sync, target += groups, lid, &waits);",
+        f"  if (phases == 0) neurald_meet(sync, target += groups, lid, &waits, {_TRIAL_PATIENCE});",
     ]
-    following = (*phases[1:], None)
-    for number, (phase, after, meets) in enumerate(zip(phases, following, barriers(phases), strict=True)):
+    for number, (phase, meets) in enumerate(zip(phases, barriers(phases), strict=True)):
         lines.append(f"  if (phases > {number}) {{")
         if meets:
-            lines.append("    neurald_meet(sync, target += groups, lid, &waits);")
-        if after is not None and is_nvidia:
-            lines += _fetch_lines(after, items)
+            lines.append(f"    neurald_meet(sync, target += groups, lid, &waits, {_PATIENCE});")
         lines += [*_phase_lines(phase, items), "  }"]
-    lines += ["  neurald_leave(sync, groups, lid);", "}", ""]
+    lines += ["  neurald_leave(sync, groups, lid, (__local int *)scratch);", "}", ""]
     return "\n".join(lines)
 
 
@@ -199,17 +197,32 @@ def _phase_lines(phase: Phase, items: int) -> list[str]:
     ]
 
 
-def _fetch_lines(phase: Phase, items: int) -> list[str]:
-    """Statements that fetch a phase's constants, shared out among all work-items."""
-    return [
-        f"    neurald_fetch((__global const uchar *){pointer}, {value.size_bytes}, first * {items} + lid, groups * {items});"
-        for pointer, value in zip(phase.pointers, phase.source.arguments, strict=True)
-        if value.constant is not None and value.size_bytes >= _FETCHED_BYTES
-    ]
-
-
+#: Which of all work-groups one is: those that are alone on a compute unit, or the first there, come before the others, so that
+#: what has few groups gets a unit for each of them. Counted from both ends, the numbers are right wherever groups are.
+_PLACE = {
+    True: """\
+static inline int neurald_place(__global uint *sync, const int groups, const int lid, __local int *scratch) {
+  if (lid == 0) {
+    uint unit;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(unit));
+    const bool is_first = atomic_inc(sync + $UNITS + unit % $UNIT_COUNT) == 0;
+    *scratch = is_first ? (int)atomic_inc(sync + 8) : groups - 1 - (int)atomic_inc(sync + 24);
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const int place = *scratch;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  return place;
+}
+""",
+    False: """\
+static inline int neurald_place(__global uint *sync, const int groups, const int lid, __local int *scratch) {
+  return (int)get_group_id(0);
+}
+""",
+}
 _MEET_HEAD = """\
-static $CALLED void neurald_meet(__global uint *sync, const uint target, const int lid, __private bool *waits) {
+static $CALLED void neurald_meet(__global uint *sync, const uint target, const int lid, __private bool *waits,
+    const int patience) {
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   if (lid == 0) {
 """
@@ -223,30 +236,22 @@ _MEET_TAIL = """\
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 }
 """
-#: Has lines of memory brought into the cache that all compute units share; nobody waits for them.
-_FETCH = """\
-static inline void neurald_fetch(__global const uchar *from, const int bytes, const int item, const int items) {
-  for (int at = item * 128; at < bytes; at += items * 128)
-    asm volatile("prefetch.global.L2 [%0];" :: "l"((ulong)(from + at)));
-}
-"""
 #: The last one to leave clears the counters.
 _LEAVE = """\
-static inline void neurald_leave(__global uint *sync, const int groups, const int lid) {
-  if (lid == 0 && atomic_inc(sync + 16) == (uint)groups - 1) {
-    sync[16] = 0;
-    sync[0] = 0;
-  }
+static inline void neurald_leave(__global uint *sync, const int groups, const int lid, __local int *scratch) {
+  if (lid == 0) *scratch = atomic_inc(sync + 16) == (uint)groups - 1;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (!*scratch) return;
+  for (int at = lid; at < $GAVE_UP; at += (int)get_local_size(0)) sync[at] = 0;
 }
 """
 _BARRIER = {
-    True: _FETCH
-    + _MEET_HEAD
+    True: _MEET_HEAD
     + """\
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" :: "l"((ulong)sync) : "memory");
     if (*waits) {
       uint seen = 0;
-      for (int look = 0; look < $PATIENCE && seen < target; ++look)
+      for (int look = 0; look < patience && seen < target; ++look)
         asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"((ulong)sync) : "memory");
 """
     + _MEET_TAIL
@@ -257,7 +262,7 @@ _BARRIER = {
     atomic_inc(sync);
     if (*waits) {
       uint seen = 0;
-      for (int look = 0; look < $PATIENCE && seen < target; ++look) seen = atomic_add(sync, 0);
+      for (int look = 0; look < patience && seen < target; ++look) seen = atomic_add(sync, 0);
       mem_fence(CLK_GLOBAL_MEM_FENCE);
 """
     + _MEET_TAIL

@@ -46,6 +46,7 @@ class DeviceFacts:
         max_allocation_bytes: of a single buffer.
         alignment_bytes: what the start of a sub-buffer is a multiple of.
         compute_capability: of an NVIDIA device, such as (9, 0).
+        has_dot_product: whether its OpenCL C has dot products of four bytes (cl_khr_integer_dot_product).
         flush_every: how many kernels are launched between two flushes of the queue; 0: one flush at the end is enough.
         handle: pyopencl's device.
     """
@@ -70,6 +71,7 @@ class DeviceFacts:
     has_fp64: bool
     has_images: bool
     has_subgroups: bool
+    has_dot_product: bool
     is_nvidia: bool
     compute_capability: tuple[int, int] | None
     flush_every: int
@@ -296,6 +298,7 @@ def _facts(platform_index: int, device_index: int, platform: cl.Platform, device
         has_fp16="cl_khr_fp16" in extensions,
         has_fp64="cl_khr_fp64" in extensions,
         has_images=bool(device.image_support),
+        has_dot_product="cl_khr_integer_dot_product" in extensions,
         has_subgroups=any(one in extensions for one in ("cl_khr_subgroups", "cl_intel_subgroups")),
         is_nvidia="nvidia" in device.vendor.lower(),
         compute_capability=capability,

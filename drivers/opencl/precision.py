@@ -1,5 +1,12 @@
 """How floats are computed and stored, and the change of a graph that does it.
 
+A model is relaxed where it allows FLOAT32 to be calculated with the range and precision of FLOAT16. Sums are in FLOAT32 all the
+same, also on devices that have the arithmetic of halves (cl_khr_fp16). A half has 11 bits: a sum of products that has grown beyond
+2048 times one of them does not grow any more, and its error is up to 2^-11 of each partial sum for each term, where the tests of
+Android allow 5 · 2^-10 of a result. That would be kept for some tens of terms only, and layers have hundreds; and products
+beyond 65504 would be infinite in the midst of a sum that is not. What is computed point by point waits for memory, so that
+faster arithmetic would gain nothing there. Halves that are multiplied exactly and summed in FLOAT32 is what tensor cores do.
+
 A value that is stored as FLOAT16 is off by at most 2^-11 of itself, or 2^-25 where it is below 2^-14; beyond 65504 it becomes
 infinite. That is all that the modes add to the error of FLOAT32: once for each value that a kernel stores, each constant, and
 each factor of a product. A sum of products of factors a and b is thus off by at most 2^-10 · Σ |a · b|, a pointwise function by
@@ -13,7 +20,7 @@ from enum import Enum
 import numpy as np
 
 from neurald.drivers.compiler.expression import Expression, Load, axis, load
-from neurald.drivers.compiler.graph import Compute, Graph, MatrixProduct, Node, Value
+from neurald.drivers.compiler.graph import Compute, Graph, MatrixProduct, Node, Ranking, Value
 from neurald.drivers.compiler.rewriting import rewrite
 from neurald.drivers.compiler.scalar import Scalar
 
@@ -23,14 +30,20 @@ class Precision(Enum):
 
     #: As the model says.
     F32 = "f32"
-    #: FLOAT32 values between operations, and FLOAT32 weights, are stored as FLOAT16, and computed with in FLOAT32.
+    #: FLOAT32 values between operations, and FLOAT32 weights, are stored as FLOAT16, and computed with in FLOAT32. Products of
+    #: what the model is given, and of sums, have those as factors as they are.
     F32_F16 = "f32_f16"
-    #: The same; and the factors of products are FLOAT16, for devices that multiply those faster.
+    #: The same; and every factor of a product is rounded to FLOAT16, for devices that multiply two of those faster.
     F16 = "f16"
 
 
 def lower_precision(graph: Graph, precision: Precision) -> None:
-    """Stores FLOAT32 values between nodes, and constants, as FLOAT16, unless the mode is F32. Inputs and outputs stay."""
+    """Stores FLOAT32 values between nodes, and constants, as FLOAT16, unless the mode is F32. Inputs and outputs stay.
+
+    Args:
+        graph: is changed in place.
+        precision: the mode.
+    """
     if precision is Precision.F32:
         return
     kept = {*graph.inputs, *graph.outputs}
@@ -60,9 +73,9 @@ def lower_precision(graph: Graph, precision: Precision) -> None:
     nodes: list[Node] = []
 
     def factor(value: Value) -> Value:
-        """What stands for a factor of products; what is stored as FLOAT32 is converted first."""
+        """What stands for a factor of products; in the mode F16, what is stored as FLOAT32 is converted first."""
         stored = half(value)
-        if stored.type is not Scalar.FLOAT32:
+        if stored.type is not Scalar.FLOAT32 or precision is not Precision.F16:
             return stored
         if stored not in halves:
             axes = tuple(axis(length, f"i{d}") for d, length in enumerate(value.shape))
@@ -80,6 +93,8 @@ def lower_precision(graph: Graph, precision: Precision) -> None:
             nodes.append(replace(node, output=output, body=body, requirements=requirements))
         elif isinstance(node, MatrixProduct):
             nodes.append(replace(node, left=factor(node.left), right=factor(node.right)))
+        elif isinstance(node, Ranking):
+            nodes.append(replace(node, input=half(node.input)))
         else:
             nodes.append(replace(node, input=factor(node.input), weights=factor(node.weights)))
     graph.nodes = nodes

@@ -3,6 +3,9 @@
 A copy from pinned host memory takes a third of the time of one from ordinary memory, so small inputs and outputs pass through
 a pinned area that is mapped once. Large ones would need as much memory again, and those of CPU devices would only be copied
 twice: they go directly.
+
+A transfer takes longer to begin than to copy some kilobytes, so outputs through the pinned area that lie near each other in a
+buffer come in one, with what is between them.
 """
 
 from __future__ import annotations
@@ -15,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from neurald.drivers.opencl.launcher import Transfer
+from neurald.drivers.opencl.native_loop import native_copy
 from neurald.drivers.opencl.platform import DeviceContext
-from neurald.hal.errors import BadData, OutOfMemory
+from neurald.hal.errors import OutOfMemory
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 #: Of pinned memory in one `Staging`: the system can spare little of it.
 PINNED_LIMIT_BYTES: Final = 32 << 20
 _ALIGNMENT_BYTES: Final = 256
+#: Outputs that are no farther from each other come together.
+_GAP_BYTES: Final = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,19 +42,20 @@ class Region:
 
 
 class _Passage:
-    """The way of one input or output: through a slot of the pinned area, or directly."""
+    """The way of one input or output: through a slot of the pinned area, or directly.
 
-    __slots__ = ("host", "slot", "transfer")
+    Attributes:
+        slot: the address of the slot; 0: there is none.
+        host: the host's side, while an execution uses it; 0: there is none.
+    """
 
-    def __init__(self, region: Region, slot: np.ndarray[Any, Any] | None, *, to_device: bool) -> None:
-        self.transfer = Transfer(
-            region.buffer, region.size_bytes, offset_bytes=region.offset_bytes, to_device=to_device
-        )
+    __slots__ = ("host", "size_bytes", "slot", "transfer")
+
+    def __init__(self, size_bytes: int, transfer: Transfer, slot: int) -> None:
+        self.size_bytes = size_bytes
+        self.transfer = transfer
         self.slot = slot
-        #: The host's side, kept while the device uses it.
-        self.host: np.ndarray[Any, Any] | None = None
-        if slot is not None:
-            self.transfer.address = slot.ctypes.data
+        self.host = 0
 
 
 class Staging:
@@ -59,7 +66,7 @@ class Staging:
 
     Attributes:
         writes: the transfers of the inputs, in their order.
-        reads: the transfers of the outputs, in their order.
+        reads: the transfers that bring the outputs.
     """
 
     def __init__(
@@ -78,79 +85,61 @@ class Staging:
         """
         self._device = device
         self._queue = queue
+        self._copy = native_copy()
         self._area: tuple[cl.Buffer, cl.MemoryMap] | None = None
         limit = 0 if device.facts.is_cpu else pinned_limit_bytes
-        slots: list[tuple[int, int] | None] = []
+        ways = [[number] for number in range(len(inputs))], _near(outputs) if limit else _single(outputs)
+        slots: list[list[int | None]] = []
         used = 0
-        for region in (*inputs, *outputs):
-            end = used + region.size_bytes
-            if region.size_bytes and end <= limit:
-                slots.append((used, end))
-                used = -(-end // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-            else:
-                slots.append(None)
-        area = None
+        for regions, spans in zip((inputs, outputs), ways, strict=True):
+            slots.append([])
+            for span in spans:
+                start, end = _range([regions[number] for number in span])
+                fits = 0 < end - start <= limit - used
+                slots[-1].append(used if fits else None)
+                used += -(-(end - start) // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES if fits else 0
+        area = 0
         if used:
             with contextlib.suppress(OutOfMemory):
                 area = self._pinned(used)
-        passages = [
-            _Passage(
-                region,
-                None if slot is None or area is None else area[slot[0] : slot[1]],
-                to_device=number < len(inputs),
-            )
-            for number, (region, slot) in enumerate(zip((*inputs, *outputs), slots, strict=True))
-        ]
-        self._inputs, self._outputs = passages[: len(inputs)], passages[len(inputs) :]
-        self.writes = tuple(one.transfer for one in self._inputs)
-        self.reads = tuple(one.transfer for one in self._outputs)
+        self._inputs, self.writes = _passages(inputs, ways[0], slots[0], area, to_device=True)
+        self._outputs, self.reads = _passages(outputs, ways[1], slots[1], area, to_device=False)
 
-    def put(self, index: int, source: memoryview) -> None:
-        """Says where input number `index` is; it may change, or go, only after `collect`.
-
-        Raises:
-            BadData: it has another size than its region.
-        """
+    def put(self, index: int, address: int) -> None:
+        """Says where the bytes of input number `index` are; they may change, or go, only after `collect`."""
         passage = self._inputs[index]
-        host = _bytes_of(passage, source, f"input {index}")
-        if passage.slot is not None:
-            passage.slot[...] = host
+        if passage.slot:
+            self._copy(passage.slot, address, passage.size_bytes)
         else:
-            passage.host, passage.transfer.address = host, host.ctypes.data
+            passage.transfer.address = address
 
-    def expect(self, index: int, target: memoryview) -> None:
-        """Says where output number `index` goes; what is there is undefined until `collect` has returned.
-
-        Raises:
-            BadData: it has another size than its region, or is read-only.
-        """
+    def expect(self, index: int, address: int) -> None:
+        """Says where output number `index` goes; what is there is undefined until `collect` has returned."""
         passage = self._outputs[index]
-        if target.readonly:
-            raise BadData(f"output {index} is read-only")
-        passage.host = _bytes_of(passage, target, f"output {index}")
-        if passage.slot is None:
-            passage.transfer.address = passage.host.ctypes.data
+        if passage.slot:
+            passage.host = address
+        else:
+            passage.transfer.address = address
 
     def collect(self) -> None:
         """Completes the outputs once the queue has finished, and lets go of the memories of the execution."""
         for passage in self._outputs:
-            if passage.slot is not None and passage.host is not None:
-                passage.host[...] = passage.slot
+            if passage.host:
+                self._copy(passage.host, passage.slot, passage.size_bytes)
         self.forget()
 
     def forget(self) -> None:
         """Lets go of the memories of an execution that failed. Its outputs are undefined."""
         for passage in (*self._inputs, *self._outputs):
-            passage.host = None
-            if passage.slot is None:
+            passage.host = 0
+            if not passage.slot:
                 passage.transfer.address = 0
 
     def close(self) -> None:
         """Gives the pinned memory back; the staging is not used again."""
-        self.forget()
         for passage in (*self._inputs, *self._outputs):
-            passage.slot = None
-            passage.transfer.address = 0
+            passage.slot = 0
+        self.forget()
         if self._area is not None:
             buffer, mapping = self._area
             self._area = None
@@ -166,7 +155,8 @@ class Staging:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _pinned(self, size_bytes: int) -> np.ndarray[Any, Any]:
+    def _pinned(self, size_bytes: int) -> int:
+        """The address of so many bytes."""
         import pyopencl as cl
 
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
@@ -184,7 +174,71 @@ class Staging:
                 is_blocking=True,
             )
         self._area = (buffer, area.base)
-        return np.asarray(area)
+        return int(np.asarray(area).ctypes.data)
+
+
+def _single(regions: Sequence[Region]) -> list[list[int]]:
+    return [[number] for number in range(len(regions))]
+
+
+def _near(regions: Sequence[Region]) -> list[list[int]]:
+    """The numbers of regions that come in one transfer."""
+    order = sorted(
+        range(len(regions)), key=lambda number: (regions[number].buffer.int_ptr, regions[number].offset_bytes)
+    )
+    spans: list[list[int]] = []
+    for number in order:
+        region = regions[number]
+        others = [regions[each] for each in spans[-1]] if spans else []
+        if (
+            others
+            and others[0].buffer == region.buffer
+            and region.offset_bytes <= _range(others)[1] + _GAP_BYTES
+        ):
+            spans[-1].append(number)
+        else:
+            spans.append([number])
+    return spans
+
+
+def _range(regions: Sequence[Region]) -> tuple[int, int]:
+    """The first byte of regions of a buffer, and the one after the last."""
+    return min(each.offset_bytes for each in regions), max(
+        each.offset_bytes + each.size_bytes for each in regions
+    )
+
+
+def _passages(
+    regions: Sequence[Region],
+    spans: Sequence[Sequence[int]],
+    slots: Sequence[int | None],
+    area: int,
+    *,
+    to_device: bool,
+) -> tuple[tuple[_Passage, ...], tuple[Transfer, ...]]:
+    """The passages of regions, in their order, and their transfers.
+
+    Args:
+        regions: of inputs, or of outputs.
+        spans: which of them have a transfer together.
+        slots: for each of those, where in the pinned area it lies, if it does.
+        area: the address of the pinned area; 0: there is none, and everything goes directly.
+        to_device: whether they are inputs.
+    """
+    found: dict[int, _Passage] = {}
+    transfers = []
+    for span, slot in zip(spans, slots, strict=True):
+        is_direct = slot is None or not area
+        for part in [[number] for number in span] if is_direct else [span]:
+            start, end = _range([regions[number] for number in part])
+            transfer = Transfer(regions[part[0]].buffer, end - start, offset_bytes=start, to_device=to_device)
+            transfers.append(transfer)
+            if slot is not None and area:
+                transfer.address = area + slot
+            for number in part:
+                place = 0 if is_direct else transfer.address + regions[number].offset_bytes - start
+                found[number] = _Passage(regions[number].size_bytes, transfer, place)
+    return tuple(found[number] for number in range(len(regions))), tuple(transfers)
 
 
 def upload(
@@ -207,9 +261,3 @@ def upload(
     if memoryview(data).nbytes:
         with device.state.guard("writing to a buffer"):
             cl.enqueue_copy(queue, buffer, data, dst_offset=offset_bytes, is_blocking=True)
-
-
-def _bytes_of(passage: _Passage, view: memoryview, what: str) -> np.ndarray[Any, Any]:
-    if view.nbytes != passage.transfer.size_bytes:
-        raise BadData(f"{what} has {view.nbytes} bytes; {passage.transfer.size_bytes} are expected")
-    return np.frombuffer(view if view.nbytes else b"", np.uint8)

@@ -5,7 +5,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,9 @@ from neurald.drivers.opencl.compiler import BUFFERS, Compiled, phase_of
 from neurald.drivers.opencl.executable import Call, Executable
 from neurald.drivers.opencl.instance import Instance, allocate, bound_launch, clear
 from neurald.drivers.opencl.kernels.pairs import Pair
-from neurald.drivers.opencl.launcher import CommandList, Launch
+from neurald.drivers.opencl.launcher import CommandList, Launch, Transfer
 from neurald.drivers.opencl.persistent import (
+    GAVE_UP,
     ITEMS,
     SYNC_BYTES,
     is_offered,
@@ -49,9 +50,11 @@ _WORKSPACE = _ALIGNMENT
 #: Runs of each choice after the first, of which the median counts.
 _RUNS = 5
 #: The same for whole steps.
-_STEP_RUNS = 15
+_STEP_RUNS = 31
 #: How often a phase is repeated that is measured.
 _PHASES = 5
+#: How many groups of a kernel that stays on the device a compute unit has, as far as they fit.
+_GROUPS_PER_UNIT = (1, 2)
 
 
 class Tuning(Enum):
@@ -89,7 +92,7 @@ _OF_PREFERENCE = {
     Preference.SUSTAINED_SPEED: Tuning.EXHAUSTIVE,
 }
 #: How many choices are measured.
-_CHOICES = {Tuning.NONE: 1, Tuning.FAST: 6, Tuning.EXHAUSTIVE: 1 << 20}
+_CHOICES = {Tuning.NONE: 1, Tuning.FAST: 8, Tuning.EXHAUSTIVE: 1 << 20}
 
 
 class Tuner:
@@ -125,18 +128,17 @@ class Tuner:
             for source in sources
         }
         is_measured = self._limit > 1 and bool(measured)
-        times = self._times_ns(list(measured.values())) if is_measured else {}
-
-        def time_ns(source: Source) -> float:
-            return times.get(source.name, math.inf)
-
-        chosen: list[Source | None] = [min(sources, key=time_ns) for sources in tried]
-        for pair, sources in zip(pairs, together, strict=True):
-            source = min(sources, key=time_ns)
-            apart = [each for each in (chosen[pair.first], chosen[pair.second]) if each is not None]
-            if time_ns(source) < sum(map(time_ns, apart)) if is_measured else pair.is_likely:
-                chosen[pair.first], chosen[pair.second] = None, source
-        return chosen
+        if not is_measured:
+            first: list[Source | None] = [sources[0] for sources in tried]
+            for pair, sources in zip(pairs, together, strict=True):
+                if pair.is_likely:
+                    first[pair.first], first[pair.second] = None, sources[0]
+            return first
+        # One kernel for all has a single number of groups, so the choices are those for the number that is best for all.
+        choices = [
+            _fastest(tried, pairs, together, times) for times in self._times_ns(list(measured.values()))
+        ]
+        return min(choices, key=lambda choice: choice[1])[0]
 
     def _tried(self, sources: Sequence[Source]) -> tuple[Source, ...]:
         """Those that are looked at; for a kernel that runs all phases only those that can be one, if there are any."""
@@ -146,20 +148,24 @@ class Tuner:
             ] or sources
         return tuple(sources[: self._limit])
 
-    def _times_ns(self, sources: Sequence[Source]) -> dict[str, float]:
-        """The times of sources on memory of zeros, by name; those that cannot run are left out."""
+    def _times_ns(self, sources: Sequence[Source]) -> list[dict[str, float]]:
+        """The times of sources on memory of zeros, by name; those that cannot run are left out.
+
+        Sources that become phases have such times for each number of groups that a compute unit may have.
+        """
         started = time.monotonic()
         programs = self._programs(sources)
         size_bytes = max(_layout(source)[1] for source in sources)
         arena = allocate(self._device, size_bytes)
         queue = self._device.queue(profiling=True)
         clear(self._device, queue, arena, 0, size_bytes)
-        times = {}
+        times: list[dict[str, float]] = [{} for _ in (_GROUPS_PER_UNIT if self._is_resident else (1,))]
         for source, program in zip(sources, programs, strict=True):
             if program is None:
                 continue
             try:
-                times[source.name] = self._time_ns(source, program, queue, arena)
+                for known, time_ns in zip(times, self._time_ns(source, program, queue, arena), strict=False):
+                    known[source.name] = time_ns
             except DeadObject:
                 raise
             except Error as error:
@@ -191,44 +197,77 @@ class Tuner:
         """For each source a kernel that runs it several times, if that is what is measured."""
         if not self._is_resident:
             return ""
-        is_nvidia = self._device.facts.is_nvidia
         kernels = (
-            kernel_text(
-                _phases_name(each), BUFFERS, [phase_of(each, _call(each), 0)] * _PHASES, is_nvidia=is_nvidia
-            )
+            kernel_text(_phases_name(each), BUFFERS, [phase_of(each, _call(each), 0)] * _PHASES)
             for each in sources
         )
-        return meeting_text(is_nvidia=is_nvidia) + "".join(kernels)
+        return meeting_text(is_nvidia=self._device.facts.is_nvidia) + "".join(kernels)
 
     def _time_ns(
         self, source: Source, program: Program, queue: "cl.CommandQueue", arena: "cl.Buffer"
-    ) -> float:
+    ) -> list[float]:
         if self._is_resident:
             return self._phase_ns(source, program, queue, arena)
         buffers = {Base.ARENA: arena, Base.CONSTANTS: arena}
         launch = bound_launch(self._device, program, _call(source), buffers, 0)
         times = CommandList(self._device, [launch] * (1 + _RUNS)).profile(queue)
-        return statistics.median(each.duration_ns for each in times[1:])
+        return [statistics.median(each.duration_ns for each in times[1:])]
 
     def _phase_ns(
         self, source: Source, program: Program, queue: "cl.CommandQueue", arena: "cl.Buffer"
-    ) -> float:
-        """The time of a source as a phase of a kernel that stays on the device, with the meeting before it."""
+    ) -> list[float]:
+        """The time of a source as a phase of a kernel that stays on the device, with the meeting before it.
+
+        One for each of `_GROUPS_PER_UNIT`, as far as so many groups are on the device together.
+        """
         size, name = local_size([source]), _phases_name(source)
         assert size is not None  # noqa: S101 - one source has one size
         sync = allocate(self._device, SYNC_BYTES)
         clear(self._device, queue, sync, 0, SYNC_BYTES)
-        medians = []
-        for phases in (1, _PHASES):
+        flag = np.zeros(1, np.uint32)
+        seen = Transfer(sync, 4, offset_bytes=4 * GAVE_UP, to_device=False)
+        seen.address = flag.ctypes.data
+
+        def launch(phases: int, groups: int) -> Launch:
             kernel = program.new_kernel(name)
             with self._device.state.guard("setting arguments", kernel=name):
                 kernel.set_args(arena, arena, sync, np.int32(phases))
-            launch = Launch(
-                kernel=kernel, name=name, groups=self._device.facts.compute_units, local_size=size
-            )
-            times = CommandList(self._device, [launch] * (1 + _RUNS)).profile(queue)
-            medians.append(statistics.median(each.duration_ns for each in times[1:]))
-        return max(0.0, medians[1] - medians[0]) / (_PHASES - 1)
+            return Launch(kernel=kernel, name=name, groups=groups, local_size=size)
+
+        found = []
+        for each in _GROUPS_PER_UNIT:
+            groups = each * self._device.facts.compute_units
+            CommandList(self._device, [launch(0, groups), seen]).run(queue)
+            if flag[0]:
+                break
+            medians = []
+            for phases in (1, _PHASES):
+                times = CommandList(self._device, [launch(phases, groups)] * (1 + _RUNS)).profile(queue)
+                medians.append(statistics.median(each.duration_ns for each in times[1:]))
+            found.append(max(0.0, medians[1] - medians[0]) / (_PHASES - 1))
+        return found
+
+
+def _fastest(
+    tried: Sequence[Sequence[Source]],
+    pairs: Sequence[Pair],
+    together: Sequence[Sequence[Source]],
+    times: Mapping[str, float],
+) -> tuple[list[Source | None], float]:
+    """What `Tuner.choose` gives where times of sources are known, and the time of all that has one."""
+
+    def time_ns(source: Source) -> float:
+        return times.get(source.name, math.inf)
+
+    chosen: list[Source | None] = [min(sources, key=time_ns) for sources in tried]
+    for pair, sources in zip(pairs, together, strict=True):
+        source = min(sources, key=time_ns)
+        apart = [each for each in (chosen[pair.first], chosen[pair.second]) if each is not None]
+        if time_ns(source) < sum(map(time_ns, apart)):
+            chosen[pair.first], chosen[pair.second] = None, source
+    alone = {source.name for sources in tried if len(sources) == 1 for source in sources} - times.keys()
+    total = sum(time_ns(each) for each in chosen if each is not None and each.name not in alone)
+    return chosen, total
 
 
 def _call(source: Source) -> Call:
@@ -277,24 +316,25 @@ def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, Progr
     alone = Program.from_source(device, single.text)
     combined = Program.from_source(device, compiled.persistent_text)
     trial = Instance(device, msgspec.structs.replace(single, persistent=call), combined, constants)
-    groups = resident_groups(device.facts, lambda count: trial.meets(call, count))
+    most = resident_groups(device.facts, lambda count: trial.meets(call, count))
     trial.close()
-    if not groups:
-        return single, alone
-    together = msgspec.structs.replace(single, persistent=msgspec.structs.replace(call, groups=groups))
-    times: dict[bool, float] = {}
-    for executable, program in ((single, alone), (together, combined)):
-        instance = Instance(device, executable, program, constants)
-        inputs = [memoryview(bytes(port.size_bytes)) for port in executable.inputs]
-        outputs = [memoryview(bytearray(port.size_bytes)) for port in executable.outputs]
-        runs = [instance.run(inputs, outputs) for _ in range(1 + _STEP_RUNS)]
-        times[executable is together] = statistics.median(runs[1:])
-        instance.close()
-    _LOG.info(
-        "%d kernels take %.1f us, one of %d groups %.1f us",
-        len(single.calls),
-        times[False] / 1e3,
-        groups,
-        times[True] / 1e3,
-    )
-    return (together, combined) if times[True] < times[False] else (single, alone)
+    ways = [(single, alone)]
+    for groups in range(device.facts.compute_units, most + 1, device.facts.compute_units):
+        together = msgspec.structs.replace(call, groups=groups)
+        ways.append((msgspec.structs.replace(single, persistent=together), combined))
+    times = [_step_ns(device, executable, program, constants) for executable, program in ways]
+    for (executable, _), time_ns in zip(ways, times, strict=True):
+        one = executable.persistent
+        what = f"{len(single.calls)} kernels" if one is None else f"one kernel of {one.groups} groups"
+        _LOG.info("%s: %.1f us", what, time_ns / 1e3)
+    return ways[times.index(min(times))]
+
+
+def _step_ns(
+    device: DeviceContext, executable: Executable, program: Program, constants: "cl.Buffer"
+) -> float:
+    """The median time of the step without transfers."""
+    instance = Instance(device, executable, program, constants)
+    runs = [instance.launch() for _ in range(1 + _STEP_RUNS)]
+    instance.close()
+    return statistics.median(runs[1:])

@@ -1,181 +1,297 @@
 """The operations: one family a file, each operation with signature, checks, shape rule and reference.
 
-`DEFINITIONS` is the table of all of them.
+`DEFINITIONS` is the table of all of them. A family is imported when one of its operations is asked for: models have few.
 """
 
+from collections.abc import Mapping
+from types import ModuleType
+
+from neurald.hal.lazy_table import LazyTable
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations import (
-    activation,
-    boxes,
-    casting,
-    comparison,
-    concatenation,
-    control_flow,
-    convolution,
-    densify,
-    depthwise_convolution,
-    detection,
-    elementwise,
-    fully_connected,
-    gathering,
-    grouped_convolution,
-    hard_swish,
-    lstm,
-    matrix_product,
-    normalization,
-    padding,
-    pooling,
-    proposals,
-    quantization,
-    quantized_lstm,
-    random,
-    reduction,
-    regions,
-    reshaping,
-    resizing,
-    rnn,
-    searching,
-    selection,
-    sequence_lstm,
-    slicing,
-    softmax,
-    space_depth,
-    svdf,
-    tiling,
-    transpose_convolution,
-    transposing,
-    unary,
-)
+from neurald.hal.operation_type import OperationType as T
 from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.tflite import activation as tflite_activation
-from neurald.hal.operations.tflite import arithmetic as tflite_arithmetic
-from neurald.hal.operations.tflite import bitwise as tflite_bitwise
-from neurald.hal.operations.tflite import casting as tflite_casting
-from neurald.hal.operations.tflite import comparison as tflite_comparison
-from neurald.hal.operations.tflite import convolution as tflite_convolution
-from neurald.hal.operations.tflite import convolution_3d as tflite_convolution_3d
-from neurald.hal.operations.tflite import detection as tflite_detection
-from neurald.hal.operations.tflite import embedding as tflite_embedding
-from neurald.hal.operations.tflite import fully_connected as tflite_fully_connected
-from neurald.hal.operations.tflite import gathering as tflite_gathering
-from neurald.hal.operations.tflite import generating as tflite_generating
-from neurald.hal.operations.tflite import hash_table as tflite_hash_table
-from neurald.hal.operations.tflite import matrix as tflite_matrix
-from neurald.hal.operations.tflite import matrix_product as tflite_matrix_product
-from neurald.hal.operations.tflite import normalization as tflite_normalization
-from neurald.hal.operations.tflite import padding as tflite_padding
-from neurald.hal.operations.tflite import pooling as tflite_pooling
-from neurald.hal.operations.tflite import quantization as tflite_quantization
-from neurald.hal.operations.tflite import random as tflite_random
-from neurald.hal.operations.tflite import recurrent as tflite_recurrent
-from neurald.hal.operations.tflite import reduction as tflite_reduction
-from neurald.hal.operations.tflite import regions as tflite_regions
-from neurald.hal.operations.tflite import resizing as tflite_resizing
-from neurald.hal.operations.tflite import reversing as tflite_reversing
-from neurald.hal.operations.tflite import scattering as tflite_scattering
-from neurald.hal.operations.tflite import searching as tflite_searching
-from neurald.hal.operations.tflite import segments as tflite_segments
-from neurald.hal.operations.tflite import shaping as tflite_shaping
-from neurald.hal.operations.tflite import slicing as tflite_slicing
-from neurald.hal.operations.tflite import softmax as tflite_softmax
-from neurald.hal.operations.tflite import space_depth as tflite_space_depth
-from neurald.hal.operations.tflite import spectral as tflite_spectral
-from neurald.hal.operations.tflite import stored_arithmetic as tflite_stored_arithmetic
-from neurald.hal.operations.tflite import suppression as tflite_suppression
-from neurald.hal.operations.tflite import svdf as tflite_svdf
-from neurald.hal.operations.tflite import text as tflite_text
-from neurald.hal.operations.tflite import tiling as tflite_tiling
-from neurald.hal.operations.tflite import unary as tflite_unary
-from neurald.hal.operations.tflite import windows as tflite_windows
 
-_FAMILIES = (
-    activation,
-    boxes,
-    casting,
-    comparison,
-    concatenation,
-    control_flow,
-    convolution,
-    densify,
-    depthwise_convolution,
-    detection,
-    elementwise,
-    fully_connected,
-    gathering,
-    grouped_convolution,
-    hard_swish,
-    lstm,
-    matrix_product,
-    normalization,
-    padding,
-    pooling,
-    proposals,
-    quantization,
-    quantized_lstm,
-    random,
-    reduction,
-    regions,
-    reshaping,
-    resizing,
-    rnn,
-    searching,
-    selection,
-    sequence_lstm,
-    slicing,
-    softmax,
-    space_depth,
-    svdf,
-    tiling,
-    transpose_convolution,
-    transposing,
-    unary,
-    tflite_activation,
-    tflite_arithmetic,
-    tflite_bitwise,
-    tflite_casting,
-    tflite_comparison,
-    tflite_convolution,
-    tflite_convolution_3d,
-    tflite_detection,
-    tflite_embedding,
-    tflite_fully_connected,
-    tflite_gathering,
-    tflite_generating,
-    tflite_hash_table,
-    tflite_matrix,
-    tflite_matrix_product,
-    tflite_normalization,
-    tflite_padding,
-    tflite_pooling,
-    tflite_quantization,
-    tflite_random,
-    tflite_regions,
-    tflite_reduction,
-    tflite_resizing,
-    tflite_reversing,
-    tflite_scattering,
-    tflite_searching,
-    tflite_segments,
-    tflite_shaping,
-    tflite_slicing,
-    tflite_softmax,
-    tflite_space_depth,
-    tflite_recurrent,
-    tflite_svdf,
-    tflite_spectral,
-    tflite_stored_arithmetic,
-    tflite_suppression,
-    tflite_text,
-    tflite_tiling,
-    tflite_unary,
-    tflite_windows,
-)
-
-DEFINITIONS: dict[OperationType, Definition] = {
-    definition.type: definition for family in _FAMILIES for definition in family.DEFINITIONS
+#: Family → what it defines.
+_FAMILIES: Mapping[str, tuple[OperationType, ...]] = {
+    "activation": (T.RELU, T.RELU1, T.RELU6, T.LOGISTIC, T.TANH),
+    "boxes": (T.AXIS_ALIGNED_BBOX_TRANSFORM, T.BOX_WITH_NMS_LIMIT),
+    "casting": (T.CAST,),
+    "comparison": (
+        T.EQUAL,
+        T.NOT_EQUAL,
+        T.GREATER,
+        T.GREATER_EQUAL,
+        T.LESS,
+        T.LESS_EQUAL,
+        T.LOGICAL_AND,
+        T.LOGICAL_OR,
+        T.LOGICAL_NOT,
+    ),
+    "concatenation": (T.CONCATENATION,),
+    "control_flow": (T.IF, T.WHILE),
+    "convolution": (T.CONV_2D,),
+    "densify": (T.DENSIFY,),
+    "depthwise_convolution": (T.DEPTHWISE_CONV_2D,),
+    "detection": (T.DETECTION_POSTPROCESSING,),
+    "elementwise": (T.ADD, T.SUB, T.MUL, T.DIV),
+    "fully_connected": (T.FULLY_CONNECTED,),
+    "gathering": (T.GATHER, T.EMBEDDING_LOOKUP, T.HASHTABLE_LOOKUP, T.LSH_PROJECTION),
+    "grouped_convolution": (T.GROUPED_CONV_2D,),
+    "hard_swish": (T.HARD_SWISH,),
+    "lstm": (T.LSTM,),
+    "matrix_product": (T.BATCH_MATMUL,),
+    "normalization": (
+        T.L2_NORMALIZATION,
+        T.LOCAL_RESPONSE_NORMALIZATION,
+        T.INSTANCE_NORMALIZATION,
+        T.LOG_SOFTMAX,
+    ),
+    "padding": (T.PAD, T.PAD_V2, T.MIRROR_PAD),
+    "pooling": (T.AVERAGE_POOL_2D, T.MAX_POOL_2D, T.L2_POOL_2D),
+    "proposals": (T.GENERATE_PROPOSALS, T.HEATMAP_MAX_KEYPOINT),
+    "quantization": (T.QUANTIZE, T.DEQUANTIZE),
+    "quantized_lstm": (T.QUANTIZED_16BIT_LSTM, T.QUANTIZED_LSTM),
+    "random": (T.RANDOM_MULTINOMIAL,),
+    "reduction": (
+        T.MEAN,
+        T.REDUCE_ALL,
+        T.REDUCE_ANY,
+        T.REDUCE_MAX,
+        T.REDUCE_MIN,
+        T.REDUCE_PROD,
+        T.REDUCE_SUM,
+    ),
+    "regions": (T.ROI_ALIGN, T.ROI_POOLING),
+    "reshaping": (T.RESHAPE, T.SQUEEZE),
+    "resizing": (T.RESIZE_BILINEAR, T.RESIZE_NEAREST_NEIGHBOR),
+    "rnn": (T.RNN, T.UNIDIRECTIONAL_SEQUENCE_RNN, T.BIDIRECTIONAL_SEQUENCE_RNN),
+    "searching": (T.ARGMAX, T.ARGMIN, T.TOPK_V2),
+    "selection": (T.MAXIMUM, T.MINIMUM, T.POW, T.PRELU, T.SELECT),
+    "sequence_lstm": (T.UNIDIRECTIONAL_SEQUENCE_LSTM, T.BIDIRECTIONAL_SEQUENCE_LSTM),
+    "slicing": (T.SLICE, T.STRIDED_SLICE, T.SPLIT),
+    "softmax": (T.SOFTMAX,),
+    "space_depth": (T.DEPTH_TO_SPACE, T.SPACE_TO_DEPTH, T.BATCH_TO_SPACE_ND, T.SPACE_TO_BATCH_ND),
+    "svdf": (T.SVDF,),
+    "tiling": (T.TILE, T.FILL, T.PACK, T.EXPAND_DIMS, T.RANK),
+    "transpose_convolution": (T.TRANSPOSE_CONV_2D,),
+    "transposing": (T.TRANSPOSE, T.CHANNEL_SHUFFLE, T.REVERSE),
+    "unary": (T.ABS, T.ELU, T.EXP, T.FLOOR, T.LOG, T.NEG, T.RSQRT, T.SIN, T.SQRT),
+    "tflite.activation": (
+        T.TFLITE_RELU,
+        T.TFLITE_RELU6,
+        T.TFLITE_RELU_N1_TO_1,
+        T.TFLITE_RELU_0_TO_1,
+        T.TFLITE_LOGISTIC,
+        T.TFLITE_TANH,
+        T.TFLITE_ELU,
+        T.TFLITE_GELU,
+        T.TFLITE_LEAKY_RELU,
+        T.TFLITE_PRELU,
+    ),
+    "tflite.arithmetic": (
+        T.TFLITE_ADD,
+        T.TFLITE_SUB,
+        T.TFLITE_MUL,
+        T.TFLITE_DIV,
+        T.TFLITE_SQUARED_DIFFERENCE,
+        T.TFLITE_FLOOR_DIV,
+        T.TFLITE_FLOOR_MOD,
+        T.TFLITE_POW,
+        T.TFLITE_ATAN2,
+        T.TFLITE_ADD_N,
+    ),
+    "tflite.bitwise": (
+        T.TFLITE_BITWISE_XOR,
+        T.TFLITE_RIGHT_SHIFT,
+        T.TFLITE_STABLEHLO_AND,
+        T.TFLITE_STABLEHLO_SHIFT_LEFT,
+    ),
+    "tflite.casting": (T.TFLITE_CAST, T.TFLITE_BITCAST, T.TFLITE_COMPLEX_ABS, T.TFLITE_REAL, T.TFLITE_IMAG),
+    "tflite.comparison": (
+        T.TFLITE_EQUAL,
+        T.TFLITE_NOT_EQUAL,
+        T.TFLITE_LESS,
+        T.TFLITE_LESS_EQUAL,
+        T.TFLITE_GREATER,
+        T.TFLITE_GREATER_EQUAL,
+        T.TFLITE_MAXIMUM,
+        T.TFLITE_MINIMUM,
+        T.TFLITE_SELECT,
+        T.TFLITE_SELECT_V2,
+    ),
+    "tflite.convolution": (T.TFLITE_CONV_2D, T.TFLITE_DEPTHWISE_CONV_2D, T.TFLITE_TRANSPOSE_CONV),
+    "tflite.convolution_3d": (T.TFLITE_CONV_3D, T.TFLITE_CONV_3D_TRANSPOSE),
+    "tflite.detection": (T.TFLITE_DETECTION_POSTPROCESS,),
+    "tflite.embedding": (T.TFLITE_EMBEDDING_LOOKUP, T.TFLITE_EMBEDDING_LOOKUP_SPARSE),
+    "tflite.fully_connected": (T.TFLITE_FULLY_CONNECTED,),
+    "tflite.gathering": (T.TFLITE_GATHER, T.TFLITE_GATHER_ND),
+    "tflite.generating": (T.TFLITE_RANGE, T.TFLITE_FILL, T.TFLITE_ZEROS_LIKE),
+    "tflite.hash_table": (
+        T.TFLITE_HASHTABLE_LOOKUP,
+        T.TFLITE_HASHTABLE_IMPORT,
+        T.TFLITE_HASHTABLE_FIND,
+        T.TFLITE_HASHTABLE_SIZE,
+    ),
+    "tflite.matrix": (T.TFLITE_MATRIX_DIAG, T.TFLITE_MATRIX_SET_DIAG),
+    "tflite.matrix_product": (T.TFLITE_BATCH_MATMUL,),
+    "tflite.normalization": (T.TFLITE_L2_NORMALIZATION,),
+    "tflite.padding": (T.TFLITE_PAD, T.TFLITE_MIRROR_PAD, T.TFLITE_PADV2, T.TFLITE_DILATE),
+    "tflite.pooling": (T.TFLITE_AVERAGE_POOL_2D, T.TFLITE_MAX_POOL_2D),
+    "tflite.quantization": (T.TFLITE_QUANTIZE, T.TFLITE_DEQUANTIZE, T.TFLITE_FAKE_QUANT),
+    "tflite.random": (
+        T.TFLITE_RANDOM_UNIFORM,
+        T.TFLITE_RANDOM_STANDARD_NORMAL,
+        T.TFLITE_MULTINOMIAL,
+        T.TFLITE_STABLEHLO_RNG_BIT_GENERATOR,
+    ),
+    "tflite.regions": (T.TFLITE_STABLEHLO_GATHER, T.TFLITE_STABLEHLO_SCATTER),
+    "tflite.reduction": (
+        T.TFLITE_MEAN,
+        T.TFLITE_SUM,
+        T.TFLITE_REDUCE_PROD,
+        T.TFLITE_REDUCE_MAX,
+        T.TFLITE_REDUCE_MIN,
+        T.TFLITE_REDUCE_ANY,
+        T.TFLITE_REDUCE_ALL,
+        T.TFLITE_CUMSUM,
+    ),
+    "tflite.resizing": (T.TFLITE_RESIZE_BILINEAR, T.TFLITE_RESIZE_NEAREST_NEIGHBOR),
+    "tflite.reversing": (T.TFLITE_REVERSE_V2, T.TFLITE_REVERSE_SEQUENCE),
+    "tflite.scattering": (T.TFLITE_SCATTER_ND, T.TFLITE_SPARSE_TO_DENSE, T.TFLITE_ONE_HOT),
+    "tflite.searching": (
+        T.TFLITE_ARG_MAX,
+        T.TFLITE_ARG_MIN,
+        T.TFLITE_TOPK_V2,
+        T.TFLITE_WHERE,
+        T.TFLITE_UNIQUE,
+    ),
+    "tflite.segments": (
+        T.TFLITE_SEGMENT_SUM,
+        T.TFLITE_UNSORTED_SEGMENT_MAX,
+        T.TFLITE_UNSORTED_SEGMENT_MIN,
+        T.TFLITE_UNSORTED_SEGMENT_PROD,
+        T.TFLITE_UNSORTED_SEGMENT_SUM,
+        T.TFLITE_BUCKETIZE,
+    ),
+    "tflite.shaping": (
+        T.TFLITE_RESHAPE,
+        T.TFLITE_EXPAND_DIMS,
+        T.TFLITE_CONCATENATION,
+        T.TFLITE_PACK,
+        T.TFLITE_TRANSPOSE,
+        T.TFLITE_SQUEEZE,
+        T.TFLITE_UNPACK,
+        T.TFLITE_SHAPE,
+        T.TFLITE_RANK,
+    ),
+    "tflite.slicing": (
+        T.TFLITE_SLICE,
+        T.TFLITE_SPLIT,
+        T.TFLITE_SPLIT_V,
+        T.TFLITE_STRIDED_SLICE,
+        T.TFLITE_DYNAMIC_UPDATE_SLICE,
+    ),
+    "tflite.softmax": (T.TFLITE_SOFTMAX, T.TFLITE_LOG_SOFTMAX),
+    "tflite.space_depth": (
+        T.TFLITE_DEPTH_TO_SPACE,
+        T.TFLITE_SPACE_TO_DEPTH,
+        T.TFLITE_BATCH_TO_SPACE_ND,
+        T.TFLITE_SPACE_TO_BATCH_ND,
+    ),
+    "tflite.recurrent": (
+        T.TFLITE_LSTM,
+        T.TFLITE_RNN,
+        T.TFLITE_UNIDIRECTIONAL_SEQUENCE_RNN,
+        T.TFLITE_BIDIRECTIONAL_SEQUENCE_RNN,
+        T.TFLITE_UNIDIRECTIONAL_SEQUENCE_LSTM,
+        T.TFLITE_BIDIRECTIONAL_SEQUENCE_LSTM,
+    ),
+    "tflite.svdf": (T.TFLITE_SVDF,),
+    "tflite.spectral": (T.TFLITE_RFFT2D,),
+    "tflite.stored_arithmetic": (
+        T.TFLITE_STABLEHLO_ADD,
+        T.TFLITE_STABLEHLO_MULTIPLY,
+        T.TFLITE_STABLEHLO_MAXIMUM,
+        T.TFLITE_STABLEHLO_MINIMUM,
+    ),
+    "tflite.suppression": (T.TFLITE_NON_MAX_SUPPRESSION_V4, T.TFLITE_NON_MAX_SUPPRESSION_V5),
+    "tflite.text": (T.TFLITE_SKIP_GRAM,),
+    "tflite.tiling": (T.TFLITE_TILE, T.TFLITE_BROADCAST_TO, T.TFLITE_BROADCAST_ARGS),
+    "tflite.unary": (
+        T.TFLITE_ABS,
+        T.TFLITE_CEIL,
+        T.TFLITE_COS,
+        T.TFLITE_EXP,
+        T.TFLITE_FLOOR,
+        T.TFLITE_LOG,
+        T.TFLITE_NEG,
+        T.TFLITE_ROUND,
+        T.TFLITE_RSQRT,
+        T.TFLITE_SIGN,
+        T.TFLITE_SQRT,
+        T.TFLITE_SQUARE,
+    ),
+    "tflite.windows": (T.TFLITE_REDUCE_WINDOW, T.TFLITE_STABLEHLO_PAD),
 }
+
+#: Family → Android"s operations that those which it defines widen.
+_WIDENED: Mapping[str, tuple[OperationType, ...]] = {
+    "tflite.activation": (T.RELU, T.RELU6, T.RELU1, T.LOGISTIC, T.TANH, T.ELU, T.PRELU),
+    "tflite.arithmetic": (T.ADD, T.SUB, T.MUL, T.DIV, T.POW),
+    "tflite.casting": (T.CAST,),
+    "tflite.comparison": (
+        T.EQUAL,
+        T.NOT_EQUAL,
+        T.LESS,
+        T.LESS_EQUAL,
+        T.GREATER,
+        T.GREATER_EQUAL,
+        T.MAXIMUM,
+        T.MINIMUM,
+        T.SELECT,
+    ),
+    "tflite.convolution": (T.CONV_2D, T.DEPTHWISE_CONV_2D, T.TRANSPOSE_CONV_2D),
+    "tflite.embedding": (T.EMBEDDING_LOOKUP,),
+    "tflite.fully_connected": (T.FULLY_CONNECTED,),
+    "tflite.gathering": (T.GATHER,),
+    "tflite.hash_table": (T.HASHTABLE_LOOKUP,),
+    "tflite.matrix_product": (T.BATCH_MATMUL,),
+    "tflite.normalization": (T.L2_NORMALIZATION,),
+    "tflite.padding": (T.PAD, T.MIRROR_PAD),
+    "tflite.pooling": (T.AVERAGE_POOL_2D, T.MAX_POOL_2D),
+    "tflite.quantization": (T.QUANTIZE, T.DEQUANTIZE),
+    "tflite.reduction": (
+        T.MEAN,
+        T.REDUCE_SUM,
+        T.REDUCE_PROD,
+        T.REDUCE_MAX,
+        T.REDUCE_MIN,
+        T.REDUCE_ANY,
+        T.REDUCE_ALL,
+    ),
+    "tflite.resizing": (T.RESIZE_BILINEAR, T.RESIZE_NEAREST_NEIGHBOR),
+    "tflite.reversing": (T.REVERSE,),
+    "tflite.searching": (T.ARGMAX, T.ARGMIN),
+    "tflite.shaping": (T.RESHAPE, T.EXPAND_DIMS, T.CONCATENATION, T.PACK, T.TRANSPOSE, T.SQUEEZE),
+    "tflite.slicing": (T.SLICE, T.SPLIT),
+    "tflite.softmax": (T.SOFTMAX, T.LOG_SOFTMAX),
+    "tflite.space_depth": (T.DEPTH_TO_SPACE, T.SPACE_TO_DEPTH, T.BATCH_TO_SPACE_ND, T.SPACE_TO_BATCH_ND),
+    "tflite.tiling": (T.TILE,),
+    "tflite.unary": (T.ABS, T.EXP, T.FLOOR, T.LOG, T.NEG, T.RSQRT, T.SQRT),
+}
+
+
+def _defined(family: ModuleType) -> Mapping[OperationType, Definition]:
+    return {definition.type: definition for definition in family.DEFINITIONS}
+
+
+def _widening(family: ModuleType) -> Mapping[OperationType, Definition]:
+    return {
+        definition.widens: definition for definition in family.DEFINITIONS if definition.widens is not None
+    }
+
+
+DEFINITIONS: Mapping[OperationType, Definition] = LazyTable(__name__, _FAMILIES, _defined)
 
 #: Android operation → the operation of an extension that takes more types, ranks or scales.
-WIDER: dict[OperationType, Definition] = {
-    definition.widens: definition for definition in DEFINITIONS.values() if definition.widens is not None
-}
+WIDER: Mapping[OperationType, Definition] = LazyTable(__name__, _WIDENED, _widening)

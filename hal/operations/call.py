@@ -143,7 +143,10 @@ class Call:
         Raises:
             UnknownValue: it is not known yet.
         """
-        return self.arrays(name)[0]
+        value = self._value_of(self.indexes(name)[0])
+        if value is None:
+            raise UnknownValue(name)
+        return value
 
     def arrays(self, name: str) -> tuple[Array, ...]:
         """The values of a variadic input."""

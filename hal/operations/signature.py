@@ -180,17 +180,22 @@ def bind(
     candidates = [f for f in forms if f.takes(len(operation.inputs), len(operation.outputs))]
     if not candidates:
         raise BadData(_wrong_count(operation, forms))
-    closest = (-1, "")
-    for form in candidates:
-        inputs = list(_assign(form.inputs, operation.inputs))
-        outputs = list(_assign(form.outputs, operation.outputs))
+    assigned = [
+        (form, list(_assign(form.inputs, operation.inputs)), list(_assign(form.outputs, operation.outputs)))
+        for form in candidates
+    ]
+    for form, inputs, outputs in assigned:
+        needed = _needed(inputs + outputs, operands, values_known)
+        if needed is None:
+            continue
         for candidate in rows:
-            matched, problem = _mismatch(
-                inputs + outputs, operands, candidate.types, name, rows, values_known
-            )
-            if not problem:
+            if needed.items() <= candidate.types.items():
                 return _binding(operation.type, form, candidate, inputs, outputs, operands)
-            closest = max(closest, (matched, problem), key=lambda pair: pair[0])
+    closest = (-1, "")
+    for _, inputs, outputs in assigned:
+        for candidate in rows:
+            problem = _mismatch(inputs + outputs, operands, candidate.types, name, rows, values_known)
+            closest = max(closest, problem, key=lambda pair: pair[0])
     raise BadData(closest[1])
 
 
@@ -203,6 +208,36 @@ def _assign(parameters: Sequence[Parameter], indexes: Sequence[int]) -> Iterator
         for index in indexes[position : position + take]:
             yield parameter, index
         position += take
+
+
+def _needed(
+    pairs: Sequence[tuple[Parameter, int]], operands: Sequence[Operand], values_known: bool
+) -> dict[str, OperandType] | None:
+    """What a row must bind variables to, so that all parameters fit; None where they fit in no row.
+
+    What `_mismatch` says at greater length.
+    """
+    needed: dict[str, OperandType] = {}
+    for parameter, index in pairs:
+        operand = operands[index]
+        if operand.lifetime is Lifetime.NO_VALUE:
+            if not parameter.optional:
+                return None
+            continue
+        found, types = operand.type, parameter.types
+        if isinstance(types, str):
+            if needed.setdefault(types, found) != found:
+                return None
+        elif found not in types:
+            return None
+        dimensions = operand.dimensions
+        if dimensions is not None and found.is_tensor:
+            low, high = parameter.ranks
+            if not low <= len(dimensions) <= high:
+                return None
+        if parameter.constant and values_known and not operand.lifetime.is_constant:
+            return None
+    return needed
 
 
 def _mismatch(

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from tflite.BuiltinOperator import BuiltinOperator
-
+from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.options import OPTIONS
 from neurald.runtime.tflite.schema import STABLEHLO_CASE, STABLEHLO_CASE_OPTIONS, Operator
 

@@ -6,12 +6,10 @@ STABLEHLO_COMPOSITE names a subgraph that computes the same from simpler operato
 from collections.abc import Callable
 from dataclasses import replace
 
-from tflite.BuiltinOperator import BuiltinOperator
-from tflite.BuiltinOptions2 import BuiltinOptions2
-
 from neurald.hal.errors import BadData
 from neurald.hal.validate import MAXIMUM_OPERANDS, MAXIMUM_OPERATIONS
 from neurald.runtime.tflite.flatbuffer import INT32
+from neurald.runtime.tflite.numbers import BuiltinOperator, BuiltinOptions2
 from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, TfliteSubgraph
 
 

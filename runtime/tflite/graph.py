@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tflite.TensorType import TensorType
-
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import (
@@ -21,6 +19,7 @@ from neurald.hal.types import (
     OperandType,
     Subgraph,
 )
+from neurald.runtime.tflite.numbers import TensorType
 from neurald.runtime.tflite.operands import (
     Unsupported,
     expected_dimensions,

@@ -1,12 +1,11 @@
 """`load_tflite`: from a `.tflite` file to a model."""
 
-import mmap
 import os
 import stat
 from types import MappingProxyType
 
 from neurald.hal.errors import BadData
-from neurald.hal.memory import HostMemory
+from neurald.hal.file_memory import FileMemory
 from neurald.hal.types import Model, SignatureNames
 from neurald.hal.validate import validate_model
 from neurald.runtime.tflite.schema import Signature, TfliteFile, TfliteSubgraph, shown
@@ -47,7 +46,7 @@ def load_tflite(path: str | os.PathLike[str], signature: str | None = None) -> M
         raise BadData(f"{name}: {error}") from None
 
 
-def _map(path: str) -> HostMemory:
+def _map(path: str) -> FileMemory:
     """The file's bytes; what is no regular file (a pipe would make the caller wait) is refused."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -56,12 +55,12 @@ def _map(path: str) -> HostMemory:
             raise BadData("it is not a regular file")
         if status.st_size == 0:
             raise BadData("the file is empty")
-        return HostMemory(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
+        return FileMemory(descriptor, path)
     finally:
         os.close(descriptor)
 
 
-def _load(memory: HostMemory, name: str | None) -> Model:
+def _load(memory: FileMemory, name: str | None) -> Model:
     file = TfliteFile(memory.view())
     signatures = MappingProxyType(
         {

@@ -1,7 +1,5 @@
 """From a tensor of a `.tflite` file to an operand: type, dimensions, quantisation, and where a constant's bytes are."""
 
-from tflite.TensorType import TensorType
-
 from neurald.hal.errors import BadData
 from neurald.hal.operations.signature import MAXIMUM_RANK
 from neurald.hal.types import (
@@ -14,6 +12,7 @@ from neurald.hal.types import (
     byte_size,
 )
 from neurald.hal.validate import validate_operand_type
+from neurald.runtime.tflite.numbers import TensorType
 from neurald.runtime.tflite.schema import INT2, UINT4, Quantization, Tensor
 
 

@@ -11,7 +11,7 @@ from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS, WIDER
 from neurald.hal.operations.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.signature import MAXIMUM_RANK
+from neurald.hal.operations.signature import MAXIMUM_RANK, Binding
 from neurald.hal.types import Dimensions, Lifetime, Operand, Operation, array_to_store
 from neurald.runtime.tflite.operand_table import OperandTable
 from neurald.runtime.tflite.operands import Unsupported
@@ -62,11 +62,11 @@ class OperationList(OperandTable):
         if definition is None:
             raise Unsupported(f"it needs {operation_type.name}, which is not implemented")
         operation = Operation(type=operation_type, inputs=tuple(inputs), outputs=tuple(outputs))
-        wider = WIDER.get(operation_type)
         shapes: Sequence[Dimensions]
         try:
             shapes = self._accepted(definition, operation)
         except BadData as error:
+            wider = WIDER.get(operation_type)
             if wider is None:
                 raise Unsupported(str(error)) from None
             operation = replace(operation, type=wider.type)
@@ -146,13 +146,14 @@ class OperationList(OperandTable):
             shapes = definition.output_shapes(call)
         except UnknownValue:
             shapes = [self._expected[index] for index in operation.outputs]
-        self._check_ranks(definition, operation, shapes)
+        if not _takes_ranks(binding, operation, shapes):
+            self._check_ranks(definition, operation, shapes)
         return shapes
 
     def _check_ranks(
         self, definition: Definition, operation: Operation, shapes: Sequence[Dimensions]
     ) -> None:
-        """Checks that the operation takes its outputs once they have their dimensions.
+        """Checks that the operation takes its outputs, in any of its forms, once they have their dimensions.
 
         Raises:
             BadData: it does not.
@@ -172,6 +173,17 @@ class OperationList(OperandTable):
     def reshape(self, index: int, target: Sequence[int], result: int) -> None:
         """Adds a RESHAPE to constant lengths, one of which may be -1."""
         self.emit(OperationType.RESHAPE, (index, self.vector(target)), (result,))
+
+
+def _takes_ranks(binding: Binding, operation: Operation, shapes: Sequence[Dimensions]) -> bool:
+    """Whether an operation, as it was bound, takes outputs of these dimensions."""
+    found = dict(zip(operation.outputs, shapes, strict=True))
+    return all(
+        parameter.ranks[0] <= len(shape) <= parameter.ranks[1]
+        for parameter in binding.form.outputs
+        for index in binding.outputs[parameter.name]
+        if (shape := found[index]) is not None
+    )
 
 
 def _is_short(operand: Operand) -> bool:

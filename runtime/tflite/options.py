@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tflite.BuiltinOptions import BuiltinOptions
-
 from neurald.runtime.tflite.flatbuffer import BOOL, INT8, INT32, INT64, Number, Table
+from neurald.runtime.tflite.numbers import BuiltinOptions
 from neurald.runtime.tflite.schema import constant_names
 
 Options = Mapping[str, Any]

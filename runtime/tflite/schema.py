@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tflite.BuiltinOperator import BuiltinOperator
-from tflite.TensorType import TensorType
-
 from neurald.hal.errors import BadData
 from neurald.runtime.tflite.flatbuffer import (
     BOOL,
@@ -22,6 +19,7 @@ from neurald.runtime.tflite.flatbuffer import (
     Flatbuffer,
     Table,
 )
+from neurald.runtime.tflite.numbers import BuiltinOperator, TensorType
 
 _IDENTIFIER = b"TFL3"
 _VERSION = 3

@@ -8,12 +8,9 @@ A graph that is called takes the variables that it touches as further inputs, an
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tflite.BuiltinOperator import BuiltinOperator
-from tflite.BuiltinOptions import BuiltinOptions
-from tflite.TensorType import TensorType
-
 from neurald.hal.types import Operand
 from neurald.runtime.tflite.flatbuffer import INT32
+from neurald.runtime.tflite.numbers import BuiltinOperator, BuiltinOptions, TensorType
 from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, shown
 
 #: What a variable is known by: its kind and names, or numbers.

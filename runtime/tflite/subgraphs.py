@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from tflite.BuiltinOperator import BuiltinOperator
-from tflite.TensorType import TensorType
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory import HostMemory, Memory
@@ -33,6 +31,7 @@ from neurald.runtime.tflite.composite import expand_composites
 from neurald.runtime.tflite.evaluation import evaluate
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering import LOWERINGS
+from neurald.runtime.tflite.numbers import BuiltinOperator, TensorType
 from neurald.runtime.tflite.operands import Unsupported, common_dimensions, is_dequantized, to_operand
 from neurald.runtime.tflite.schema import Operator, Tensor, TfliteFile, TfliteSubgraph
 from neurald.runtime.tflite.state import (

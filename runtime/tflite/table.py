@@ -6,11 +6,10 @@ A table is three variables: its keys, their values, and whether it has been fill
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from tflite.BuiltinOperator import BuiltinOperator
-from tflite.TensorType import TensorType
 
 from neurald.hal.operations.call import Array
 from neurald.hal.types import Lifetime, Operand, OperandType
+from neurald.runtime.tflite.numbers import BuiltinOperator, TensorType
 from neurald.runtime.tflite.options import OPTIONS
 from neurald.runtime.tflite.schema import Operator
 from neurald.runtime.tflite.state import TABLE, Effects, Key

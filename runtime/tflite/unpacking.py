@@ -10,8 +10,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from tflite.DimensionType import DimensionType
-from tflite.SparseIndexVector import SparseIndexVector
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -19,6 +17,7 @@ from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Array, Call
 from neurald.hal.types import Lifetime, Operand, OperandType, Operation
 from neurald.runtime.tflite.flatbuffer import INT8, INT32, UINT8, UINT16, Number, Table
+from neurald.runtime.tflite.numbers import DimensionType, SparseIndexVector
 from neurald.runtime.tflite.operands import PACKED_BITS, Unsupported, is_dequantized, is_packed
 from neurald.runtime.tflite.schema import UINT4, Tensor
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,12 +21,16 @@ from support.daemon import daemon_process, running_daemon
 from support.preparation import entries, flip, prepare
 
 import neurald as nd
+from neurald.hal import file_memory
 from neurald.hal.cache import Cache
 from neurald.hal.cache_secret import SECRET_VARIABLE
-from neurald.hal.device import PreparedModel, PrepareOptions
+from neurald.hal.device import Artifact, PreparedModel, PrepareOptions
+from neurald.hal.errors import OpFailed, OutOfMemory
+from neurald.hal.file_memory import FileMemory
 from neurald.hal.remote import connect
 from neurald.hal.types import Model, Preference, Priority
-from neurald.runtime.preparation import CacheOutcome, Caching, Preparer, describe
+from neurald.runtime import preparation
+from neurald.runtime.preparation import CacheOutcome, Caching, Prepared, Preparer, describe
 
 TOKEN = bytes(range(32))
 
@@ -139,6 +144,98 @@ def test_the_same_token_with_other_weights_gives_the_other_result(directory: Pat
     for value in (1, 2, 1, 2):
         prepare(directory, token=TOKEN, value=value)
     assert len(entries(directory)) == 2
+
+
+# Models in files
+
+
+@pytest.fixture
+def _soon_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_memory, "_REST_NS", 20_000_000)
+
+
+def in_file(path: Path, value: float) -> Model:
+    """The model that adds this, with its constant in a file."""
+    if not path.exists() or path.read_bytes() != np.full(4, value, np.float32).tobytes():
+        path.write_bytes(np.full(4, value, np.float32).tobytes())
+        time.sleep(0.05)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return addition(np.full(4, value, np.float32), pool=FileMemory(descriptor, str(path)))
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.usefixtures("_soon_at_rest")
+def test_a_file_that_has_not_changed_is_not_read_to_find_an_entry(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "weights"
+    key = prepare(directory, model=in_file(path, 3)).key
+    with monkeypatch.context() as patch:
+        patch.setattr(preparation, "seal_constants", pytest.fail)
+        report = prepare(directory, model=in_file(path, 3))
+        assert report.cache is CacheOutcome.HIT
+        assert report.key == key
+    # It is the same model wherever its constants lie.
+    assert prepare(directory, value=3).key == key
+    # And another device finds that it has none.
+    other = CachingDevice("other")
+    report = prepare(directory, other, in_file(path, 3))
+    assert report.reason == "first use"
+    assert prepare(directory, other, in_file(path, 3)).cache is CacheOutcome.HIT
+
+
+@pytest.mark.usefixtures("_soon_at_rest")
+def test_a_file_that_has_changed_is_another_model(directory: Path, tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    for outcome in (CacheOutcome.MISS, CacheOutcome.HIT):
+        for value in (1.0, 2.0):
+            assert prepare(directory, model=in_file(path, value), value=value).cache is outcome
+
+
+@pytest.mark.usefixtures("_soon_at_rest")
+def test_a_file_that_changes_while_it_is_prepared(directory: Path, tmp_path: Path) -> None:
+    """What is compiled then is kept for nobody."""
+    path = tmp_path / "weights"
+    first = prepare(directory, model=in_file(path, 1), value=1)
+
+    class Late(CachingDevice):
+        def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:
+            path.write_bytes(np.full(4, 2, np.float32).tobytes())
+            assert options.variants is not None
+            options.variants.store(b"name", Artifact(), 1.0)
+            return super().prepare_model(model, options)
+
+    (entry,) = entries(directory)
+    flip(entry / "model0")
+    report = prepare(directory, Late(), in_file(path, 1), value=2)
+    assert report.cache is CacheOutcome.MISS
+    assert report.key == first.key
+    assert report.reason.endswith("not stored: the model's file was written to meanwhile")
+    assert entries(directory) == [entry]
+    time.sleep(0.05)
+    for outcome in (CacheOutcome.MISS, CacheOutcome.HIT):
+        assert prepare(directory, model=in_file(path, 2), value=2).cache is outcome
+
+
+@pytest.mark.usefixtures("_soon_at_rest")
+def test_without_memory_to_seal_it_is_compiled_and_not_stored(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: Model) -> Model:
+        raise OutOfMemory("no memory")
+
+    path = tmp_path / "weights"
+    with monkeypatch.context() as patch:
+        patch.setattr(preparation, "seal_constants", full)
+        report = prepare(directory, model=in_file(path, 3))
+        assert report.cache is CacheOutcome.OFF
+        assert report.reason == "no memory"
+    prepare(directory, model=in_file(path, 3))
+    # A file whose constants are known need not be sealed.
+    monkeypatch.setattr(preparation, "seal_constants", full)
+    assert prepare(directory, CachingDevice("other"), in_file(path, 3)).is_stored
 
 
 # Several that want the same
@@ -331,6 +428,61 @@ def test_a_step_is_prepared_again_when_the_time_for_compiling_is_long_over(direc
     preparer = Preparer(PrepareOptions(deadline_s=1.0), Caching(directory=directory))
     preparer.without_deadline().prepare(Device(), model_adding(1))
     assert seen == [None]
+
+
+# Several at the same time
+
+
+class Meeting(CachingDevice):
+    """A device in another process, as far as the runtime can tell, that waits for the others."""
+
+    address = "elsewhere"
+
+    def __init__(self, name: str, barrier: threading.Barrier) -> None:
+        super().__init__(name)
+        self._barrier = barrier
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:
+        self._barrier.wait(10)
+        return super().prepare_model(model, options)
+
+
+def test_daemons_prepare_at_the_same_time() -> None:
+    barrier = threading.Barrier(3)
+    devices = [Meeting("one", barrier), Meeting("two", barrier), Meeting("three", barrier)]
+    models = [model_adding(value) for value in (1, 2, 3)]
+    outcomes = Preparer(PrepareOptions()).prepare_all(list(zip(devices, models, strict=True)))
+    assert [each.report.device for each in outcomes if isinstance(each, Prepared)] == ["one", "two", "three"]
+    assert [device.compiled for device in devices] == [[model] for model in models]
+
+
+def test_one_daemon_and_this_process_prepare_one_after_another() -> None:
+    here, there = CachingDevice("here"), Meeting("there", threading.Barrier(1))
+    models = [model_adding(value) for value in range(6)]
+    Preparer(PrepareOptions()).prepare_all(
+        [(here if n % 2 else there, each) for n, each in enumerate(models)]
+    )
+    assert [there.compiled, here.compiled] == [models[::2], models[1::2]]
+
+
+@pytest.mark.parametrize("error", [OpFailed("no"), KeyboardInterrupt(), ValueError("what is this")])
+def test_nothing_more_is_begun_after_a_failure(error: BaseException) -> None:
+    class Failing(CachingDevice):
+        def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:
+            raise error
+
+    here, failing, there = CachingDevice("here"), Failing("failing"), Meeting("there", threading.Barrier(1))
+    wanted = [
+        (here, model_adding(1)),
+        (failing, model_adding(2)),
+        (here, model_adding(3)),
+        (there, model_adding(4)),
+    ]
+    outcomes = Preparer(PrepareOptions()).prepare_all(wanted)
+    assert isinstance(outcomes[0], Prepared)
+    assert outcomes[1] is error
+    assert outcomes[2] is None
+    assert len(here.compiled) == 1
 
 
 def test_a_model_in_words() -> None:

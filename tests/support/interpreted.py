@@ -37,7 +37,7 @@ class InterpretedDevice(SampleDevice):
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> Prepared:  # type: ignore[override]
         if not is_specified(model):
-            return SpecializingModel(model, self._interpreted, tolerant=False)
+            return SpecializingModel(model, self._interpreted, owner=self, tolerant=False)
         return self._interpreted(model, {})
 
     def _interpreted(self, model: Model, shapes: Mapping[int, Shape]) -> "InterpretedModel":

@@ -78,6 +78,7 @@ class QuantizedSums:
     ) -> None:
         self.random = np.random.default_rng(seed)
         self._source, self._weights, self._extreme = source, weights, extreme
+        self._graph = Graph(inputs=[], outputs=[])
         self._zeros = zeros or (self._zero(source), self._zero(weights))
 
     def convolution(
@@ -165,6 +166,39 @@ class QuantizedSums:
 
         return tail
 
+    def added(self, tail: Tail, *, zeros: tuple[int, int], factors: tuple[float, float]) -> Tail:
+        """Another stored value added to what a tail gives, as quantised additions do it.
+
+        Args:
+            tail: gives values of one byte.
+            zeros: zero points: of what the tail gives, which is also that of the result, and of the other value.
+            factors: what each is multiplied with, up to 1; the sum is multiplied with 1.118 then.
+        """
+        mantissas, exponents = quantize_multipliers(np.array((*factors, 1.118)))
+        numbers = [
+            (constant(int(m), Scalar.INT32), constant(int(e), Scalar.INT32))
+            for m, e in zip(mantissas, exponents - (0, 0, 20), strict=True)
+        ]
+
+        def result(builder: Builder, sums: Value) -> Value:
+            first = tail(builder, sums)
+            second = Value(first.shape, first.type)
+            self._graph.inputs.append(second)
+            limits = np.iinfo(first.type.value)
+
+            def term(value: Value, number: int, *at: Expression) -> Expression:
+                shifted = (load(value, at).to(Scalar.INT64) - zeros[number]) << 20
+                return apply(Op.FIXED_POINT, shifted, *numbers[number], type=Scalar.INT64)
+
+            def body(*at: Expression) -> Expression:
+                total = term(first, 0, *at) + term(second, 1, *at)
+                scaled = apply(Op.FIXED_POINT, total, *numbers[2], type=Scalar.INT64) + zeros[0]
+                return clamp(scaled, int(limits.min) + 20, int(limits.max)).to(first.type)
+
+            return builder.compute(first.shape, body)
+
+        return result
+
     def _zero(self, kind: Scalar) -> int:
         limits = np.iinfo(kind.value)
         return 0 if kind is Scalar.INT16 else int(self.random.integers(limits.min, limits.max + 1))
@@ -178,7 +212,7 @@ class QuantizedSums:
         return np.asarray(chosen.astype(kind.dtype))
 
     def _begin(self, source: Shape, weights: Shape) -> tuple[Graph, Builder, Value, Value]:
-        graph = Graph(inputs=[Value(source, self._source)], outputs=[])
+        graph = self._graph = Graph(inputs=[Value(source, self._source)], outputs=[])
         builder = Builder(graph, lambda index: graph.inputs[index])
         return graph, builder, graph.inputs[0], builder.constant(self._array(weights, self._weights))
 

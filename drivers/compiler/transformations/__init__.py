@@ -9,6 +9,7 @@ from collections.abc import Callable
 from neurald.drivers.compiler.check import check
 from neurald.drivers.compiler.graph import Graph
 from neurald.drivers.compiler.transformations import (
+    arithmetic,
     constants,
     duplicates,
     grouped,
@@ -16,6 +17,7 @@ from neurald.drivers.compiler.transformations import (
     pointwise_products,
     scaling,
     transposition,
+    uniform,
     views,
 )
 
@@ -25,6 +27,8 @@ Transformation = Callable[[Graph], bool]
 #: In the order in which they run. Constants come first, so that what follows sees weights as they are.
 TRANSFORMATIONS: tuple[Transformation, ...] = (
     constants.fold_constants,
+    uniform.know_uniform,
+    arithmetic.simplify_arithmetic,
     duplicates.merge_duplicates,
     views.remove_views,
     padding.merge_padding,

@@ -15,12 +15,21 @@ def merge_duplicates(graph: Graph) -> bool:
     """Replaces nodes by earlier ones that compute the same. A value may be several of the graph's outputs then."""
     replaced = _equal_constants(graph)
     numbered = _NumberedAxes()
+    # Few nodes read the same values: only of those is it found out what they compute.
+    alone: dict[tuple[object, ...], int | None] = {}
     positions: dict[tuple[object, ...], int] = {}
     kept: list[Node] = []
     for old in graph.nodes:
         node = with_inputs(old, replaced)
-        key = _compute_key(node, numbered) if isinstance(node, Compute) else _contraction_key(node)
-        position = positions.setdefault(key, len(kept))
+        reads = type(node), node.output.shape, node.output.type, frozenset(node.inputs)
+        if reads not in alone:
+            alone[reads] = len(kept)
+            kept.append(node)
+            continue
+        other = alone[reads]
+        if other is not None:
+            positions[_key(kept[other], numbered)], alone[reads] = other, None
+        position = positions.setdefault(_key(node, numbered), len(kept))
         if position == len(kept):
             kept.append(node)
             continue
@@ -44,6 +53,10 @@ def _equal_constants(graph: Graph) -> dict[Value, Value]:
         if same is not value:
             replaced[value] = same
     return replaced
+
+
+def _key(node: Node, numbered: "_NumberedAxes") -> tuple[object, ...]:
+    return _compute_key(node, numbered) if isinstance(node, Compute) else _contraction_key(node)
 
 
 def _contraction_key(node: Node) -> tuple[object, ...]:

@@ -9,6 +9,7 @@ from neurald.drivers.compiler.graph import (
     DepthwiseConvolution,
     MatrixProduct,
     Node,
+    Ranking,
     Shape,
     Value,
     flat,
@@ -27,6 +28,8 @@ def with_inputs(node: Node, replaced: Mapping[Value, Value]) -> Node:
         return dataclasses.replace(
             node, left=replaced.get(node.left, node.left), right=replaced.get(node.right, node.right)
         )
+    if isinstance(node, Ranking):
+        return dataclasses.replace(node, input=replaced.get(node.input, node.input))
     input_, weights = replaced.get(node.input, node.input), replaced.get(node.weights, node.weights)
     if isinstance(node, DepthwiseConvolution):
         return dataclasses.replace(node, input=input_, weights=weights)

@@ -13,6 +13,7 @@ from neurald.drivers.compiler.graph import (
     DepthwiseConvolution,
     Graph,
     Node,
+    Ranking,
     Value,
 )
 from neurald.drivers.compiler.op import Op
@@ -26,7 +27,7 @@ def merge_scaling(graph: Graph) -> bool:
     changed: dict[Value, Node] = {}
     for node in graph.nodes:
         readers = consumers.get(node.output, [])
-        if isinstance(node, Compute) or node.output in outputs or len(readers) != 1:
+        if isinstance(node, Compute | Ranking) or node.output in outputs or len(readers) != 1:
             continue
         reader = changed.get(readers[0].output, readers[0])
         merged = _merged(node, reader) if isinstance(reader, Compute) else None

@@ -1,19 +1,32 @@
-"""Fast kernels for contractions. Those that none of them fits are folded like anything else, see `render`."""
+"""Fast kernels for contractions, rankings, and for moving elements. What none of them fits is computed as `render` computes anything."""
 
-from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution
+from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution, Ranking
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.cpu.kernels import convolution, depthwise, matrix_product, weighted
+from neurald.drivers.cpu.kernels import (
+    convolution,
+    depthwise,
+    dots,
+    matrix_product,
+    pieces,
+    ranking,
+    transposed,
+    weighted,
+)
 from neurald.drivers.cpu.kernels.int8 import int8_routine
 from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.target import Target
 
 
 def routine_for(kernel: Kernel, target: Target) -> Routine | None:
-    """The fastest routine for a kernel with a contraction; None where there is only that of `render`."""
+    """The fastest routine for a kernel; None where there is only that of `render`."""
     node = kernel.contraction
-    if node is None or not node.output.count:
+    if not kernel.output.count:
         return None
+    if node is None:
+        return pieces.routine(kernel, target) or transposed.routine(kernel, target)
+    if isinstance(node, Ranking):
+        return ranking.routine(kernel, node, target)
     if node.output.type is not Scalar.FLOAT32:
         return int8_routine(kernel, target)
     if isinstance(node, DepthwiseConvolution):
@@ -21,4 +34,6 @@ def routine_for(kernel: Kernel, target: Target) -> Routine | None:
     product = (
         convolution.product_of(node) if isinstance(node, Convolution) else matrix_product.product_of(node)
     )
-    return weighted.routine(kernel, product, target) if product.terms else None
+    if not product.terms:
+        return None
+    return dots.float_routine(kernel, product, target) or weighted.routine(kernel, product, target)

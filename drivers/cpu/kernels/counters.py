@@ -6,6 +6,9 @@ from contextlib import contextmanager
 
 from neurald.drivers.cpu.instructions import Instructions
 
+#: A line of the caches.
+LINE_BYTES = 64
+
 
 @contextmanager
 def each_grain(code: Instructions, extents: Sequence[int]) -> Iterator[tuple[list[str], str]]:

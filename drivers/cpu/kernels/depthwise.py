@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from neurald.drivers.compiler.graph import DepthwiseConvolution, Value
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.cpu.dialect import from_stored, stored
-from neurald.drivers.cpu.epilogue import epilogue, parameter_names, pointer_names
+from neurald.drivers.cpu.epilogue import Epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.borders import taps_on_image, write_chosen
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, prefetch, total
@@ -73,6 +73,7 @@ class _Depthwise:
         self._code, self._target, self._node = code, target, node
         self._kernel, self._bias = split_bias(kernel)
         self._pointers = pointers
+        self._epilogue = Epilogue(self._kernel, target, code, pointers)
         self._channels = node.output.shape[3]
         self.lanes = lanes_for(self._channels, target)
         self._rows, self._columns = sides_of(node)
@@ -149,15 +150,7 @@ class _Depthwise:
             sums = self._sums(run, source, channel, taps, weights)
             for place, name in enumerate(sums):
                 at = total(code, position, str(place))
-                epilogue(
-                    self._kernel,
-                    self._target,
-                    code,
-                    name,
-                    (at, channel),
-                    self.lanes,
-                    pointers=self._pointers,
-                )
+                self._epilogue.write(name, (at, channel), self.lanes)
 
     def _prefetch_below(self, run: Run, source: str, channel: str) -> None:
         """Asks for the rows of the image that the tile below needs besides those of this one."""

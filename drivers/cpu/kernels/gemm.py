@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.cpu.epilogue import epilogue
+from neurald.drivers.cpu.epilogue import Epilogue
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.borders import write_chosen
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, prefetch, total
@@ -75,6 +75,7 @@ class Tiles:
         self._make = make
         self._code, self._target, self._product = code, target, product
         self._kernel, self._bias = split_bias(kernel)
+        self._epilogue = Epilogue(self._kernel, target, code, pointers)
         self._tile, self._weights, self._source, self._pointers = tile, weights, source, pointers
         self._single = Vector(code, target, 1)
         rows = rows_of_tile(product, tile.places)
@@ -211,14 +212,10 @@ class Tiles:
             offset = place // shape.columns * product.columns.places + place % shape.columns
             position = total(code, first, str(offset))
             for each, channel in enumerate(self._offsets):
-                epilogue(
-                    self._kernel,
-                    self._target,
-                    code,
+                self._epilogue.write(
                     sums[place * tile.vectors + each],
                     (position, total(code, panel.channel, str(channel))),
                     tile.lanes,
-                    pointers=self._pointers,
                 )
 
     def _starts(self, panel: _Panel) -> list[str]:

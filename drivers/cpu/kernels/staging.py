@@ -6,7 +6,7 @@ from dataclasses import replace
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.dialect import from_stored, stored
 from neurald.drivers.cpu.instructions import Instructions
-from neurald.drivers.cpu.kernels.counters import address, multiple, total
+from neurald.drivers.cpu.kernels.counters import LINE_BYTES, address, multiple, total
 from neurald.drivers.cpu.kernels.product import Product
 from neurald.drivers.cpu.kernels.tile import Tile, lanes_for
 from neurald.drivers.cpu.kernels.window import Side
@@ -16,8 +16,6 @@ from neurald.drivers.cpu.vector import Vector, vector_type
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
 #: Memory at this distance shares a place in the nearest cache, which only holds a few such lines.
 _ALIASED_BYTES = 4096
-#: A line of the caches.
-_LINE_BYTES = 64
 
 
 def is_aliased(product: Product) -> bool:
@@ -48,7 +46,7 @@ def spread(
     Returns:
         What is computed from the copy, and its size in bytes.
     """
-    pixel = product.depth * _FLOAT_BYTES + _LINE_BYTES
+    pixel = product.depth * _FLOAT_BYTES + LINE_BYTES
     rows, columns = product.rows, product.columns
     with (
         code.loop("0", str(product.images)) as image,

@@ -11,7 +11,7 @@ from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.dialect import from_stored, stored
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.borders import taps_on_image
-from neurald.drivers.cpu.kernels.counters import address, multiple, prefetch
+from neurald.drivers.cpu.kernels.counters import LINE_BYTES, address, multiple, prefetch
 from neurald.drivers.cpu.kernels.product import Product
 from neurald.drivers.cpu.kernels.tile import Tile
 from neurald.drivers.cpu.kernels.window import Segment
@@ -23,8 +23,6 @@ _SUMS_IN_FLIGHT = 8
 #: Products in the body of a loop: enough for its own instructions not to matter; and terms, at most.
 _PRODUCTS_IN_LOOP = 24
 _MOST_UNROLLED = 4
-#: A line of the caches.
-_LINE_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +216,7 @@ class Sums:
             loaded = code.fresh(f"load {kind}, ptr {at}, align {self._weights.align}")
             columns.append(from_stored(v, self._weights.type, loaded))
         if self._fetches_panels:
-            for place in range(0, self._weights.term_bytes, _LINE_BYTES):
+            for place in range(0, self._weights.term_bytes, LINE_BYTES):
                 offset = term * self._weights.term_bytes + place + self._weights.panel_bytes
                 prefetch(code, address(code, weights, str(offset)))
         if self._fetches_inputs:

@@ -1,8 +1,10 @@
 """Fast kernels for contractions. Those that none of them fits are folded like anything else, see `render`."""
 
+from itertools import zip_longest
+
 from neurald.drivers.compiler.graph import DepthwiseConvolution
 from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.opencl.kernels import cpu_tile, depthwise, tensor_core, tile, vector
+from neurald.drivers.opencl.kernels import cpu_tile, depthwise, dot, tensor_core, tile, vector
 from neurald.drivers.opencl.kernels.product import product_of
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.source import Source
@@ -14,7 +16,8 @@ def candidates(
     """Every way to compute a kernel with a contraction, the one that promises most first.
 
     All give the same integers. Sums of floats are in FLOAT32, in an order that depends on the choice but never on the run.
-    Every pointer that a source is called with is aligned to 16 bytes.
+    Every pointer that a source is called with is aligned to 16 bytes; that of an output that nobody reads as it is may be aligned
+    to four of its elements only, since it is a part of another value.
 
     Args:
         kernel: what is computed.
@@ -30,9 +33,15 @@ def candidates(
     product = product_of(kernel)
     if product is None:
         return ()
-    return (
-        *vector.candidates(kernel, product, facts),
-        *tensor_core.candidates(kernel, product, facts, relaxed=relaxed, has_workspace=has_workspace),
-        *cpu_tile.candidates(kernel, product, facts),
-        *tile.candidates(kernel, product, facts, has_workspace=has_workspace),
+    tensor_cores = tensor_core.candidates(
+        kernel, product, facts, relaxed=relaxed, has_workspace=has_workspace
     )
+    tiles = tile.candidates(kernel, product, facts, has_workspace=has_workspace)
+    others = [*cpu_tile.candidates(kernel, product, facts), *dot.candidates(kernel, product, facts)]
+    if product.is_integer or relaxed:
+        promising = [*tensor_cores, *others, *tiles]
+    else:
+        # Tensor cores take three products for one of FLOAT32: which is faster depends on the size.
+        pairs = zip_longest(tensor_cores, tiles)
+        promising = [*others, *(each for pair in pairs for each in pair if each is not None)]
+    return (*vector.candidates(kernel, product, facts), *promising)

@@ -12,6 +12,8 @@ from neurald.drivers.opencl.source import WORKSPACE_ZEROS
 
 #: How many tiles a product may have whose depth is shared out among groups.
 MOST_TILES = WORKSPACE_ZEROS // 4
+#: Of how many groups the sums are read at a time.
+_TURN = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,17 +71,18 @@ def gathered(kind: str, rows: int, columns: int, items: int) -> Sums:
 _PARTS = """\
   {
     __global uint *count = (__global uint *)workspace + batch * $TILES + tile;
-    __global volatile ${T}4 *parts = (__global volatile ${T}4 *)(workspace + $ZEROS) +
+    __global ${T}4 *parts = (__global ${T}4 *)(workspace + $ZEROS) +
       (batch * $TILES + tile) * ($SPLIT * $NE * $ITEMS) + lid;
 #pragma unroll
     for (int e = 0; e < $NE; ++e) parts[(share * $NE + e) * $ITEMS] = $VECTOR;
-    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    // What all of a group have stored before a barrier, its first work-item hands on, and takes from others, for all of them.
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     __local uint *before = (__local uint *)scratch;
     if (lid == 0) {
-      *before = atomic_inc(count);
-      if (*before == $SPLIT - 1) *count = 0;
-      asm volatile("fence.acq_rel.gpu;" ::: "memory");
+      uint others;
+      asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(others) : "l"((ulong)count) : "memory");
+      *before = others;
+      if (others == $SPLIT - 1) *count = 0;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     const bool is_last = *before == $SPLIT - 1;
@@ -88,8 +91,15 @@ _PARTS = """\
 #pragma unroll
     for (int e = 0; e < $NE; ++e) {
       ${T}4 sum = (${T}4)(0);
-#pragma unroll 4
-      for (int z = 0; z < $SPLIT; ++z) sum += parts[(z * $NE + e) * $ITEMS];
+      // All loads of a turn are on their way at the same time, also those that do not count.
+      for (int z = 0; z < $SPLIT; z += $TURN) {
+        ${T}4 turn[$TURN];
+#pragma unroll
+        for (int i = 0; i < $TURN; ++i) turn[i] = parts[(min(z + i, $SPLIT - 1) * $NE + e) * $ITEMS];
+#pragma unroll
+        for (int i = 0; i < $TURN; ++i)
+          if (z + i < $SPLIT) sum += turn[i];
+      }
       $VECTOR = sum;
     }
   }
@@ -128,6 +138,7 @@ def finish(product: Product, after: Epilogue, sums: Sums, *, split: int) -> str:
         "BEFORE": sums.before,
         "TILES": "z_tiles",
         "SPLIT": "z_split",
+        "TURN": _TURN,
         "M": "z_rows",
         "N": "z_columns",
         "STORE": stored,

@@ -98,14 +98,17 @@ def _left4(first: Kernel, depthwise: DepthwiseConvolution, values: Sequence[Valu
         "  float4 sum = (float4)(0);",
     ]
     rows, columns = depthwise.kernel
-    for i in range(rows):
-        y = i * depthwise.dilation[0]
-        for j in range(columns):
-            x = j * depthwise.dilation[1]
-            lines += [
-                f"  if ((uint)(row.y + {y}) < (uint)z_height && (uint)(row.x + {x}) < (uint)z_width)",
-                f"    sum += {NAME}_l4(a1, row.base + ({y} * z_width + {x}) * z_channels + k)"
-                f" * {NAME}_w4({weights}, {i * columns + j} * z_channels + k);",
-            ]
+    taps = [(i, j) for i in range(rows) for j in range(columns)]
+    # All loads come first, and none depends on a condition: they are on their way at the same time.
+    for number, (i, j) in enumerate(taps):
+        y, x = i * depthwise.dilation[0], j * depthwise.dilation[1]
+        lines += [
+            f"  const bool in{number} = (uint)(row.y + {y}) < (uint)z_height && (uint)(row.x + {x}) < (uint)z_width;",
+            f"  const float4 x{number} = {NAME}_l4(a1, in{number} ? row.base + ({y} * z_width + {x}) * z_channels + k : 0);",
+        ]
+    lines += [
+        f"  sum += (in{number} ? x{number} : (float4)(0)) * {NAME}_w4({weights}, {number} * z_channels + k);"
+        for number in range(len(taps))
+    ]
     lines += [f"  return {NAME}_left_value4(sum, row.row, k, {handed_on}@SIZES);", "}", ""]
     return "\n".join(lines)

@@ -10,7 +10,15 @@ import math
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.expression import Expression, axis
-from neurald.drivers.compiler.graph import Contraction, Convolution, MatrixProduct, Value, flat, unflat
+from neurald.drivers.compiler.graph import (
+    Contraction,
+    Convolution,
+    MatrixProduct,
+    Ranking,
+    Value,
+    flat,
+    unflat,
+)
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.dialect import stored
@@ -82,7 +90,7 @@ class Product:
 def product_of(kernel: Kernel) -> Product | None:
     """The contraction of a kernel as matrix products; None where it is none that kernels are written for."""
     contraction = kernel.contraction
-    if contraction is None or not _is_supported(contraction, kernel):
+    if contraction is None or isinstance(contraction, Ranking) or not _is_supported(contraction, kernel):
         return None
     if isinstance(contraction, Convolution):
         return _of_convolution(contraction)

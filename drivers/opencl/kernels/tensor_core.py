@@ -5,6 +5,10 @@ depends on the row, so that `ldmatrix` finds those of eight rows in different ba
 and where there are more warps than parts, several share out the depth of a step. All three types move and multiply the
 same bytes: 32 of a row at a time.
 
+FLOAT32 that must not be rounded is taken as a sum of two TF32, the second of which has what the first leaves: of their products only
+that of both second ones is left out, 2^-22 of the whole. Products with a second one have sums of their own, which count only
+where the sum of the first ones is finite, since infinity less itself is none.
+
 The zero point of 8-bit inputs is multiplied like any other value, also outside of images, and what it adds to the sums of a column
 is subtracted as a constant. That of weights is taken off when they are packed, where they still fit 8 bits then.
 """
@@ -28,7 +32,7 @@ from neurald.drivers.opencl.kernels.finish import (
     gathered,
     workspace_bytes,
 )
-from neurald.drivers.opencl.kernels.packing import packed
+from neurald.drivers.opencl.kernels.packing import packed, padded
 from neurald.drivers.opencl.kernels.product import Product
 from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.platform import DeviceFacts
@@ -78,9 +82,13 @@ class _Tiling:
 _SHAPES = (
     (128, 64, 32, 32),
     (64, 128, 32, 32),
+    (64, 64, 32, 32),
     (64, 64, 32, 16),
+    (64, 32, 32, 32),
     (64, 32, 16, 16),
+    (32, 64, 32, 32),
     (32, 64, 16, 16),
+    (32, 32, 32, 32),
     (32, 32, 16, 16),
     (16, 64, 16, 16),
     (64, 16, 16, 16),
@@ -94,16 +102,17 @@ def candidates(
     """Every tiling that suits, the best first; none where there are no tensor cores for such operands."""
     if not facts.is_nvidia or (facts.compute_capability or (0, 0)) < (8, 0):
         return []
-    if product.left.type is Scalar.FLOAT32 and not relaxed:
-        return []
     right = _right(product)
-    if right is None or not product.is_left_by_row or product.run % (16 // product.left.type.size_bytes):
+    if right is None or not product.is_left_by_row:
         return []
+    if product.run % (16 // product.left.type.size_bytes) and product.left_zero:
+        return []
+    is_exact = product.left.type is Scalar.FLOAT32 and not relaxed
     found = []
     for tiling in _tilings(product, facts, has_workspace):
         found.append((_cost(tiling, product, facts), tiling))
     found.sort(key=lambda pair: pair[0])
-    return [_source(kernel, product, right, tiling) for _, tiling in found]
+    return [_source(kernel, product, right, tiling, is_exact=is_exact) for _, tiling in found]
 
 
 def _right(product: Product) -> Value | None:
@@ -113,30 +122,33 @@ def _right(product: Product) -> Value | None:
         return _eight_bits(product)
     if product.right.type is not kind:
         return None
+    each = 16 // kind.size_bytes
     if product.is_right_by_column:
-        return product.right
+        return product.right if product.depth % each == 0 else None
     if product.right.constant is None:
         return None
     columns = product.columns
-    return packed(product.right, ("by column", columns), lambda array: _by_column(array, columns))
+    return packed(product.right, ("by column", columns), lambda array: _by_column(array, columns, each))
 
 
-def _by_column(array: np.ndarray, columns: int) -> np.ndarray:
-    return array.reshape(-1, *array.shape[-2:])[:, :, :columns].swapaxes(1, 2)
+def _by_column(array: np.ndarray, columns: int, each: int) -> np.ndarray:
+    """Columns side by side, each as long as a multiple of `each` elements."""
+    return padded(array.reshape(-1, *array.shape[-2:])[:, :, :columns].swapaxes(1, 2), 2, each, 0)
 
 
 def _eight_bits(product: Product) -> Value | None:
     zero, columns = product.right_zero, product.columns
     if product.right.constant is None:
         is_plain = product.right.type is Scalar.INT8 and zero == 0 and product.left_zero == 0
-        return product.right if is_plain and product.is_right_by_column else None
+        is_whole = product.depth % 16 == 0
+        return product.right if is_plain and is_whole and product.is_right_by_column else None
     wide = product.right.constant.astype(np.int16) - zero
     if wide.min() < -128 or wide.max() > 127:
         return None
     return packed(
         product.right,
         ("by column", columns, zero),
-        lambda array: _by_column((array.astype(np.int16) - zero).astype(np.int8), columns),
+        lambda array: _by_column((array.astype(np.int16) - zero).astype(np.int8), columns, 16),
     )
 
 
@@ -147,7 +159,7 @@ def _tilings(product: Product, facts: DeviceFacts, has_workspace: bool) -> Itera
             continue
         slices = _WARPS * warp_rows * warp_columns // (rows * columns)
         # A step has at least a part for each slice.
-        length = 128 if slices > 2 or (rows + columns) <= 128 else 64
+        length = max(slices * _PART_BYTES, 128 if rows + columns <= 128 else 64)
         stages = min(4, _LOCAL_BYTES // ((rows + columns) * length))
         tiling = _Tiling(
             rows=rows,
@@ -180,14 +192,16 @@ def _cost(tiling: _Tiling, product: Product, facts: DeviceFacts) -> float:
     length = product.depth * product.left.type.size_bytes
     steps = math.ceil(math.ceil(length / tiling.bytes) / tiling.split)
     bytes_of_step = (tiling.rows + tiling.columns) * tiling.bytes
-    busy = max(bytes_of_step / 40, tiling.rows * tiling.columns * tiling.bytes / 8192)
+    # What comes from the device's memory, what warps read from the nearest, and the multiplications.
+    read = _WARPS * (tiling.warp_rows + tiling.warp_columns) * tiling.bytes // tiling.slices
+    busy = max(bytes_of_step / 40, read / 128, tiling.rows * tiling.columns * tiling.bytes / 8192)
     latency = 60 + 700 / max(1, tiling.stages - 1)
     overhead = 1500 + (1500 + 100 * tiling.split if tiling.split > 1 else 0) + 30 * tiling.slices
     overlapped = min(waves, max(1, 4 * 48 * 1024 // tiling.scratch_bytes), 4)
     return math.ceil(waves / overlapped) * (steps * max(busy * overlapped, latency) + overhead)
 
 
-def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling) -> Source:
+def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, is_exact: bool) -> Source:
     operands = [product.left, right]
     zero = product.left_zero
     if zero:
@@ -206,6 +220,7 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling) -> 
         head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
     is_shared = right.constant is not None and right.shape[0] == 1
     steps = -(-product.depth * size // tiling.bytes)
+    pitch = right.shape[-1] if right.constant is not None else product.depth
     names = {
         "T": kind,
         "BM": tiling.rows,
@@ -217,7 +232,7 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling) -> 
         "KS": tiling.slices,
         "BYTES": tiling.bytes,
         "CHUNKS": tiling.bytes // 16,
-        "SWIZZLE": "(row & 7)" if tiling.bytes == 128 else "((row >> 1) & 3)",
+        "SWIZZLE": "(row & 7)" if tiling.bytes >= 128 else "((row >> 1) & 3)",
         "STAGES": tiling.stages,
         "STEP": (tiling.rows + tiling.columns) * tiling.bytes,
         "NA": max(1, tiling.rows * tiling.bytes // 16 // _ITEMS),
@@ -232,6 +247,7 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling) -> 
         "HOLD": "r" if product.is_integer else "f",
         "PARTS": tiling.bytes // _PART_BYTES // tiling.slices,
         "BASE": _base(product, right, is_shared),
+        "BITS": {1: "uchar", 2: "ushort", 4: "uint"}[size],
         "MISSING_AT": "a3" if zero else "a1",
         "MISSING_BYTES": 16 if zero else 0,
         "FIRST_COLUMN": "0" if is_shared else f"batch * {product.columns}",
@@ -239,6 +255,7 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling) -> 
     sizes = {
         **product.sizes,
         **after.sizes,
+        "pitch": pitch,
         "tiles": tiling.tiles(product),
         "across": -(-product.columns // tiling.columns),
         "split": tiling.split,
@@ -251,7 +268,9 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling) -> 
         product.text
         + after.text
         + fill(
-            _TEXT.replace("$FETCH", fetch(product, after, sums)) + GATHERED + (_CORRECTED if zero else ""),
+            _begun(product, is_exact=is_exact).replace("$FETCH", fetch(product, after, sums))
+            + GATHERED
+            + (_CORRECTED if zero else ""),
             **names,
         )
         + "  barrier(CLK_LOCAL_MEM_FENCE);\n"
@@ -265,7 +284,7 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling) -> 
         scratch_bytes=tiling.scratch_bytes,
         workspace_bytes=workspace_bytes(product, sums, tiles=tiles, split=tiling.split),
         has_barriers=True,
-        label=f"tensor cores, tile {tiling.rows} x {tiling.columns} x {tiling.bytes} bytes, split by {tiling.split}"
+        label=f"tensor cores{', twice' if is_exact else ''}, tile {tiling.rows} x {tiling.columns} x {tiling.bytes} bytes, split by {tiling.split}"
         f" and {tiling.slices}, {tiling.stages} stages",
         operations=kernel.operations,
     )
@@ -274,7 +293,16 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling) -> 
 def _base(product: Product, right: Value, is_shared: bool) -> str:
     if right.constant is None:
         return product.right_base
-    return "0" if is_shared else f"batch * {product.depth * product.columns}"
+    return "0" if is_shared else f"batch * {right.shape[-1] * product.columns}"
+
+
+def _begun(product: Product, *, is_exact: bool) -> str:
+    """The text up to where the sums are in local memory."""
+    is_gathered = product.run % (16 // product.left.type.size_bytes) != 0
+    text = _TEXT.replace("$COPY_LEFT", _GATHER_LEFT if is_gathered else _COPY_LEFT)
+    for name, piece in sorted(_REST.items(), reverse=True):
+        text = text.replace(name, piece if is_exact else "")
+    return text.replace("$SUMS", "step_sums" if is_exact else "sums")
 
 
 def _zeros(kind: Scalar, zero: int) -> Value:
@@ -304,6 +332,94 @@ _CORRECTED = """\
   }
 """
 
+#: Sixteen bytes of the left matrix that lie side by side.
+_COPY_LEFT = """\\
+          const int at = ${KERNEL}_left(rows[i], k@SIZES); \\
+          ${KERNEL}_copy(to + ${KERNEL}_place(row, chunk), at < 0 ? (ulong)($MISSING_AT) : (ulong)(a1 + at), \\
+                         at < 0 ? $MISSING_BYTES : 16); \\
+       """
+#: Sixteen bytes element by element; what waits at the next barrier sees them.
+_GATHER_LEFT = """\\
+          $BITS found[$EACH_CHUNK] __attribute__((aligned(16))); \\
+          _Pragma("unroll") for (int e = 0; e < $EACH_CHUNK; ++e) { \\
+            const int at = ${KERNEL}_left(rows[i], k + e@SIZES); \\
+            const $BITS bits = ((__global const $BITS *)a1)[max(at, 0)]; \\
+            found[e] = at < 0 ? 0 : bits; \\
+          } \\
+          *(__local uint4 *)(scratch + (stage) * $STEP + ${KERNEL}_place(row, chunk)) = *(uint4 *)found; \\
+       """
+#: What FLOAT32 adds to the text.
+_REST = {
+    "$SPLITTING": """\
+static inline uint ${KERNEL}_rest(uint *value) {
+  const uint first = *value & 0xffffe000u;
+  uint rest;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rest) : "f"(as_float(*value) - as_float(first)));
+  *value = first;
+  return rest;
+}
+static inline uint4 ${KERNEL}_rest4(uint4 *values) {
+  uint4 v = *values, rest;
+  uint one;
+  one = v.x; rest.x = ${KERNEL}_rest(&one); v.x = one;
+  one = v.y; rest.y = ${KERNEL}_rest(&one); v.y = one;
+  one = v.z; rest.z = ${KERNEL}_rest(&one); v.z = one;
+  one = v.w; rest.w = ${KERNEL}_rest(&one); v.w = one;
+  *values = v;
+  return rest;
+}
+""",
+    "$REST_BEGUN": """\
+  float rest[$WM / 16][$WN / 8][4];
+#pragma unroll
+  for (int i = 0; i < $WM / 16; ++i)
+#pragma unroll
+    for (int j = 0; j < $WN / 8; ++j)
+#pragma unroll
+      for (int z = 0; z < 4; ++z) rest[i][j][z] = 0;
+""",
+    # Tensor cores cut off what does not fit the sum, so they sum only a step.
+    "$REST_STEP": """\
+    float step_sums[$WM / 16][$WN / 8][4];
+#pragma unroll
+    for (int i = 0; i < $WM / 16; ++i)
+#pragma unroll
+      for (int j = 0; j < $WN / 8; ++j)
+#pragma unroll
+        for (int z = 0; z < 4; ++z) step_sums[i][j][z] = 0;
+""",
+    "$REST_STEPPED": """\
+#pragma unroll
+    for (int i = 0; i < $WM / 16; ++i)
+#pragma unroll
+      for (int j = 0; j < $WN / 8; ++j)
+#pragma unroll
+        for (int z = 0; z < 4; ++z) sums[i][j][z] += step_sums[i][j][z];
+""",
+    "$REST_FACTORS": """\
+      uint4 left_rest[$WM / 16], right_rest[$WN / 16];
+#pragma unroll
+      for (int i = 0; i < $WM / 16; ++i) left_rest[i] = ${KERNEL}_rest4(&left[i]);
+#pragma unroll
+      for (int j = 0; j < $WN / 16; ++j) right_rest[j] = ${KERNEL}_rest4(&right[j]);
+""",
+    "$REST_MULTIPLIED": """\
+          ${KERNEL}_multiply(rest[i][2 * j], left[i], right_rest[j].x, right_rest[j].y);
+          ${KERNEL}_multiply(rest[i][2 * j + 1], left[i], right_rest[j].z, right_rest[j].w);
+          ${KERNEL}_multiply(rest[i][2 * j], left_rest[i], right[j].x, right[j].y);
+          ${KERNEL}_multiply(rest[i][2 * j + 1], left_rest[i], right[j].z, right[j].w);
+""",
+    "$REST_ADDED": """\
+#pragma unroll
+  for (int i = 0; i < $WM / 16; ++i)
+#pragma unroll
+    for (int j = 0; j < $WN / 8; ++j)
+#pragma unroll
+      for (int z = 0; z < 4; ++z)
+        if (isfinite(sums[i][j][z])) sums[i][j][z] += rest[i][j][z];
+""",
+}
+
 _TEXT = """\
 static inline uint ${KERNEL}_place(const int row, const int chunk) {
   return row * $BYTES + ((chunk ^ $SWIZZLE) << 4);
@@ -317,6 +433,7 @@ static inline uint4 ${KERNEL}_read(const uint at) {
                : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w) : "r"(at) : "memory");
   return found;
 }
+$SPLITTING
 static inline void ${KERNEL}_multiply($T *sums, const uint4 left, const uint right_low, const uint right_high) {
   asm volatile("mma.sync.aligned.$MULTIPLY {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+$HOLD"(sums[0]), "+$HOLD"(sums[1]), "+$HOLD"(sums[2]), "+$HOLD"(sums[3])
@@ -340,21 +457,19 @@ static inline void ${KERNEL}_multiply($T *sums, const uint4 left, const uint rig
     for (int j = 0; j < $WN / 8; ++j)
 #pragma unroll
       for (int z = 0; z < 4; ++z) sums[i][j][z] = 0;
-$FETCH#define NEURALD_COPY(step, stage) { \\
+$REST_BEGUN$FETCH#define NEURALD_COPY(step, stage) { \\
     if ((step) < last) { \\
       const int k = (step) * ($BYTES / $SIZE) + chunk * $EACH_CHUNK; \\
       const uint to = local_at + (stage) * $STEP; \\
       _Pragma("unroll") for (int i = 0; i < $NA; ++i) { \\
-        const int row = place + i * ($ITEMS / $CHUNKS), at = ${KERNEL}_left(rows[i], k@SIZES); \\
-        if ($BM * $CHUNKS >= $ITEMS || row < $BM) \\
-          ${KERNEL}_copy(to + ${KERNEL}_place(row, chunk), at < 0 ? (ulong)($MISSING_AT) : (ulong)(a1 + at), \\
-                         at < 0 ? $MISSING_BYTES : 16); \\
+        const int row = place + i * ($ITEMS / $CHUNKS); \\
+        if ($BM * $CHUNKS >= $ITEMS || row < $BM) { $COPY_LEFT } \\
       } \\
       _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
         const int row = place + i * ($ITEMS / $CHUNKS), seen = k < z_depth && n0 + row < z_columns; \\
         if ($BN * $CHUNKS >= $ITEMS || row < $BN) \\
           ${KERNEL}_copy(to + $BM * $BYTES + ${KERNEL}_place(row, chunk), \\
-                         (ulong)(a2 + (seen ? base + (n0 + row) * z_depth + k : 0)), seen ? 16 : 0); \\
+                         (ulong)(a2 + (seen ? base + (n0 + row) * z_pitch + k : 0)), seen ? 16 : 0); \\
       } \\
     } \\
     asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -366,8 +481,7 @@ $FETCH#define NEURALD_COPY(step, stage) { \\
   for (int step = first; step < last; ++step) {
     asm volatile("cp.async.wait_group %0;" :: "n"($STAGES - 2) : "memory");
     barrier(CLK_LOCAL_MEM_FENCE);
-    NEURALD_COPY(step + $STAGES - 1, stage == 0 ? $STAGES - 1 : stage - 1)
-    const uint left_at = local_at + stage * $STEP, right_at = left_at + $BM * $BYTES;
+$REST_STEP    const uint left_at = local_at + stage * $STEP, right_at = left_at + $BM * $BYTES;
 #pragma unroll
     for (int part = 0; part < $PARTS; ++part) {
       const int at = (part * $KS + slice) * 2;
@@ -378,20 +492,21 @@ $FETCH#define NEURALD_COPY(step, stage) { \\
 #pragma unroll
       for (int j = 0; j < $WN / 16; ++j)
         right[j] = ${KERNEL}_read(right_at + ${KERNEL}_place(right_row + j * 16, at + right_chunk));
-#pragma unroll
+$REST_FACTORS#pragma unroll
       for (int i = 0; i < $WM / 16; ++i)
 #pragma unroll
         for (int j = 0; j < $WN / 16; ++j) {
-          ${KERNEL}_multiply(sums[i][2 * j], left[i], right[j].x, right[j].y);
-          ${KERNEL}_multiply(sums[i][2 * j + 1], left[i], right[j].z, right[j].w);
+$REST_MULTIPLIED          ${KERNEL}_multiply($SUMS[i][2 * j], left[i], right[j].x, right[j].y);
+          ${KERNEL}_multiply($SUMS[i][2 * j + 1], left[i], right[j].z, right[j].w);
         }
     }
+$REST_STEPPED    NEURALD_COPY(step + $STAGES - 1, stage == 0 ? $STAGES - 1 : stage - 1)
     stage = stage + 1 == $STAGES ? 0 : stage + 1;
   }
 #undef NEURALD_COPY
   asm volatile("cp.async.wait_all;" ::: "memory");
   barrier(CLK_LOCAL_MEM_FENCE);
-  __local $T *all = (__local $T *)scratch;
+$REST_ADDED  __local $T *all = (__local $T *)scratch;
 #pragma unroll
   for (int i = 0; i < $WM / 16; ++i)
 #pragma unroll

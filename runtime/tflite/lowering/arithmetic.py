@@ -1,11 +1,10 @@
 """Arithmetic on two inputs, and on more."""
 
-from tflite.BuiltinOperator import BuiltinOperator
-
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import FusedActivation, Operand, OperandType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import Lowering, Rule, emit_activated, operation
+from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.operands import Unsupported
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator

@@ -6,12 +6,11 @@ The variables that the subgraphs touch are further values of the operation; hand
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tflite.BuiltinOperator import BuiltinOperator
-
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import Dimensions, Lifetime, Operand
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import Lowering
+from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.operands import Unsupported, common_dimensions
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator

@@ -5,9 +5,6 @@ Weights of float16 become float32 when they come, where activations are float32.
 
 from dataclasses import replace
 
-from tflite.BuiltinOperator import BuiltinOperator
-from tflite.FullyConnectedOptionsWeightsFormat import FullyConnectedOptionsWeightsFormat
-
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.quantized import is_quantized
 from neurald.hal.types import OperandType
@@ -17,6 +14,7 @@ from neurald.runtime.tflite.lowering.rule import (
     emit_activated,
     padding,
 )
+from neurald.runtime.tflite.numbers import BuiltinOperator, FullyConnectedOptionsWeightsFormat
 from neurald.runtime.tflite.operands import Unsupported
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator

@@ -1,10 +1,9 @@
 """Custom operators: those that have a rule are found by their names."""
 
-from tflite.BuiltinOperator import BuiltinOperator
-
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering import detection
 from neurald.runtime.tflite.lowering.rule import Lowering
+from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.operands import Unsupported
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator

@@ -1,9 +1,8 @@
 """Sparse tensors."""
 
-from tflite.BuiltinOperator import BuiltinOperator
-
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import Lowering
+from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
 

@@ -1,11 +1,10 @@
 """Suppression of boxes that overlap, and the custom operator of detectors."""
 
-from tflite.BuiltinOperator import BuiltinOperator
-
 from neurald.hal.operation_type import OperationType
 from neurald.runtime.tflite.flexbuffer import FlexMap
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import Lowering, Rule
+from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
 

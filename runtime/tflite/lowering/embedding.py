@@ -1,13 +1,11 @@
 """Rows of tables."""
 
-from tflite.BuiltinOperator import BuiltinOperator
-from tflite.LSHProjectionType import LSHProjectionType
-
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.gathering import Projection
 from neurald.hal.types import OperandType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import Lowering
+from neurald.runtime.tflite.numbers import BuiltinOperator, LSHProjectionType
 from neurald.runtime.tflite.operands import Unsupported
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator

@@ -1,12 +1,11 @@
 """Tensors that are made, not computed from others."""
 
-from tflite.BuiltinOperator import BuiltinOperator
-
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.gathering import in_order
 from neurald.runtime.tflite.lowering.rule import Lowering, narrow
+from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
 

@@ -1,7 +1,5 @@
 """Windows over an image."""
 
-from tflite.BuiltinOperator import BuiltinOperator
-
 from neurald.hal.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import (
@@ -10,6 +8,7 @@ from neurald.runtime.tflite.lowering.rule import (
     emit_activated,
     padding,
 )
+from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
 

@@ -1,10 +1,9 @@
 """Random numbers."""
 
-from tflite.BuiltinOperator import BuiltinOperator
-
 from neurald.hal.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import Lowering, Rule, narrow, whole
+from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
 

@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 
-from tflite.BuiltinOperator import BuiltinOperator
-from tflite.LSTMKernelType import LSTMKernelType
-
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.quantized import is_quantized
 from neurald.hal.types import FusedActivation, OperandType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import Lowering
+from neurald.runtime.tflite.numbers import BuiltinOperator, LSTMKernelType
 from neurald.runtime.tflite.operands import Unsupported
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator

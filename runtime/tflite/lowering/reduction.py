@@ -1,7 +1,5 @@
 """Reductions along axes."""
 
-from tflite.BuiltinOperator import BuiltinOperator
-
 from neurald.hal.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import (
@@ -11,6 +9,7 @@ from neurald.runtime.tflite.lowering.rule import (
     emit_flattened,
     short_vector,
 )
+from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
 

@@ -1,7 +1,5 @@
 """Images of another size."""
 
-from tflite.BuiltinOperator import BuiltinOperator
-
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.quantized import is_quantized
 from neurald.runtime.tflite.graph import Graph
@@ -9,6 +7,7 @@ from neurald.runtime.tflite.lowering.rule import (
     Lowering,
     Rule,
 )
+from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
 

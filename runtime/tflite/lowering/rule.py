@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tflite.ActivationFunctionType import ActivationFunctionType
-from tflite.Padding import Padding
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.quantized import is_quantized
 from neurald.hal.operations.signature import MAXIMUM_RANK
 from neurald.hal.types import FusedActivation, OperandType, PaddingScheme
 from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.numbers import ActivationFunctionType, Padding
 from neurald.runtime.tflite.operands import Unsupported
 from neurald.runtime.tflite.options import OPTIONS, Options, options_name
 from neurald.runtime.tflite.schema import Operator

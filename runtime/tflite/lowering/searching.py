@@ -1,11 +1,10 @@
 """Where elements are."""
 
-from tflite.BuiltinOperator import BuiltinOperator
-
 from neurald.hal.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.gathering import in_order
 from neurald.runtime.tflite.lowering.rule import Lowering, Rule, rank_of, whole
+from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
 

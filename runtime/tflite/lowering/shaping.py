@@ -1,7 +1,6 @@
 """Shapes changed, joined, taken apart and asked for."""
 
 import numpy as np
-from tflite.BuiltinOperator import BuiltinOperator
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.signature import MAXIMUM_RANK
@@ -16,6 +15,7 @@ from neurald.runtime.tflite.lowering.rule import (
     short_vector,
     whole,
 )
+from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.operands import Unsupported
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator

@@ -1,10 +1,9 @@
 """Parts of a tensor."""
 
-from tflite.BuiltinOperator import BuiltinOperator
-
 from neurald.hal.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import Lowering, narrow, whole
+from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.operands import Unsupported
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator

@@ -2,9 +2,6 @@
 
 from collections.abc import Sequence
 
-from tflite.BuiltinOperator import BuiltinOperator
-from tflite.BuiltinOptions2 import BuiltinOptions2
-
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.signature import MAXIMUM_RANK
 from neurald.hal.operations.tflite.windows import Reduction
@@ -12,6 +9,7 @@ from neurald.hal.types import FusedActivation, OperandType
 from neurald.runtime.tflite.flatbuffer import INT8, INT32, INT64, Table
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import Lowering, Rule, operation
+from neurald.runtime.tflite.numbers import BuiltinOperator, BuiltinOptions2
 from neurald.runtime.tflite.operands import Unsupported
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator

@@ -3,10 +3,9 @@
 No operation stands for any of them: see `neurald.runtime.tflite.state`.
 """
 
-from tflite.BuiltinOperator import BuiltinOperator
-
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import Lowering
+from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.operands import Unsupported
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator

@@ -58,7 +58,7 @@ def test_what_is_specified_and_what_is_assumed_of_the_rest() -> None:
 
 def test_every_set_of_shapes_is_compiled_once_while_it_is_kept() -> None:
     compiler = Compiler()
-    prepared = SpecializingModel(open_model(), compiler, tolerant=False)
+    prepared = SpecializingModel(open_model(), compiler, owner=None, tolerant=False)
     for rows in (2, 5, 2, 5):
         executed(prepared, rows)
     (index,) = open_model().main.inputs
@@ -74,7 +74,7 @@ def test_every_set_of_shapes_is_compiled_once_while_it_is_kept() -> None:
 
 def test_shapes_that_do_not_fit_fail_the_execution_and_are_not_kept() -> None:
     compiler = Compiler()
-    prepared = SpecializingModel(open_model(), compiler, tolerant=False)
+    prepared = SpecializingModel(open_model(), compiler, owner=None, tolerant=False)
     for _ in range(2):
         request, _ = request_of(open_model(), [np.zeros((13, 3), np.float32)], [(3,)])
         with pytest.raises(OpFailed, match=r"\[13, 3\].*no good"):
@@ -85,7 +85,7 @@ def test_shapes_that_do_not_fit_fail_the_execution_and_are_not_kept() -> None:
 
 def test_what_it_says_of_itself() -> None:
     model = open_model()
-    prepared = SpecializingModel(model, Compiler(), tolerant=True)
+    prepared = SpecializingModel(model, Compiler(), owner=None, tolerant=True)
     assert prepared.tolerates_changing_inputs
     assert prepared.artifact() is None
     assert prepared.operand(0, is_output=False).dimensions == (0, 3)

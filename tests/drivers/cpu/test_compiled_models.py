@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from support.joined import joined_model
+from support.opencl_models import QUANT8, expect_close, random_inputs, run
 
 import neurald as nd
 from neurald.drivers.compiler.kernel import Kernel
@@ -52,6 +54,18 @@ def executed(
     return result
 
 
+@pytest.mark.parametrize("kind", [FLOAT, QUANT8], ids=["float", "quant8"])
+@pytest.mark.parametrize("seed", range(5))
+def test_values_behind_one_another(seed: int, kind: nd.OperandType) -> None:
+    model = joined_model(seed, kind)
+    inputs = random_inputs(model, seed)
+    found, expected = (
+        run(device.prepare_model(model, OPTIONS), model, inputs)
+        for device in (CpuDevice(), create_reference())
+    )
+    expect_close(found, expected, 1e-4)
+
+
 def unary(kinds: Sequence[nd.OperationType], shape: tuple[int, ...] = (3, 5)) -> nd.Model:
     """Operations of one float tensor, one after another."""
     builder = nd.ModelBuilder()
@@ -81,7 +95,8 @@ def without_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
     """TANH has no lowering."""
     from neurald.drivers.compiler.lowering import LOWERINGS
 
-    monkeypatch.delitem(LOWERINGS, nd.OperationType.TANH)
+    others = {kind: lowering for kind, lowering in LOWERINGS.items() if kind is not nd.OperationType.TANH}
+    monkeypatch.setattr("neurald.drivers.compiler.build.LOWERINGS", others)
 
 
 def beside_reference(model: nd.Model, *inputs: Array) -> Any:

@@ -8,6 +8,7 @@ import pytest
 from support.models import FLOAT, add_model
 
 import neurald as nd
+from neurald.drivers.compiler.specialization import SpecializingModel
 from neurald.drivers.cpu.device import CpuDevice, create, create_reference
 from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.hal import registry
@@ -151,3 +152,18 @@ def test_memory_for_roles() -> None:
         wrong = BufferRole(prepared_model=prepared, index=index)
         with pytest.raises(BadData, match=f"input {index}"):
             device.allocate(BufferDescription(dimensions=None, input_roles=(wrong,)))
+
+
+def test_memory_is_only_for_models_of_its_own() -> None:
+    device, model = create(), add_model((0, 3))
+    for prepared, is_own in (
+        (CpuDevice().prepare_model(model, PrepareOptions()), True),
+        (SpecializingModel(model, lambda *_: ReferenceModel(model), owner=object(), tolerant=False), False),
+    ):
+        roles = (BufferRole(prepared_model=prepared, index=0),)
+        description = BufferDescription(dimensions=(2, 3), input_roles=roles)
+        if is_own:
+            assert device.allocate(description).size == 24
+        else:
+            with pytest.raises(BadData, match="of its own"):
+                device.allocate(description)

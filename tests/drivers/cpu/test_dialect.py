@@ -227,6 +227,37 @@ def test_products_in_fixed_point_are_exact(exponents: tuple[int, int], target: T
 
 
 @_TARGETS
+@pytest.mark.parametrize("exponents", [(-31, -1), (0, 0), (-1, -1), (-5, -5), (-30, -30), (-31, -31)])
+def test_products_of_what_is_known_to_be_small_are_exact(exponents: tuple[int, int], target: Target) -> None:
+    count, limit = 600, 2**30 - 1
+    values = np.concatenate([np.repeat(_EDGES, 30), _RANDOM.integers(-(2**30), 2**30, count - 360)])
+    values[400:] >>= _RANDOM.integers(0, 30, count - 400)
+    mantissas = _RANDOM.integers(2**30, 2**31, count).astype(np.int32)
+    mantissas[::7], mantissas[3::7], mantissas[5::11] = 2**30, 2**31 - 1, 0
+    powers = _RANDOM.integers(exponents[0], exponents[1] + 1, count).astype(np.int32)
+
+    def product(op: Op) -> _Body:
+        def body(value: Expression, mantissa: Expression, exponent: Expression) -> Expression:
+            is_known = exponents[0] == exponents[1]
+            power = constant(exponents[0], Scalar.INT32) if is_known else exponent
+            return apply(op, clamp(value, -limit, limit), mantissa, power, type=Scalar.INT64)
+
+        return body
+
+    found = computed(
+        [product(Op.FIXED_POINT), product(Op.FIXED_POINT_UP)],
+        [values.astype(np.int32), mantissas, powers],
+        target,
+    )
+    for got, ties_up in zip(found, (False, True), strict=True):
+        want = [
+            multiply(value[None], int(mantissa), int(power), ties_up=ties_up)[0]
+            for value, mantissa, power in zip(values.clip(-limit, limit), mantissas, powers, strict=True)
+        ]
+        np.testing.assert_array_equal(got, want)
+
+
+@_TARGETS
 def test_floats_that_were_cut_to_a_range_are_converted_as_others(target: Target) -> None:
     numbers = _numbers("float32")
     bodies: list[_Body] = [

@@ -59,3 +59,50 @@ def test_instructions_can_be_put_outside_of_loops_that_are_being_written() -> No
         code.effect(f"store i64 {loop.index}, ptr %a")
     text = "\n".join(code.lines)
     assert text.index(f"store i64 {other.index}") < text.index(f"store i64 {loop.index}")
+
+
+def test_parts_come_by_turns_as_soon_as_what_they_use_is_there() -> None:
+    code = Instructions(("%a", "%b"))
+
+    def part(name: str) -> None:
+        shared = code.value("mul i64 %a, 7")
+        first = code.value(f"add i64 {shared}, {name}")
+        code.effect(f"store i64 {first}, ptr {name}")
+
+    with code.loop("0", "3") as loop:
+        code.effect(f"store i64 {loop.index}, ptr %a")
+        inner = code.value(f"add i64 {loop.index}, 5")
+        code.interleaved([lambda: part(inner), lambda: part("%b"), lambda: part(loop.index)])
+    lines = [line.strip() for line in code.lines]
+    stores = [n for n, line in enumerate(lines) if line.startswith("store")]
+    # The sum of the second part is outside of the loop: it has a store only, which others do not wait for.
+    assert [lines[n].split()[-1] for n in stores] == ["%a", "%b", inner, loop.index]
+    assert all("= add i64" in lines[n] for n in (stores[1] - 1, stores[1] + 1))
+    assert sum("mul i64" in line for line in lines) == 1
+
+
+def test_parts_that_share_wait_for_each_other() -> None:
+    code = Instructions(("%a",))
+
+    def first() -> None:
+        name = code.fresh("add i64 %a, 1")
+        code.effect(f"store i64 {name}, ptr %a")
+        code.value(f"mul i64 {name}, 3")
+
+    def second() -> None:
+        code.effect(f"store i64 {code.value('mul i64 %v1, 3')}, ptr %a")
+
+    code.interleaved([first, second])
+    assert [line.split()[0] for line in code.lines] == ["%v1", "store", "%v2", "store"]
+
+
+def test_parts_with_blocks_come_one_after_another() -> None:
+    code = Instructions(("%a", "%c"))
+
+    def part() -> None:
+        code.effect("store i64 1, ptr %a")
+        with code.when("%c"):
+            code.effect("store i64 2, ptr %a")
+
+    code.interleaved([part, part])
+    assert [line.split()[2] for line in code.lines if "store" in line] == ["1,", "2,", "1,", "2,"]

@@ -1,13 +1,15 @@
 """Texts to object code, here and in other processes, and object code to functions."""
 
 import ctypes
+import time
+from pathlib import Path
 
 import pytest
 from support.cpu_routines import TARGET, adding
 
-from neurald.drivers.cpu import object_code
+from neurald.drivers.cpu import object_code, object_helper
 from neurald.drivers.cpu.llvm import CompilationFailed, LoadedCode
-from neurald.drivers.cpu.object_code import Unit, object_codes, routine_unit
+from neurald.drivers.cpu.object_code import Compilation, Unit, object_codes, routine_unit
 
 
 def answering(number: int, name: str | None = None) -> Unit:
@@ -31,7 +33,7 @@ def test_functions_can_be_called() -> None:
 def test_a_unit_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     unit = answering(5)
     code = object_codes([unit], TARGET)
-    monkeypatch.setattr(object_code, "_compiled", None)
+    monkeypatch.setattr(object_code, "_code", None)
     assert object_codes([unit], TARGET) == code
 
 
@@ -63,11 +65,56 @@ def test_other_processes_take_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [answer(code, unit.name) for code, unit in zip(codes, units, strict=True)] == list(range(5))
 
 
+def test_units_are_compiled_while_others_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
+    with Compilation(TARGET, processes=2, expected=100) as compilation:
+        for number in range(3):
+            compilation.add(answering(number, f"early{number}"))
+            compilation.add(answering(number, f"early{number}"))
+        deadline = time.monotonic() + 60
+        while len(compilation._work.codes) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert set(compilation._work.codes) == {"early0", "early1", "early2"}
+        compilation.add(answering(3, "early3"))
+        codes = compilation.finish()
+    assert [answer(code, name) for name, code in codes.items()] == list(range(4))
+
+
+def test_a_text_that_a_process_refuses_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
+    with Compilation(TARGET, processes=2) as compilation:
+        compilation.add(Unit(name="refused", text="define"))
+        compilation._helpers[0]._thread.join(60)
+        compilation.add(answering(7, "accepted"))
+        with pytest.raises(CompilationFailed, match="refused: LLVM") as caught:
+            compilation.finish()
+    assert caught.value.unit == "refused"
+
+
+def test_a_process_that_is_stuck_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stuck = tmp_path / "stuck.py"
+    stuck.write_text("import sys, time\nsys.stdin.buffer.read(8)\ntime.sleep(600)\n")
+    monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
+    monkeypatch.setattr(object_code, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(object_helper, "_WORKER", stuck)
+    with Compilation(TARGET, processes=2) as compilation:
+        compilation.add(answering(8, "stuck"))
+        while not compilation._work._taken:
+            time.sleep(0.01)
+        assert answer(compilation.finish()["stuck"], "stuck") == 8
+        process = compilation._helpers[0]._process
+    assert process is not None
+    assert process.poll() is not None
+    assert "give nothing" in caplog.text
+
+
 def test_a_process_that_fails_is_replaced(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
-    monkeypatch.setattr(object_code, "_WORKER", object_code._WORKER.with_name("nothing.py"))
+    monkeypatch.setattr(object_helper, "_WORKER", object_helper._WORKER.with_name("nothing.py"))
     units = [answering(number, f"alone{number}") for number in range(2)]
     codes = object_codes(units, TARGET, processes=2)
     assert [answer(code, unit.name) for code, unit in zip(codes, units, strict=True)] == [0, 1]

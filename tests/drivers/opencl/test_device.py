@@ -5,6 +5,8 @@ import time
 
 import numpy as np
 import pytest
+from support.joined import joined_model
+from support.models import add_model
 from support.opencl_batch import BatchingDevice
 from support.opencl_models import (
     BOOL,
@@ -25,7 +27,7 @@ from neurald.drivers.cpu.device import create_reference
 from neurald.drivers.opencl.device import OpenClDevice, create
 from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
-from neurald.hal.device import BufferDescription, BufferRole, ExecuteOptions, PrepareOptions
+from neurald.hal.device import BufferDescription, BufferRole, ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
 from neurald.hal.types import DeviceType, Model, Preference
 
@@ -62,6 +64,16 @@ def test_random_models(seed: int, batch: BatchingDevice, cpu: nd.Device) -> None
     assert all(verdict.ok for verdict in batch.supported_operations(model))
     inputs = random_inputs(model, seed)
     expect_close(on(batch, model, *inputs), on(cpu, model, *inputs), 1e-4)
+
+
+@pytest.mark.parametrize("kind", [FLOAT, QUANT8], ids=["float", "quant8"])
+def test_values_behind_one_another(kind: nd.OperandType, opencl: DeviceContext, cpu: nd.Device) -> None:
+    batch = BatchingDevice(opencl.facts)
+    models = [joined_model(seed, kind) for seed in range(10)]
+    batch.build(models)
+    for seed, model in enumerate(models):
+        inputs = random_inputs(model, seed)
+        expect_close(on(batch, model, *inputs), on(cpu, model, *inputs), 1e-4)
 
 
 def test_what_it_says_of_itself(device: OpenClDevice) -> None:
@@ -256,6 +268,20 @@ def test_allocated_memory_serves_the_roles_that_it_is_for(device: OpenClDevice, 
         roles = (BufferRole(prepared_model=prepared, index=index),)
         with pytest.raises(BadData, match=f"input {index}"):
             device.allocate(BufferDescription(dimensions=None, input_roles=roles, output_roles=()))
+
+
+def test_memory_is_only_for_models_of_its_own(
+    device: OpenClDevice, opencl: DeviceContext, cpu: nd.Device
+) -> None:
+    def allocate(prepared: PreparedModel) -> int:
+        roles = (BufferRole(prepared_model=prepared, index=0),)
+        return device.allocate(BufferDescription(dimensions=(4, 3), input_roles=roles, output_roles=())).size
+
+    for model in (open_model(), add_model((4, 3))):
+        assert allocate(device.prepare_model(model, OPTIONS)) == 4 * 3 * 4
+        for stranger in (OpenClDevice(opencl.facts), nd.devices()[0], cpu):
+            with pytest.raises(BadData, match="has not prepared"):
+                allocate(stranger.prepare_model(model, OPTIONS))
 
 
 def test_profiles_name_every_kernel(device: OpenClDevice) -> None:

@@ -11,7 +11,7 @@ from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.precision import Precision
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.staging import upload
-from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.errors import OpFailed
 
 _Op = nd.OperationType
 TABLE = np.arange(6, dtype=np.float32).reshape(3, 2)
@@ -38,9 +38,8 @@ def instance(opencl: DeviceContext) -> Instance:
 
 def picked(instance: Instance, *places: int) -> np.ndarray:
     result = np.zeros((2, 2), np.float32)
-    elapsed = instance.run(
-        [np.array(places, np.int32).data.cast("B"), None], [result.reshape(-1).view(np.uint8).data]
-    )
+    wanted = np.array(places, np.int32)
+    elapsed = instance.run([wanted.ctypes.data, None], [result.ctypes.data])
     assert elapsed > 0
     return result
 
@@ -57,12 +56,10 @@ def test_a_failed_requirement_is_told_once(instance: Instance) -> None:
     np.testing.assert_array_equal(picked(instance, 0, 1), TABLE[:2])
 
 
-def test_inputs_are_there_and_of_their_size(instance: Instance) -> None:
-    result = np.zeros(16, np.uint8).data
+def test_inputs_are_there(instance: Instance) -> None:
+    result = np.zeros(16, np.uint8)
     with pytest.raises(OpFailed, match="input 0 is omitted"):
-        instance.run([None, None], [result])
-    with pytest.raises(BadData, match="4 bytes"):
-        instance.run([np.zeros(4, np.uint8).data, None], [result])
+        instance.run([None, None], [result.ctypes.data])
     np.testing.assert_array_equal(picked(instance, 1, 2), TABLE[1:])
 
 

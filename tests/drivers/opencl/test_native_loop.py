@@ -3,6 +3,9 @@
 import ctypes
 from typing import Any
 
+import numpy as np
+import pytest
+
 from neurald.drivers.opencl import native_loop
 from neurald.drivers.opencl.native_loop import Encoded
 
@@ -35,7 +38,7 @@ class FakeOpenCL:
             name: ctypes.cast(function, ctypes.c_void_p).value or 0
             for name, function in self._functions.items()
         }
-        self.run, self._engine = native_loop._compile(addresses)
+        self.run, self.copy, self._engine = native_loop._compile(addresses)
 
     def of(self, kinds: str, *, flush_every: int = 0, finish: bool = True) -> tuple[int, int]:
         """Runs a kernel for each k, a write for each w, a read for each r: the position, and the code."""
@@ -80,3 +83,13 @@ def test_the_loop_ends_at_a_failure() -> None:
     assert FakeOpenCL(clFinish=-36).of("k") == (1, -36)
     assert FakeOpenCL(clFlush=-36).of("k", finish=False) == (1, -36)
     assert FakeOpenCL(clFinish=-36).of("") == (0, -36)
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 1000])
+def test_bytes_are_copied_and_no_others(size: int) -> None:
+    source = np.arange(size + 8, dtype=np.uint8)
+    target = np.full(size + 8, 255, np.uint8)
+    native_loop.native_copy()(target.ctypes.data + 3, source.ctypes.data + 5, size)
+    np.testing.assert_array_equal(target[3 : 3 + size], source[5 : 5 + size])
+    assert (target[:3] == 255).all()
+    assert (target[3 + size :] == 255).all()

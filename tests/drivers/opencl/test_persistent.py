@@ -110,7 +110,7 @@ def test_one_kernel_computes_what_its_phases_do() -> None:
                 source=source,
                 pointers=tuple(pointers),
                 regions=(None,) * len(pointers),
-                status="(__global int *)(sync + 48)",
+                status=f"(__global int *)(sync + {GAVE_UP + 1})",
             )
         )
     functions = {phase.source.name: function_text(phase.source) for phase in phases}
@@ -118,7 +118,7 @@ def test_one_kernel_computes_what_its_phases_do() -> None:
         (
             *functions.values(),
             meeting_text(is_nvidia=FACTS.is_nvidia),
-            kernel_text("whole_step", ", ".join(parameters), phases, is_nvidia=FACTS.is_nvidia),
+            kernel_text("whole_step", ", ".join(parameters), phases),
         )
     )
     program = cl.Program(bench.context, HEAD + functions_for(own) + own).build()

@@ -44,6 +44,7 @@ def facts(name: str, kind: DeviceKind, *, platform_index: int = 0, device_index:
         has_fp64=False,
         has_images=False,
         has_subgroups=False,
+        has_dot_product=False,
         is_nvidia=False,
         compute_capability=None,
         flush_every=0,

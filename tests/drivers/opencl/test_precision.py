@@ -12,7 +12,7 @@ import neurald as nd
 from neurald.drivers.compiler.check import check
 from neurald.drivers.compiler.evaluate import evaluate
 from neurald.drivers.compiler.expression import apply, axis, load, reduce
-from neurald.drivers.compiler.graph import Graph, Value, inside
+from neurald.drivers.compiler.graph import Compute, Graph, Value, inside
 from neurald.drivers.compiler.op import Fold, Op
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.device import PRECISION_VARIABLE, OpenClDevice
@@ -83,6 +83,68 @@ def test_the_error_of_products_is_within_what_is_promised(precision: Precision) 
     bound = np.abs(inputs[0]) @ np.abs(weights.constant).T
     assert (np.abs(result - exact) <= 2 * ROUNDING * bound + 1e-5).all()
     assert (result != exact).any()
+
+
+def network() -> tuple[GraphBuilder, Value]:
+    """A product of an input, a convolution of what follows it, and a product of its sums."""
+    builder = GraphBuilder()
+    first = builder.matrix_product(builder.input(4, 8), builder.weights(6, 8))
+    image = builder.compute((1, 2, 2, 6), lambda n, y, x, c: apply(Op.TANH, load(first, (y * 2 + x, c))))
+    second = builder.convolution(image, builder.weights(5, 1, 1, 6), output=(1, 2, 2, 5))
+    return builder, builder.matrix_product(builder.reshape(second, (4, 5)), builder.weights(3, 5))
+
+
+@pytest.mark.parametrize(
+    ("precision", "lefts"),
+    [
+        (Precision.F32, [Scalar.FLOAT32, Scalar.FLOAT32, Scalar.FLOAT32]),
+        (Precision.F32_F16, [Scalar.FLOAT32, Scalar.FLOAT16, Scalar.FLOAT16]),
+        (Precision.F16, [Scalar.FLOAT16, Scalar.FLOAT16, Scalar.FLOAT16]),
+    ],
+    ids=lambda each: each.value if isinstance(each, Precision) else "",
+)
+def test_which_factors_are_halves(precision: Precision, lefts: list[Scalar]) -> None:
+    """What is stored between operations and weights are in both modes; what the model is given is in F16 only."""
+    builder, output = network()
+    graph = builder.finish(output)
+    lower_precision(graph, precision)
+    check(graph)
+    products = [node for node in graph.nodes if not isinstance(node, Compute)]
+    assert [node.inputs[0].type for node in products] == lefts
+    weights = {node.inputs[1].type for node in products}
+    assert weights == {Scalar.FLOAT32 if precision is Precision.F32 else Scalar.FLOAT16}
+    assert {node.output.type for node in products} == {Scalar.FLOAT32}
+
+
+def test_inputs_are_rounded_in_one_mode_only() -> None:
+    """With weights that halves can hold, F32_F16 is exact."""
+    errors = {}
+    for precision in HALVES:
+        builder = GraphBuilder()
+        left, weights = builder.input(5, 40), builder.constant(np.eye(7, 40, dtype=np.float32))
+        graph = builder.finish(builder.matrix_product(left, weights))
+        inputs, (exact,) = results(graph)
+        lower_precision(graph, precision)
+        errors[precision] = np.abs(evaluate(graph, inputs)[0] - exact).max()
+    assert errors[Precision.F32_F16] == 0
+    assert 0 < errors[Precision.F16] <= 4 * ROUNDING
+
+
+@pytest.mark.parametrize("precision", HALVES)
+def test_long_sums_keep_what_android_allows(precision: Precision) -> None:
+    """5 · 2^-10 of the result: sums of halves do not keep it for the lengths that layers have, sums of floats do."""
+    limit, depth = 5 * 2.0**-10, 4096
+    builder = GraphBuilder()
+    left, weights = builder.input(1, depth), builder.constant(np.full((1, depth), 0.75, np.float32))
+    graph = builder.finish(builder.matrix_product(left, weights))
+    lower_precision(graph, precision)
+    values = np.random.default_rng(0).uniform(0.5, 1, (1, depth)).astype(np.float32)
+    exact = float(values.astype(np.float64).sum() * 0.75)
+    assert abs(float(evaluate(graph, [values])[0][0, 0]) - exact) <= limit * exact
+    total = np.float16(0)
+    for each in values[0].astype(np.float16):
+        total = total + each * np.float16(0.75)
+    assert abs(float(total) - exact) > limit * exact
 
 
 def test_constants_that_halves_cannot_hold_become_infinite_without_a_word() -> None:

@@ -31,8 +31,8 @@ def results(opencl: DeviceContext, program: Program) -> list[float]:
     region = [Region(buffer=buffer, size_bytes=values.nbytes)]
     queue = opencl.queue()
     with Staging(opencl, queue, region, region) as staging:
-        staging.put(0, values.data)
-        staging.expect(0, values.data)
+        staging.put(0, values.ctypes.data)
+        staging.expect(0, values.ctypes.data)
         CommandList(opencl, [*staging.writes, *launches, *staging.reads]).run(queue)
         staging.collect()
     return [float(value) for value in values]

@@ -3,18 +3,19 @@
 import numpy as np
 
 from neurald.drivers.compiler.evaluate import Array
-from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution, Value
+from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution, Ranking, Value
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.kernels import convolution, matrix_product
 from neurald.drivers.cpu.kernels.flattened import flattened
 from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text
-from neurald.drivers.cpu.kernels.int8 import depthwise_plan
+from neurald.drivers.cpu.kernels.int8 import depthwise_plan, dots
 from neurald.drivers.cpu.kernels.int8.depthwise import Depthwise
 from neurald.drivers.cpu.kernels.int8.panels import packed, reach_of, unsigned_shift, weights_of
 from neurald.drivers.cpu.kernels.int8.plan import plan_of
-from neurald.drivers.cpu.kernels.int8.products import Products, is_packed
+from neurald.drivers.cpu.kernels.int8.products import Products
 from neurald.drivers.cpu.kernels.int8.rescaling import find_rescaling
+from neurald.drivers.cpu.kernels.int8.results import is_packed
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.kernels.int8.tail import Tail
 from neurald.drivers.cpu.kernels.product import Operand, Product
@@ -34,7 +35,7 @@ def int8_routine(kernel: Kernel, target: Target) -> Routine | None:
         target: what the code is for.
     """
     node = kernel.contraction
-    if node is None or node.output.type not in (Scalar.INT32, Scalar.INT64):
+    if node is None or isinstance(node, Ranking) or node.output.type not in (Scalar.INT32, Scalar.INT64):
         return None
     source, weights = node.inputs
     if weights.constant is None or weights.type not in _BYTES or source.type not in (*_BYTES, Scalar.INT16):
@@ -94,6 +95,9 @@ def _product(
     weights = weights_of(factors, source=source.type, zeros=zeros, is_bytes=scheme.is_bytes)
     if not _is_exact(weights.largest, source.type, zeros[0]):
         return None
+    few = dots.routine(kernel, product, scheme, weights, zeros[0])
+    if few is not None:
+        return few
     tail = _tail(kernel, weights.largest.reshape(-1))
     is_direct = (
         source.type is Scalar.UINT8 if scheme.is_bytes else source.type is Scalar.INT16 and not zeros[0]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from neurald.drivers.compiler.graph import Value
-from neurald.drivers.cpu.epilogue import epilogue, parameter_names, pointer_names
+from neurald.drivers.cpu.epilogue import Epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address, multiple
 from neurald.drivers.cpu.kernels.int8.blocks import Blocks
@@ -38,6 +38,7 @@ class Depthwise:
         self._names = pointer_names(arguments)
         self._output, source, self._weights = (self._names[each] for each in arguments[:3])
         self.code = Instructions(parameter_names(arguments))
+        self._epilogue = Epilogue(tail.kernel, plan.scheme.target, self.code, self._names)
         self._single = Vector(self.code, self._scheme.target, 1)
         self._vector = Vector(self.code, self._scheme.target, self._scheme.lanes)
         self._blocks = Blocks(self.code, plan.layout, source=source, zero=zero, outside=self._weights)
@@ -286,9 +287,7 @@ class Depthwise:
                 picked = ", ".join(f"i32 {each * lanes + lane}" for lane in range(lanes))
                 part = code.fresh(f"shufflevector {kind} {whole}, {kind} poison, <{lanes} x i32> <{picked}>")
             axes = (at, self._single.two("add", "i64", channel, str(each * lanes)))
-            epilogue(
-                tail.kernel, plan.scheme.target, code, part, axes, lanes, mask=mask, pointers=self._names
-            )
+            self._epilogue.write(part, axes, lanes, mask)
 
     def _in_order(self, bundle: Bundle, values: list[str], element: str) -> str:
         """The channels of a bundle in their order, as one vector."""

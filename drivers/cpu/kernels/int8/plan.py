@@ -14,12 +14,13 @@ _BLOCK_BYTES, _SMALL_BLOCK_BYTES, _SMALL_WEIGHTS_BYTES = 160 << 10, 12 << 10, 16
 _FEW_UNITS = 6
 #: More vectors of weights side by side do not help anybody.
 _MOST_VECTORS = 8
-#: Steps that are written one after the other, in products: more make code large and no faster.
-_UNROLLED = 60
-#: What a tile costs beside its steps, and what each of its vectors does.
-_TILE_CYCLES, _STORE_CYCLES = 20.0, 7.0
-#: What a vector of weights takes at least, from the second cache.
-_WEIGHTS_CYCLES = 1.3
+#: Steps that are written one after the other, in products: more make code large, and weights of several steps in registers at
+#: once leave too few for sums.
+_UNROLLED = 30
+#: What a tile costs beside its steps, and what each of its vectors does, in pairs and alone.
+_TILE_CYCLES, _PAIRED_CYCLES, _SINGLE_CYCLES = 40.0, 4.5, 5.0
+#: What a vector of weights takes at least, from the second cache; and what it and an input take beside products.
+_WEIGHTS_CYCLES, _MORE_WEIGHTS_CYCLES, _MORE_INPUT_CYCLES = 1.3, 0.4, 0.1
 #: Pixels this far apart would fall on the same few lines of the first cache.
 _BAD_STRIDE = 1024
 
@@ -190,7 +191,9 @@ def plan_of(product: Product, scheme: Scheme, *, is_direct: bool) -> Plan:
     units = -(-height // unit)
     weights = product.terms / scheme.group * panels * vectors * scheme.target.vector_bytes
     budget = _SMALL_BLOCK_BYTES if weights <= _SMALL_WEIGHTS_BYTES else _BLOCK_BYTES
-    block = max(1, min(units, budget // max(1, unit * rows.stride * row * scheme.element_bytes)))
+    # Results are written beside inputs, channel by channel: they should not leave the cache half written.
+    unit_bytes = unit * (rows.stride * row * scheme.element_bytes + width * product.channels * groups)
+    block = max(1, min(units, budget // max(1, unit_bytes)))
     return Plan(
         product=product,
         scheme=scheme,
@@ -228,17 +231,14 @@ def _cycles(product: Product, scheme: Scheme, vectors: int, height: int, width: 
     most = most_pixels(scheme, vectors)
     rows = _unit_rows(scheme, vectors, height, width)
     tiles = -(-height // rows) * (1 if rows > 1 else -(-width // most))
-    pixels = height * width / tiles
+    pixels = rows * width if rows > 1 else -(-width // -(-width // most))
     panels = -(-product.channels // (vectors * scheme.lanes))
     step = max(
-        pixels * vectors * scheme.cycles,
+        pixels * (vectors * scheme.cycles + _MORE_INPUT_CYCLES) + vectors * _MORE_WEIGHTS_CYCLES,
         (pixels + vectors) / 2,
         vectors * _WEIGHTS_CYCLES,
         # Sums that depend on each other.
         5 if scheme.is_bytes else 2,
     )
-    return (
-        panels
-        * tiles
-        * (product.terms / scheme.group * step + _TILE_CYCLES + pixels * vectors * _STORE_CYCLES)
-    )
+    store = _SINGLE_CYCLES if vectors % 2 else _PAIRED_CYCLES
+    return panels * tiles * (product.terms / scheme.group * step + _TILE_CYCLES + pixels * vectors * store)

@@ -5,7 +5,11 @@ See `neurald.hal.operations.fixed_point`: with v = sum + bias, mantissa m and ex
     (x + 2^(r - 1) - [x < 0]) >> r  with  x = (2·m·v + 2^31) >> 32,  and x itself where r is 0.
 
 Unsigned products of 32 by 32 bits give x: sums begin at 2^31, so that u = v + 2^31 is not negative, and since 2·m·2^31 is a
-multiple of 2^32, x is the upper half of 2·m·u + 2^31, less m. What is added to x and the zero point, shifted, are one number.
+multiple of 2^32, x is the upper half of 2·m·u + 2^31, less m. What is added to x and the zero point, shifted, are one number,
+which is added before the upper half is taken.
+
+Where every r is positive, [x < 0] may be [v < 0]: both only differ where x is 0, and then it does not matter. What is added is
+less by one then, and the highest bit of u, which says that v is not negative, is added to it.
 """
 
 from dataclasses import dataclass
@@ -18,7 +22,6 @@ from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.cpu.fixed_point import rounded_high
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.target import Target
 from neurald.drivers.cpu.vector import Vector
@@ -28,6 +31,7 @@ BIAS = 1 << 31
 #: Rows of words that belong to channels: see `Rescaling.rows`.
 ROWS = 4
 _LIMIT = (1 << 31) - 1
+_HALVES = "<32 x i16>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,44 +76,87 @@ class Rescaling:
         half = np.where(self.shifts > 0, np.int64(1) << np.maximum(self.shifts - 1, 0), 0)
         return np.asarray(half + (np.int64(self.zero_point) << self.shifts))
 
+    @property
+    def _knows_sign(self) -> bool:
+        """Whether the sign of v tells enough."""
+        return bool((self.shifts > 0).all())
+
     def rows(self) -> Array:
         """(ROWS, channels): 2·m, what is added to the upper half, below what ties go away from zero, and r."""
         offsets = self._offsets()
         below = np.where(self.shifts > 0, offsets, -BIAS)
-        return np.stack((2 * self.mantissas, offsets - self.mantissas, below, self.shifts))
+        less = int(self.minds_sign and self._knows_sign)
+        return np.stack((2 * self.mantissas, offsets - self.mantissas - less, below, self.shifts))
 
     def write(self, code: Instructions, target: Target, total: str, rows: list[str]) -> str:
         """The name of stored values, from vectors of sums and of rows."""
         v = Vector(code, target, target.lanes(4))
-        result = self.scaled(code, target, total, rows)
-        result = v.call("llvm.smax", "i32", result, v.number("i32", self.low))
-        result = v.call("llvm.smin", "i32", result, v.number("i32", self.high))
+        result = self.limited(v, "i32", self.scaled(code, target, total, rows))
         return v.cast("trunc", "i32", result, f"i{self.type.size_bytes * 8}")
+
+    def limited(self, v: Vector, element: str, result: str) -> str:
+        """Results of a signed type, cut to the range."""
+        result = v.call("llvm.smax", element, result, v.number(element, self.low))
+        return v.call("llvm.smin", element, result, v.number(element, self.high))
 
     def packed(self, code: Instructions, target: Target, results: list[str]) -> str:
         """Four vectors of what `scaled` gives as stored bytes, for AVX-512: of each, four lanes by turns."""
-        half, whole = "<32 x i16>", "<64 x i8>"
-        parts = [_pack(code, "packssdw", "<16 x i32>", half, *results[at : at + 2]) for at in (0, 2)]
-        sign = "s" if self.type is Scalar.INT8 else "u"
-        result = _pack(code, f"pack{'ss' if sign == 's' else 'us'}wb", half, whole, *parts)
-        v, limits = Vector(code, target, 64), np.iinfo(self.type.value)
-        if self.low > limits.min:
-            result = v.call(f"llvm.{sign}max", "i8", result, v.number("i8", self.low))
-        if self.high < limits.max:
-            result = v.call(f"llvm.{sign}min", "i8", result, v.number("i8", self.high))
-        return result
+        first, second = (as_halves(code, *results[at : at + 2]) for at in (0, 2))
+        return as_bytes(code, target, (first, second), self.type, (self.low, self.high))
 
     def scaled(self, code: Instructions, target: Target, total: str, rows: list[str]) -> str:
         """The name of results before they are cut to the range, from vectors of sums and of rows."""
         v = Vector(code, target, target.lanes(4))
         multiplier, offset, below, shift = rows
-        upper = rounded_high(v, total, multiplier)
-        moved = v.two("add", "i32", upper, offset)
-        if self.minds_sign:
+        moved = _upper(v, total, multiplier, offset)
+        if self.minds_sign and self._knows_sign:
+            moved = v.two("add", "i32", moved, v.two("lshr", "i32", total, v.number("i32", 31)))
+        elif self.minds_sign:
             is_below = v.compare("slt", "i32", moved, below)
             less = v.cast("sext", "i1", is_below, "i32")
             moved = v.two("add", "i32", moved, less)
         return v.two("ashr", "i32", moved, shift) if self.shifts.any() else moved
+
+
+def _upper(v: Vector, first: str, second: str, added: str) -> str:
+    """(first × second + 2^31) / 2^32 + added, of vectors of unsigned i32: every other lane is multiplied to 64 bits."""
+    wide = Vector(v.code, v.target, v.lanes // 2)
+    kind, double = v.type("i32"), wide.type("i64")
+    whole = [v.code.value(f"bitcast {kind} {each} to {double}") for each in (first, second, added)]
+    low, half, bits = (wide.number("i64", each) for each in ((1 << 32) - 1, 1 << 31, 32))
+    even = [wide.two("and", "i64", each, low) for each in whole[:2]]
+    odd = [wide.two("lshr", "i64", each, bits) for each in whole[:2]]
+    upper = (
+        wide.two("shl", "i64", whole[2], bits),
+        wide.two("and", "i64", whole[2], wide.number("i64", -1 << 32)),
+    )
+    parts = []
+    for factors, more in zip((even, odd), upper, strict=True):
+        product = wide.two("mul", "i64", *factors)
+        product = wide.two("add", "i64", product, wide.two("or", "i64", more, half))
+        parts.append(v.code.value(f"bitcast {double} {product} to {kind}"))
+    order = ", ".join(f"i32 {lane // 2 * 2 + 1 + lane % 2 * v.lanes}" for lane in range(v.lanes))
+    return v.code.value(f"shufflevector {kind} {parts[0]}, {kind} {parts[1]}, <{v.lanes} x i32> <{order}>")
+
+
+def as_halves(code: Instructions, first: str, second: str) -> str:
+    """Two vectors of i32 as one of i16, cut to what that holds: of each, four lanes by turns. For AVX-512."""
+    return _pack(code, "packssdw", "<16 x i32>", _HALVES, first, second)
+
+
+def as_bytes(
+    code: Instructions, target: Target, halves: tuple[str, str], kind: Scalar, limits: tuple[int, int]
+) -> str:
+    """Two vectors of i16 as one of stored bytes, cut to a range: of each, eight lanes by turns. For AVX-512."""
+    sign = "s" if kind is Scalar.INT8 else "u"
+    name = "packsswb" if kind is Scalar.INT8 else "packuswb"
+    result = _pack(code, name, _HALVES, "<64 x i8>", *halves)
+    v, bounds = Vector(code, target, 64), np.iinfo(kind.value)
+    if limits[0] > bounds.min:
+        result = v.call(f"llvm.{sign}max", "i8", result, v.number("i8", limits[0]))
+    if limits[1] < bounds.max:
+        result = v.call(f"llvm.{sign}min", "i8", result, v.number("i8", limits[1]))
+    return result
 
 
 def _pack(code: Instructions, name: str, source: str, kind: str, first: str, second: str) -> str:

@@ -1,6 +1,7 @@
-"""What follows the sums of a quantised kernel: a rescaling with instructions of its own, or whatever else its body says."""
+"""What follows the sums of a quantised kernel: a rescaling, a residual that is added to it, or whatever else its body says."""
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from neurald.drivers.compiler.expression import Accumulated, Expression, accumul
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.rewriting import rewrite, walk
 from neurald.drivers.cpu.kernels.int8.rescaling import BIAS, ROWS, Rescaling
+from neurald.drivers.cpu.kernels.int8.residual import Residual, find_residual
 
 
 class Tail:
@@ -50,6 +52,11 @@ class Tail:
             and isinstance(self.kernel.body, Accumulated)
             and not self.kernel.requirements
         )
+
+    @cached_property
+    def residual(self) -> Residual | None:
+        """What the body makes of a rescaled sum and a stored byte, where that is all that it does."""
+        return None if self.rescaling is None else find_residual(self.kernel, self.rescaling)
 
     @property
     def rows(self) -> int:

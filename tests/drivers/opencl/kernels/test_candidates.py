@@ -83,18 +83,20 @@ def test_choices_are_made_once() -> None:
     assert all(a.arguments == b.arguments for a, b in zip(first, second, strict=True))
 
 
-def test_tensor_cores_need_permission_for_floats() -> None:
-    """FLOAT32 is rounded only where that is allowed; halves and 8 bits are exact in any case."""
+def test_tensor_cores_need_permission_to_round_floats() -> None:
+    """FLOAT32 is rounded only where that is allowed, else taken as a sum of two; halves are exact in any case."""
     assert FACTS is not None
     nvidia = dataclasses.replace(_as_gpu(FACTS), is_nvidia=True, compute_capability=(9, 0))
-    for kind, relaxed, expected in (
-        (Scalar.FLOAT32, False, False),
-        (Scalar.FLOAT32, True, True),
-        (Scalar.FLOAT16, False, True),
+    for kind, relaxed, is_exact in (
+        (Scalar.FLOAT32, False, True),
+        (Scalar.FLOAT32, True, False),
+        (Scalar.FLOAT16, False, False),
     ):
         case = _aligned(kind)
         labels = [source.label for source in candidates(case.kernel, nvidia, relaxed=relaxed)]
-        assert any("tensor cores" in label for label in labels) is expected
+        found = [label for label in labels if "tensor cores" in label]
+        assert found
+        assert all(("twice" in label) is is_exact for label in found)
 
 
 def test_workspace_is_asked_for_only_where_it_is_given() -> None:

@@ -1,0 +1,77 @@
+"""Rankings as expressions, for compilers that have no kernels for them: the rank of an element is how many come before it."""
+
+from collections.abc import Iterator, Sequence
+
+from neurald.drivers.compiler.expression import Expression, apply, axis, constant, load, reduce, select
+from neurald.drivers.compiler.graph import Compute, Graph, Node, Ranking, Value
+from neurald.drivers.compiler.op import Fold, Op
+from neurald.drivers.compiler.scalar import Scalar
+
+#: Comparisons of all elements of all rows with each other: more are left to who sorts.
+_MOST_COMPARISONS = 1 << 20
+
+
+def expand_rankings(graph: Graph) -> None:
+    """Replaces all rankings of a graph."""
+    graph.nodes = [
+        each for node in graph.nodes for each in (_expanded(node) if isinstance(node, Ranking) else (node,))
+    ]
+
+
+def objection_to_ranking(graph: Graph) -> str:
+    """Why rankings of a graph are not worth being expressions; empty: they are."""
+    for node in graph.nodes:
+        if isinstance(node, Ranking) and node.input.count * node.input.shape[-1] > _MOST_COMPARISONS:
+            length = node.input.shape[-1]
+            return f"the largest of {length} elements in {node.input.count} have no kernel"
+    return ""
+
+
+def ordered(value: Expression) -> Expression:
+    """An element as a number that can be compared."""
+    return value.to(Scalar.UINT8) if value.type is Scalar.BOOL else value
+
+
+def is_nan(value: Expression) -> Expression:
+    """Whether an element is not a number."""
+    return apply(Op.IS_NAN, value) if value.type.is_float else constant(False, Scalar.BOOL)
+
+
+def _expanded(node: Ranking) -> Iterator[Node]:
+    rows, length = node.input.shape[:-1], node.input.shape[-1]
+    ranks = Value(node.input.shape, Scalar.INT32)
+    outer = [axis(each, f"i{dimension}") for dimension, each in enumerate(rows)]
+    own, other = axis(length, f"i{len(rows)}"), axis(length, "r")
+    comes = select(_comes_before(node, outer, other, own), constant(1, Scalar.INT32), 0)
+    yield Compute(
+        output=ranks,
+        axes=(*outer, own),
+        body=reduce(Fold.SUM, (other,), comes),
+        operations=node.operations,
+    )
+    rank, place = axis(node.output.shape[-1], f"i{len(rows)}"), axis(length, "r")
+    is_it = load(ranks, (*outer, place)).equals(rank.to(Scalar.INT32))
+    yield Compute(
+        output=node.output,
+        axes=(*outer, rank),
+        body=reduce(Fold.SUM, (place,), select(is_it, place.to(Scalar.INT32), 0)),
+        operations=node.operations,
+    )
+
+
+def _comes_before(
+    node: Ranking, row: Sequence[Expression], first: Expression, second: Expression
+) -> Expression:
+    """Whether an element of a row comes before another one."""
+    theirs, own = (ordered(load(node.input, (*row, place))) for place in (first, second))
+    is_earlier = first < second if node.is_first_first else first > second
+    return _is_less(own, theirs) | (_is_equal(own, theirs) & is_earlier)
+
+
+def _is_less(first: Expression, second: Expression) -> Expression:
+    """What is not a number is larger than all numbers."""
+    return (first < second) | (is_nan(second) & ~is_nan(first))
+
+
+def _is_equal(first: Expression, second: Expression) -> Expression:
+    return first.equals(second) | (is_nan(first) & is_nan(second))

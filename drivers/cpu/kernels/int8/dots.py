@@ -1,0 +1,117 @@
+"""Quantised products of few channels with long sums: vectors lie along the terms, see `neurald.drivers.cpu.kernels.dots`."""
+
+import numpy as np
+
+from neurald.drivers.compiler.evaluate import Array
+from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu.dialect import stored
+from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.integers import is_signed
+from neurald.drivers.cpu.kernels import dots
+from neurald.drivers.cpu.kernels.counters import address, multiple, total
+from neurald.drivers.cpu.kernels.function import arguments_with
+from neurald.drivers.cpu.kernels.int8.panels import Weights, unsigned_shift
+from neurald.drivers.cpu.kernels.int8.scheme import Scheme
+from neurald.drivers.cpu.kernels.product import Product
+from neurald.drivers.cpu.routine import Routine
+from neurald.drivers.cpu.vector import Vector
+
+#: What the results of a channel take beside adding them up: they are rescaled one by one.
+_END_CYCLES = 20.0
+#: What a word of the terms takes at least where channels lie along vectors.
+_WORD_CYCLES = 0.7
+
+
+class _QuantizedFactors:
+    """Stored inputs and packed weights as a scheme multiplies them, see `dots.Factors`.
+
+    The last terms of a sum are read with some that come before them: the weights of these are 0 there.
+
+    Args:
+        scheme: how they are multiplied.
+        source: the type of inputs.
+        zero: the zero point of inputs.
+        weights: of one group.
+    """
+
+    element = "i32"
+
+    def __init__(self, scheme: Scheme, source: Scalar, zero: int, weights: Weights) -> None:
+        self._scheme, self._source, self._zero = scheme, source, zero
+        self.lanes = scheme.lanes
+        self.terms = scheme.lanes * scheme.group
+        (factors,), (self._starts,) = weights.factors, weights.starts
+        self.packed = self._packed(factors)
+        self.row_bytes = self.packed.shape[1]
+
+    def _packed(self, factors: Array) -> Array:
+        """(channels, bytes)."""
+        channels, terms = factors.shape
+        whole = terms // self.terms * self.terms
+        parts = [factors[:, :whole]]
+        if whole < terms:
+            last = factors[:, terms - self.terms :].copy()
+            last[:, : self.terms - (terms - whole)] = 0
+            parts.append(last)
+        packed = np.ascontiguousarray(np.concatenate(parts, axis=1), self._scheme.dtype)
+        return packed.view(np.uint8).reshape(channels, -1)
+
+    def inputs(self, code: Instructions, pointer: str, first: str, count: int) -> str:
+        """See `dots.Factors`."""
+        scheme, source = self._scheme, self._source
+        v = Vector(code, scheme.target, self.terms)
+        begin = total(code, first, str(min(0, count - self.terms)))
+        at = address(code, pointer, multiple(code, begin, source.size_bytes))
+        loaded = code.fresh(f"load {v.type(stored(source))}, ptr {at}, align {source.size_bytes}")
+        if scheme.is_bytes:
+            shift = unsigned_shift(source)
+            value = v.two("xor", "i8", loaded, v.number("i8", -shift)) if shift else loaded
+        else:
+            value = loaded
+            if source.size_bytes == 1:
+                value = v.cast("sext" if is_signed(source) else "zext", "i8", loaded, "i16")
+            if self._zero:
+                value = v.two("sub", "i16", value, v.number("i16", self._zero))
+        return code.value(f"bitcast {v.type(scheme.element)} {value} to <{self.lanes} x i32>")
+
+    def weights(self, code: Instructions, pointer: str, first: str, count: int) -> str:
+        """See `dots.Factors`."""
+        at = address(code, pointer, multiple(code, first, self._scheme.element_bytes))
+        return code.fresh(f"load <{self.lanes} x i32>, ptr {at}, align {self._scheme.target.vector_bytes}")
+
+    def step(self, code: Instructions, totals: str, inputs: str, weights: str) -> str:
+        """See `dots.Factors`."""
+        return self._scheme.step(code, totals, inputs, weights)
+
+    def end(self, code: Instructions, total: str, channel: int) -> str:
+        """See `dots.Factors`."""
+        return code.value(f"add i32 {total}, {int(self._starts[channel])}")
+
+
+def routine(kernel: Kernel, product: Product, scheme: Scheme, weights: Weights, zero: int) -> Routine | None:
+    """The routine of a kernel; None where channels are better along vectors.
+
+    Args:
+        kernel: with an output that is not empty.
+        product: its contraction.
+        scheme: how it is multiplied.
+        weights: what it is multiplied with.
+        zero: the zero point of inputs.
+    """
+    terms = scheme.lanes * scheme.group
+    if not dots.is_plain(product) or weights.sums or product.terms < terms:
+        return None
+    cycles = dots.cycles_of(product, terms) + product.positions * product.channels * _END_CYCLES
+    if (
+        product.channels >= scheme.lanes
+        or cycles > product.positions * product.terms / scheme.group * _WORD_CYCLES
+    ):
+        return None
+    factors = _QuantizedFactors(scheme, product.type, zero, weights)
+    packed = Value(factors.packed.shape, Scalar.UINT8, factors.packed, product.weights.value.name)
+    arguments = arguments_with(kernel, (product.source, packed))
+    return dots.routine(
+        kernel, product, scheme.target, factors, (packed, arguments), cycles, f"{scheme.label}, "
+    )

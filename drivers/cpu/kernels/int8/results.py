@@ -1,0 +1,170 @@
+"""What follows the sums of a tile of a quantised product: results, rescaled or computed otherwise, and stored."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from neurald.drivers.compiler.graph import Value
+from neurald.drivers.cpu.dialect import stored
+from neurald.drivers.cpu.epilogue import Epilogue
+from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.kernels.counters import multiple
+from neurald.drivers.cpu.kernels.int8.plan import Plan
+from neurald.drivers.cpu.kernels.int8.rescaling import as_bytes, as_halves
+from neurald.drivers.cpu.kernels.int8.residual import Residual
+from neurald.drivers.cpu.kernels.int8.stores import store_lanes
+from neurald.drivers.cpu.kernels.int8.tail import Tail
+from neurald.drivers.cpu.kernels.kept_sums import each_kept
+from neurald.drivers.cpu.vector import Vector
+
+#: Positions whose stored bytes are narrowed together.
+_TOGETHER = 2
+
+
+class Results:
+    """Writes the results of tiles.
+
+    Args:
+        code: where instructions go.
+        plan: of the kernel.
+        tail: what follows the sums.
+        names: the names of the memory of all values that the kernel's body reads, and of its output.
+    """
+
+    def __init__(self, code: Instructions, plan: Plan, tail: Tail, names: Mapping[Value, str]) -> None:
+        self._code, self._plan, self._tail, self._names = code, plan, tail, names
+        self._epilogue = Epilogue(tail.kernel, plan.scheme.target, code, names)
+        self._target, self._lanes, self._width = plan.scheme.target, plan.scheme.lanes, plan.product.width
+        self._single = Vector(code, self._target, 1)
+        self._vector = Vector(code, self._target, self._lanes)
+        self._output = names[tail.kernel.output]
+        # Parts of vectors are read and stored by the general form.
+        self._residual = tail.residual if plan.product.channels >= self._lanes else None
+
+    def write_kept(self, totals: str, rows: list[list[str]], position: str, channel: str) -> None:
+        """The results of a tile whose sums are in memory, see `kept_sums`.
+
+        Args:
+            totals: the name of where they are: those of a position one after another.
+            rows: the vectors of the rows of words that belong to channels, see `Rescaling.rows`.
+            position, channel: the first ones, in the output.
+        """
+
+        def write(first: str, sums: Sequence[str]) -> None:
+            self._write_positions(sums, rows, self._single.two("add", "i64", position, first), channel)
+
+        shape = self._plan.pixels, self._plan.vectors
+        each_kept(self._vector, "i32", shape, totals, write, together=min(shape[0], self._together))
+
+    def write(self, totals: Sequence[str], rows: list[list[str]], position: str, channel: str) -> None:
+        """The same for sums in registers."""
+        step = self._together * self._plan.vectors
+        for first in range(0, len(totals), step):
+            at = self._single.two("add", "i64", position, str(first // self._plan.vectors))
+            self._write_positions(totals[first : first + step], rows, at, channel)
+
+    @property
+    def _together(self) -> int:
+        """Positions whose results are written together."""
+        return _TOGETHER if is_packed(self._plan, self._tail) else 1
+
+    def _write_positions(
+        self, totals: Sequence[str], rows: list[list[str]], position: str, channel: str
+    ) -> None:
+        """The results of positions that follow one another."""
+        vectors = self._plan.vectors
+        if is_packed(self._plan, self._tail):
+            for vector in range(0, vectors, 2):
+                pairs = [totals[at : at + 2] for at in range(vector, len(totals), vectors)]
+                column = self._single.two("add", "i64", channel, str(vector * self._lanes))
+                self._write_bytes(pairs, [row[vector : vector + 2] for row in rows], position, column)
+            return
+        for number, sums in enumerate(totals):
+            place, vector = divmod(number, vectors)
+            row = self._single.two("add", "i64", position, str(place))
+            column = self._single.two("add", "i64", channel, str(self._plan.start(0, vector)))
+            self._write_vector(sums, [each[vector] for each in rows], row, column)
+
+    def _element(self, pointer: str, kind: str, row: str, column: str) -> str:
+        """A pointer to an element of the output, or of what has its shape."""
+        place = self._single.two("add", "i64", multiple(self._code, row, self._width), column)
+        return self._code.value(f"getelementptr {kind}, ptr {pointer}, i64 {place}")
+
+    def _other(self, residual: Residual, row: str, column: str, lanes: int) -> str:
+        """Bytes of what is added to rescaled sums."""
+        at = self._element(self._names[residual.other], "i8", row, column)
+        return self._code.fresh(f"load <{lanes} x i8>, ptr {at}, align 1")
+
+    # A vector at a time.
+
+    def _write_vector(self, total: str, words: list[str], row: str, column: str) -> None:
+        """The results of a vector of sums."""
+        code, target, tail, lanes = self._code, self._target, self._tail, self._lanes
+        channels, output = self._plan.product.channels, self._tail.kernel.output
+        rescaling, residual = tail.rescaling, self._residual
+        if rescaling is not None and residual is not None:
+            scaled = rescaling.limited(self._vector, "i32", rescaling.scaled(code, target, total, words))
+            total = residual.write(code, target, scaled, self._other(residual, row, column, lanes))
+        elif rescaling is not None:
+            total = rescaling.write(code, target, total, words)
+        if residual is not None or tail.is_stored:
+            kind = stored(output.type)
+            store_lanes(
+                code, total, kind, lanes, self._element(self._output, kind, row, column), min(lanes, channels)
+            )
+            return
+        mask = None
+        if channels < lanes:
+            mask = "<" + ", ".join(f"i1 {int(lane < channels)}" for lane in range(lanes)) + ">"
+        self._epilogue.write(total, (row, column), lanes, mask)
+
+    # Bytes of two vectors of each of two positions, for AVX-512.
+
+    def _write_bytes(
+        self, pairs: Sequence[Sequence[str]], words: list[list[str]], position: str, column: str
+    ) -> None:
+        """The results of two vectors at one or two positions."""
+        code, last, lanes = self._code, self._residual or self._tail.rescaling, 2 * self._lanes
+        assert last is not None  # noqa: S101 - see `is_packed`
+        places = [self._single.two("add", "i64", position, str(number)) for number in range(len(pairs))]
+        halves: list[str] = []
+
+        def write(totals: Sequence[str], row: str) -> None:
+            halves.append(self._as_halves(totals, words, row, column))
+
+        code.interleaved([partial(write, *each) for each in zip(pairs, places, strict=True)])
+        mixed = as_bytes(code, self._target, (halves[0], halves[-1]), last.type, (last.low, last.high))
+        for number, row in enumerate(places):
+            # Each 128 bits hold eight channels of the one position, and then eight of the other.
+            order = ", ".join(f"i32 {16 * (each // 8) + 8 * number + each % 8}" for each in range(lanes))
+            piece = code.fresh(
+                f"shufflevector <64 x i8> {mixed}, <64 x i8> poison, <{lanes} x i32> <{order}>"
+            )
+            to = self._element(self._output, "i8", row, column)
+            code.effect(f"store <{lanes} x i8> {piece}, ptr {to}, align 1")
+
+    def _as_halves(self, totals: Sequence[str], words: list[list[str]], row: str, column: str) -> str:
+        """Two vectors of a position as one of halves."""
+        code, target, rescaling = self._code, self._target, self._tail.rescaling
+        assert rescaling is not None  # noqa: S101 - see `is_packed`
+        scaled: list[str] = []
+
+        def scale(number: int, total: str) -> None:
+            row_words = [each[number] for each in words]
+            scaled.append(rescaling.scaled(code, target, total, row_words))
+
+        code.interleaved([partial(scale, *each) for each in enumerate(totals)])
+        first, second = scaled
+        halves = as_halves(code, first, second)
+        if self._residual is None:
+            return halves
+        v = Vector(code, target, 2 * self._lanes)
+        other = self._other(self._residual, row, column, v.lanes)
+        return self._residual.halves(code, target, rescaling.limited(v, "i16", halves), other)
+
+
+def is_packed(plan: Plan, tail: Tail) -> bool:
+    """Whether stored bytes are narrowed from pairs of vectors, with instructions of AVX-512."""
+    rescaling = tail.rescaling
+    is_bytes = rescaling is not None and rescaling.type.size_bytes == 1
+    is_known = tail.is_stored or tail.residual is not None
+    return plan.scheme.is_bytes and plan.has_pairs and is_bytes and is_known

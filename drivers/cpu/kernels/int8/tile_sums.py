@@ -1,0 +1,208 @@
+"""The sums of a tile: of the products of some windows of inputs with a panel of weights, in registers."""
+
+from collections.abc import Sequence
+
+from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.kernels.counters import LINE_BYTES, address, multiple, prefetch
+from neurald.drivers.cpu.kernels.int8.panels import panel_bytes
+from neurald.drivers.cpu.kernels.int8.plan import Plan
+from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
+from neurald.drivers.cpu.kernels.kept_sums import keep
+from neurald.drivers.cpu.routine import NAME
+from neurald.drivers.cpu.vector import Vector
+
+#: Weights beyond this do not stay in the second cache, so that the next panel is fetched while one is multiplied.
+_RESIDENT_BYTES = 256 << 10
+#: What a function of its own is called, and its parameters.
+_FUNCTION = f"@{NAME}.sums"
+_PARAMETERS = ("%source", "%panel", "%ahead", "%common", "%totals")
+
+
+class TileSums:
+    """Writes how the sums of a tile come about.
+
+    Args:
+        plan: of the product.
+        rows: of words of a panel that belong to what follows the sums.
+        has_sums: whether something is added that all channels of a position have in common.
+    """
+
+    def __init__(self, plan: Plan, *, rows: int, has_sums: bool) -> None:
+        self._plan, self._rows, self._has_sums = plan, rows, has_sums
+        self._scheme, self._product = plan.scheme, plan.product
+        self._register = plan.scheme.target.vector_bytes
+        self._panel_bytes = panel_bytes(plan, rows)
+        # Bytes that are fetched every `_period` steps.
+        tiles = plan.row_tiles * plan.block
+        most = max(plan.unrolled, tiles // plan.vectors)
+        self._period = next(each for each in range(most, 0, -1) if plan.run_steps % each == 0)
+        is_fetched = plan.panels * self._panel_bytes > _RESIDENT_BYTES
+        self._fetched = -(-plan.vectors * self._register * self._period // tiles) if is_fetched else 0
+        row_step = self._product.rows.stride * plan.layout.row_bytes
+        column_step = self._product.columns.stride * plan.layout.pixel_bytes
+        columns = plan.pixels // plan.rows
+        self._offsets = [
+            row * row_step + column * column_step for row in range(plan.rows) for column in range(columns)
+        ]
+
+    def ahead(self, code: Instructions, panel: str, tile: str) -> str:
+        """A pointer to the part of the panel after `panel` that is fetched while a tile is computed.
+
+        All tiles of a block together fetch the whole panel, each as much as the others.
+
+        Args:
+            tile: its number in the block.
+        """
+        part = self._plan.steps // self._period * self._fetched
+        return address(code, panel, str(self._panel_bytes), multiple(code, tile, part))
+
+    def call(
+        self, code: Instructions, source: str, panel: str, ahead: str, common: str | None, totals: str
+    ) -> None:
+        """Instructions that leave the sums in memory, see `write`; they are a function of their own.
+
+        So registers are given to the sums as if nothing else were there.
+
+        Args:
+            totals: where to put them, aligned to a vector: those of a position one after another.
+        """
+        if not any(_FUNCTION in each for each in code.globals):
+            inner = Instructions(_PARAMETERS)
+            sums = self.write(inner, *_PARAMETERS[:3], _PARAMETERS[3] if common else None)
+            keep(Vector(inner, self._scheme.target, self._scheme.lanes), "i32", sums, _PARAMETERS[4])
+            head = f"define internal void {_FUNCTION}({_typed(_PARAMETERS)}) noinline nounwind {{"
+            code.globals.append("\n".join((head, *inner.lines, "  ret void", "}")))
+            code.declarations.update(inner.declarations)
+        code.effect(f"call void {_FUNCTION}({_typed((source, panel, ahead, common or 'null', totals))})")
+
+    def write(self, code: Instructions, source: str, panel: str, ahead: str, common: str | None) -> list[str]:
+        """The names of the sums, vectors of i32: those of a position one after another.
+
+        Args:
+            code: where instructions go.
+            source: a pointer to the first window.
+            panel: a pointer to the weights, and what is before them.
+            ahead: see `ahead`.
+            common: a pointer to what the channels of the first position have in common, those of the others after it.
+        """
+        v = self._vector(code)
+        starts = self.load_row(code, panel, 0)
+        totals: list[str] = []
+        for each in range(len(self._offsets)):
+            if common is None:
+                totals += starts
+                continue
+            at = address(code, common, str(each * WORD_BYTES))
+            word = v.splat("i32", code.fresh(f"load i32, ptr {at}, align 4"))
+            totals += [code.fresh(f"add {v.type('i32')} {start}, {word}") for start in starts]
+        weights = address(code, panel, str((1 + self._rows) * self._plan.vectors * self._register))
+        return self._add_windows(code, totals, source, weights, ahead)
+
+    def load_row(self, code: Instructions, panel: str, row: int) -> list[str]:
+        """The vectors of words of a row of a panel."""
+        kind, vectors = self._vector(code).type("i32"), self._plan.vectors
+        at = [address(code, panel, str((row * vectors + each) * self._register)) for each in range(vectors)]
+        return [code.fresh(f"load {kind}, ptr {each}, align {self._register}") for each in at]
+
+    def _vector(self, code: Instructions) -> Vector:
+        return Vector(code, self._scheme.target, self._scheme.lanes)
+
+    def _carried(self, totals: Sequence[str]) -> list[tuple[str, str]]:
+        kind = f"<{self._scheme.lanes} x i32>"
+        return [(kind, each) for each in totals]
+
+    def _add_windows(
+        self, code: Instructions, totals: list[str], source: str, weights: str, ahead: str
+    ) -> list[str]:
+        """All products added to the sums."""
+        plan, side = self._plan, self._product.rows
+        if side.taps == 1:
+            return self._add_row(code, totals, source, weights, ahead)
+        with code.loop("0", str(side.taps), self._carried(totals)) as loop:
+            line = address(code, source, multiple(code, loop.index, side.dilation * plan.layout.row_bytes))
+            words = self._further(code, (weights, ahead), loop.index, plan.runs * plan.run_steps)
+            loop.results = self._add_row(code, list(loop.carried), line, *words)
+        return loop.results
+
+    def _further(
+        self, code: Instructions, pointers: tuple[str, str], number: str, steps: int
+    ) -> tuple[str, str]:
+        """Where weights are, and what is fetched meanwhile, after so many times so many steps."""
+        weights, ahead = pointers
+        fetched = steps // self._period * self._fetched
+        return (
+            address(code, weights, multiple(code, number, steps * self._plan.vectors * self._register)),
+            address(code, ahead, multiple(code, number, fetched)),
+        )
+
+    def _add_row(
+        self, code: Instructions, totals: list[str], source: str, weights: str, ahead: str
+    ) -> list[str]:
+        plan = self._plan
+        if plan.runs == 1:
+            return self._add_run(code, totals, source, weights, ahead)
+        with code.loop("0", str(plan.runs), self._carried(totals)) as loop:
+            step = self._product.columns.dilation * plan.layout.pixel_bytes
+            run = address(code, source, multiple(code, loop.index, step))
+            words = self._further(code, (weights, ahead), loop.index, plan.run_steps)
+            loop.results = self._add_run(code, list(loop.carried), run, *words)
+        return loop.results
+
+    def _add_run(
+        self, code: Instructions, totals: list[str], source: str, weights: str, ahead: str
+    ) -> list[str]:
+        steps, period = self._plan.run_steps, self._period
+        if not self._fetched:
+            return self._add_steps(code, totals, source, weights, steps)
+        with code.loop("0", str(steps // period), self._carried(totals)) as loop:
+            words = address(code, source, multiple(code, loop.index, period * WORD_BYTES))
+            panel, lines = self._further(code, (weights, ahead), loop.index, period)
+            for line in range(0, self._fetched, LINE_BYTES):
+                prefetch(code, address(code, lines, str(line)))
+            loop.results = self._add_steps(code, list(loop.carried), words, panel, period)
+        return loop.results
+
+    def _add_steps(
+        self, code: Instructions, totals: list[str], source: str, weights: str, count: int
+    ) -> list[str]:
+        """The sums after so many words that follow one another."""
+        plan, turn = self._plan, self._plan.unrolled
+        done = count - count % turn
+        if done > turn:
+            with code.loop("0", str(done), self._carried(totals), step=turn) as loop:
+                words = address(code, source, multiple(code, loop.index, WORD_BYTES))
+                panel = address(code, weights, multiple(code, loop.index, plan.vectors * self._register))
+                results = list(loop.carried)
+                for step in range(turn):
+                    results = self._add_step(code, results, words, panel, step)
+                loop.results = results
+            totals = loop.results
+        else:
+            done = 0
+        for step in range(done, count):
+            totals = self._add_step(code, totals, source, weights, step)
+        return totals
+
+    def _add_step(
+        self, code: Instructions, totals: list[str], source: str, weights: str, step: int
+    ) -> list[str]:
+        """The sums after another word of every window."""
+        plan, v = self._plan, self._vector(code)
+        kind = v.type("i32")
+        columns = []
+        for each in range(plan.vectors):
+            at = address(code, weights, str((step * plan.vectors + each) * self._register))
+            columns.append(code.fresh(f"load {kind}, ptr {at}, align {self._register}"))
+        results = []
+        for number, offset in enumerate(self._offsets):
+            at = address(code, source, str(offset + step * WORD_BYTES))
+            word = v.splat("i32", code.fresh(f"load i32, ptr {at}, align 1"))
+            for each, column in enumerate(columns):
+                total = totals[number * plan.vectors + each]
+                results.append(self._scheme.step(code, total, word, column))
+        return results
+
+
+def _typed(names: Sequence[str]) -> str:
+    """Pointers, as a list of parameters or arguments."""
+    return ", ".join(f"ptr {each}" for each in names)

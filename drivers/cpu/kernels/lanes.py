@@ -1,0 +1,21 @@
+"""The lanes of a vector, added up."""
+
+from neurald.drivers.cpu.vector import SUFFIXES, Vector
+
+
+def added(v: Vector, element: str, value: str) -> str:
+    """The sum of the lanes of a vector, in any order.
+
+    Args:
+        v: where instructions go; more than one lane.
+        element: the type of the lanes: `float`, or an integer.
+        value: the vector.
+    """
+    kind, suffix = v.type(element), f"v{v.lanes}{SUFFIXES.get(element, element)}"
+    if element in SUFFIXES:
+        name = f"@llvm.vector.reduce.fadd.{suffix}"
+        v.code.declarations.add(f"declare {element} {name}({element}, {kind})")
+        return v.code.fresh(f"call reassoc {element} {name}({element} -0.0, {kind} {value})")
+    name = f"@llvm.vector.reduce.add.{suffix}"
+    v.code.declarations.add(f"declare {element} {name}({kind})")
+    return v.code.fresh(f"call {element} {name}({kind} {value})")

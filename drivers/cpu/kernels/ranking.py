@@ -1,0 +1,353 @@
+"""The places of the largest elements of rows: one pass over a row that keeps the best ones in a heap.
+
+Elements are compared as signed integers in the same order. With its place behind it such a key is a *mark*, no two of which
+are equal, and the marks kept are a heap with the least one at its root. Most elements of a long row are less than
+that: vectors of keys are compared with it, and only what is not less is looked at one by one.
+
+Long rows are looked through twice. A row is divided into blocks, of which there are more than elements are wanted: if so many
+blocks have an element that is at least a *bound*, no less one is among the wanted ones. There are not many more than are
+wanted then, in whatever order they come.
+"""
+
+import math
+
+from neurald.drivers.compiler.graph import Ranking
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.cpu.epilogue import arguments_of, epilogue, parameter_names, pointer_names
+from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, total
+from neurald.drivers.cpu.kernels.function import cost_ns, function_text
+from neurald.drivers.cpu.kernels.lanes import added
+from neurald.drivers.cpu.kernels.sort_keys import key_bits, keys_at
+from neurald.drivers.cpu.routine import NAME, Routine
+from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.vector import Vector
+
+#: Registers of keys that are compared at once.
+_REGISTERS = 4
+#: Blocks for each element that is wanted, and elements that a block must have to be worth it.
+_BLOCKS_EACH = 3
+_BLOCK_ELEMENTS = 4
+#: So few elements are put in order by how many of them come before each.
+_FEW = 256
+#: What an element that is looked at takes for each level of the heap, and beside that what any element takes.
+_LEVEL_CYCLES, _ELEMENT_CYCLES = 4.0, 0.5
+
+_SIFT = f"""
+; Puts a mark into a heap of %count, of which the place %hole is free: down to where nothing below it is less.
+define internal void @{NAME}_sift(ptr %heap, i64 %hole, i64 %count, $MARK$ %mark) nounwind {{
+entry:
+  br label %test
+test:
+  %at = phi i64 [ %hole, %entry ], [ %child, %move ]
+  %p.at = getelementptr $MARK$, ptr %heap, i64 %at
+  %twice = shl i64 %at, 1
+  %left = or i64 %twice, 1
+  %is.inner = icmp slt i64 %left, %count
+  br i1 %is.inner, label %look, label %end
+look:
+  %next = add i64 %left, 1
+  %has.next = icmp slt i64 %next, %count
+  %right = select i1 %has.next, i64 %next, i64 %left
+  %p.left = getelementptr $MARK$, ptr %heap, i64 %left
+  %p.right = getelementptr $MARK$, ptr %heap, i64 %right
+  %left.mark = load $MARK$, ptr %p.left
+  %right.mark = load $MARK$, ptr %p.right
+  %is.right = icmp slt $MARK$ %right.mark, %left.mark
+  %child = select i1 %is.right, i64 %right, i64 %left
+  %least = select i1 %is.right, $MARK$ %right.mark, $MARK$ %left.mark
+  %sinks = icmp slt $MARK$ %least, %mark
+  br i1 %sinks, label %move, label %end
+move:
+  store $MARK$ %least, ptr %p.at
+  br label %test
+end:
+  store $MARK$ %mark, ptr %p.at
+  ret void
+}}
+"""
+
+
+def routine(kernel: Kernel, node: Ranking, target: Target) -> Routine:
+    """The routine of a kernel.
+
+    Args:
+        kernel: with an output that is not empty.
+        node: its ranking.
+        target: what the code is for.
+    """
+    arguments = arguments_of(kernel)
+    code = Instructions(parameter_names(arguments))
+    writer = _Rows(kernel, node, target, code)
+    writer.write()
+    rows, (length, count) = writer.rows, writer.lengths
+    # How often a new element is among the best so far, where they come in any order.
+    looked_at = min(length, count * (1 + math.log(length / count)))
+    steps = (looked_at + count) * _LEVEL_CYCLES * math.log2(count + 1) + length * _ELEMENT_CYCLES
+    return Routine(
+        text=function_text(code, arguments),
+        arguments=arguments,
+        grains=rows,
+        cost_ns=cost_ns(rows * steps, arguments),
+        declarations=frozenset(code.declarations),
+        scratch_bytes=writer.scratch_bytes,
+        label=f"the largest {count} of {length}",
+        operations=kernel.operations,
+    )
+
+
+class _Rows:
+    """Writes a function that ranks the elements of rows, a row a grain."""
+
+    def __init__(self, kernel: Kernel, node: Ranking, target: Target, code: Instructions) -> None:
+        self._kernel, self._node, self._target, self._code = kernel, node, target, code
+        self._kind = node.input.type
+        self._key_bits = key_bits(self._kind)
+        self._pointers = pointer_names(arguments_of(kernel))
+        self._single = Vector(code, target, 1)
+        code.globals.append(_SIFT.replace("$MARK$", self._mark))
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return math.prod(self._node.output.shape[:-1])
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """How many elements a row has, and how many of them are ranked."""
+        return self._node.input.shape[-1], self._node.output.shape[-1]
+
+    @property
+    def mark_bits(self) -> int:
+        """The size of a mark: a key, and a place in as many bits."""
+        return 2 * self._key_bits
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Of marks, and of the largest keys of blocks."""
+        return self._maxima_begin + self._groups * self._target.vector_bytes
+
+    @property
+    def _counts(self) -> bool:
+        """Whether what is found is put in order by counting; marks of 128 bits do not fit in vectors."""
+        return self.mark_bits == 64 and self.lengths[1] <= _FEW
+
+    @property
+    def _maxima_begin(self) -> int:
+        """Where the largest keys of blocks are: behind the marks, which fill whole vectors."""
+        register = self._target.vector_bytes
+        return -(-self.lengths[1] * self.mark_bits // 8 // register) * register
+
+    @property
+    def _key_lanes(self) -> int:
+        """Keys in a register."""
+        return self._target.lanes(self._key_bits // 8)
+
+    @property
+    def _block(self) -> int:
+        """The elements of a block: they are as far apart as a register is wide."""
+        length, count = self.lengths
+        return length // (_BLOCKS_EACH * count)
+
+    @property
+    def _groups(self) -> int:
+        """How many groups of blocks there are, each with a block for each lane; 0: blocks are not worth it."""
+        length, count = self.lengths
+        groups = length // (self._block * self._key_lanes) if self._block >= _BLOCK_ELEMENTS else 0
+        return groups if groups * self._key_lanes >= count else 0
+
+    @property
+    def _mark(self) -> str:
+        return f"i{self.mark_bits}"
+
+    @property
+    def _key(self) -> str:
+        return f"i{self._key_bits}"
+
+    def write(self) -> None:
+        """The instructions for the range of grains."""
+        code, (length, count) = self._code, self.lengths
+        outer = self._node.output.shape[:-1]
+        with each_grain(code, (*outer, 1)) as (position, _):
+            terms = (multiple(code, at, math.prod(outer[d + 1 :])) for d, at in enumerate(position[:-1]))
+            row_bytes = length * self._kind.size_bytes
+            row = multiple(code, total(code, *terms, "0"), row_bytes)
+            source = address(code, self._pointers[self._node.input], row)
+            self._begin(source)
+            self._look(source, self._bound(source))
+            if self._counts:
+                self._count(position[:-1])
+            else:
+                self._end(position[:-1], count)
+
+    def _begin(self, source: str) -> None:
+        """A heap of the first elements."""
+        code, (_, count) = self._code, self.lengths
+        with code.loop("0", str(count)) as loop:
+            code.effect(
+                f"store {self._mark} {self._mark_at(source, loop.index)}, ptr {self._slot(loop.index)}"
+            )
+        with code.loop("0", str(count // 2), may_be_empty=True) as loop:
+            hole = code.value(f"sub i64 {count // 2 - 1}, {loop.index}")
+            mark = code.fresh(f"load {self._mark}, ptr {self._slot(hole)}")
+            self._sift(hole, str(count), mark)
+
+    def _bound(self, source: str) -> str | None:
+        """A key that at least as many elements reach as are wanted; None where it is not worth finding."""
+        if not self._groups:
+            return None
+        code, lanes = self._code, self._key_lanes
+        v = Vector(code, self._target, lanes)
+        kind, register = v.type(self._key), self._target.vector_bytes
+        maxima = address(code, "%scratch", str(self._maxima_begin))
+        with code.loop("0", str(self._groups)) as group:
+            first = multiple(code, group.index, self._block * lanes)
+            with code.loop("0", str(self._block), [(kind, v.number(self._key, self._lowest))]) as row:
+                keys = keys_at(v, self._kind, source, total(code, first, multiple(code, row.index, lanes)))
+                row.results = [v.call("llvm.smax", self._key, row.carried[0], keys)]
+            at = address(code, maxima, multiple(code, group.index, register))
+            code.effect(f"store {kind} {row.results[0]}, ptr {at}, align {register}")
+        # Bit by bit the largest one that enough blocks reach, counted from the lowest key.
+        with code.loop("0", str(self._key_bits), [(self._key, "0")]) as bit:
+            (known,) = bit.carried
+            shift = code.value(f"sub i64 {self._key_bits - 1}, {bit.index}")
+            shift = shift if self._key == "i64" else code.value(f"trunc i64 {shift} to i32")
+            wanted = code.value(f"or {self._key} {known}, {code.value(f'shl {self._key} 1, {shift}')}")
+            least = v.splat(self._key, code.value(f"xor {self._key} {wanted}, {self._lowest}"))
+            with code.loop("0", str(self._groups), [(kind, v.number(self._key, 0))]) as group:
+                at = address(code, maxima, multiple(code, group.index, register))
+                keys = code.fresh(f"load {kind}, ptr {at}, align {register}")
+                reached = v.cast("sext", "i1", v.compare("sge", self._key, keys, least), self._key)
+                group.results = [v.two("sub", self._key, group.carried[0], reached)]
+            count = added(v, self._key, group.results[0])
+            is_enough = code.fresh(f"icmp sge {self._key} {count}, {self.lengths[1]}")
+            bit.results = [code.fresh(f"select i1 {is_enough}, {self._key} {wanted}, {self._key} {known}")]
+        return code.fresh(f"xor {self._key} {bit.results[0]}, {self._lowest}")
+
+    @property
+    def _lowest(self) -> int:
+        return -(1 << (self._key_bits - 1))
+
+    def _count(self, row: list[str]) -> None:
+        """What is found, each where as many others come before it."""
+        code, count = self._code, self.lengths[1]
+        v = Vector(code, self._target, self._target.lanes(self.mark_bits // 8))
+        kind, mark = v.type(self._mark), self._mark
+        whole = -(-count // v.lanes) * v.lanes
+        for place in range(count, whole):
+            # What fills the last vector comes before nothing.
+            code.effect(f"store {mark} {-(1 << (self.mark_bits - 1))}, ptr {self._slot(str(place))}")
+        with code.loop("0", str(count)) as loop:
+            own = code.fresh(f"load {mark}, ptr {self._slot(loop.index)}")
+            compared = v.splat(mark, own)
+            with code.loop("0", str(whole), [(kind, v.number(mark, 0))], step=v.lanes) as each:
+                marks = code.fresh(f"load {kind}, ptr {self._slot(each.index)}, align {self.mark_bits // 8}")
+                is_before = v.cast("sext", "i1", v.compare("sgt", mark, marks, compared), mark)
+                each.results = [v.two("sub", mark, each.carried[0], is_before)]
+            rank = added(v, mark, each.results[0])
+            epilogue(
+                self._kernel,
+                self._target,
+                code,
+                self._place_of(own),
+                (*row, rank),
+                1,
+                pointers=self._pointers,
+            )
+
+    def _place_of(self, mark: str) -> str:
+        """The place in a mark, i32."""
+        place = self._code.fresh(f"trunc {self._mark} {mark} to i32")
+        return self._single.two("xor", "i32", place, "-1") if self._node.is_first_first else place
+
+    def _look(self, source: str, bound: str | None) -> None:
+        """All other elements.
+
+        Args:
+            source: the name of where the row is.
+            bound: of keys: less ones are not wanted.
+        """
+        code, (length, count) = self._code, self.lengths
+        v = Vector(code, self._target, _REGISTERS * self._target.lanes(4))
+        whole = (length - count) // v.lanes * v.lanes
+        if whole:
+            mask = f"i{v.lanes}"
+            code.declarations.add(f"declare {mask} @llvm.ctpop.{mask}({mask})")
+            code.declarations.add(f"declare {mask} @llvm.cttz.{mask}({mask}, i1)")
+            with code.loop(str(count), str(count + whole), step=v.lanes) as loop:
+                keys = keys_at(v, self._kind, source, loop.index)
+                least = v.splat(self._key, self._least_key(bound))
+                # An equal element that comes later comes before in the ranking unless the first is the first.
+                condition = "sgt" if self._node.is_first_first else "sge"
+                found = code.fresh(
+                    f"bitcast {v.type('i1')} {v.compare(condition, self._key, keys, least)} to {mask}"
+                )
+                many = code.fresh(f"call {mask} @llvm.ctpop.{mask}({mask} {found})")
+                turns = self._resized(mask, many)
+                with code.loop("0", turns, [(mask, found)], may_be_empty=True) as each:
+                    (left,) = each.carried
+                    lane = code.fresh(f"call {mask} @llvm.cttz.{mask}({mask} {left}, i1 true)")
+                    self._enter(source, total(code, loop.index, self._resized(mask, lane)))
+                    less = code.fresh(f"sub {mask} {left}, 1")
+                    each.results = [code.fresh(f"and {mask} {left}, {less}")]
+        with code.loop(str(count + whole), str(length), may_be_empty=True) as loop:
+            self._enter(source, loop.index)
+
+    def _end(self, row: list[str], count: int) -> None:
+        """The least of those that are left, from the last one to the first."""
+        code, kernel = self._code, self._kernel
+        with code.loop("0", str(count)) as loop:
+            last = code.value(f"sub i64 {count - 1}, {loop.index}")
+            root = code.fresh(f"load {self._mark}, ptr %scratch")
+            place = self._place_of(root)
+            mark = code.fresh(f"load {self._mark}, ptr {self._slot(last)}")
+            self._sift("0", last, mark)
+            epilogue(kernel, self._target, code, place, (*row, last), 1, pointers=self._pointers)
+
+    def _enter(self, source: str, place: str) -> None:
+        """An element instead of the least one, if it comes before that."""
+        code = self._code
+        mark = self._mark_at(source, place)
+        root = code.fresh(f"load {self._mark}, ptr %scratch")
+        with code.when(code.fresh(f"icmp sgt {self._mark} {mark}, {root}")):
+            self._sift("0", str(self.lengths[1]), mark)
+
+    def _sift(self, hole: str, count: str, mark: str) -> None:
+        self._code.effect(
+            f"call void @{NAME}_sift(ptr %scratch, i64 {hole}, i64 {count}, {self._mark} {mark})"
+        )
+
+    def _slot(self, place: str) -> str:
+        return self._code.fresh(f"getelementptr {self._mark}, ptr %scratch, i64 {place}")
+
+    def _least_key(self, bound: str | None) -> str:
+        """What keys must be larger than, or of equal ones the last come first, at least."""
+        code = self._code
+        root = code.fresh(f"load {self._mark}, ptr %scratch")
+        high = code.fresh(f"lshr {self._mark} {root}, {self._key_bits}")
+        root_key = code.fresh(f"trunc {self._mark} {high} to {self._key}")
+        if bound is None:
+            return root_key
+        if self._node.is_first_first:
+            # The bound is reached by what is larger than the next less one; there is none below the lowest.
+            is_lowest = code.value(f"icmp eq {self._key} {bound}, {self._lowest}")
+            less = code.value(f"sub {self._key} {bound}, 1")
+            bound = code.value(f"select i1 {is_lowest}, {self._key} {bound}, {self._key} {less}")
+        return self._single.call("llvm.smax", self._key, root_key, bound)
+
+    def _resized(self, kind: str, value: str) -> str:
+        """A number of less than 8 bits as i64."""
+        bits = int(kind[1:])
+        if bits == 64:
+            return value
+        return self._code.fresh(f"{'zext' if bits < 64 else 'trunc'} {kind} {value} to i64")
+
+    def _mark_at(self, source: str, place: str) -> str:
+        """The mark of an element."""
+        code, single, mark = self._code, self._single, self._mark
+        key = single.cast("sext", self._key, keys_at(single, self._kind, source, place), mark)
+        high = single.two("shl", mark, key, str(self._key_bits))
+        low = single.cast("trunc", "i64", place, "i32")
+        if self._node.is_first_first:
+            low = single.two("xor", "i32", low, "-1")
+        return code.fresh(f"or {mark} {high}, {single.cast('zext', 'i32', low, mark)}")

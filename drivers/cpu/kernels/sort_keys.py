@@ -1,0 +1,43 @@
+"""Elements of any type as signed integers that are in the same order: what is not a number is the largest."""
+
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu.dialect import from_stored, stored
+from neurald.drivers.cpu.integers import is_signed
+from neurald.drivers.cpu.kernels.counters import address, multiple
+from neurald.drivers.cpu.vector import Vector
+
+
+def key_bits(kind: Scalar) -> int:
+    """The size of the integers for a type."""
+    return 64 if kind.size_bytes == 8 else 32
+
+
+def keys_at(v: Vector, kind: Scalar, source: str, place: str) -> str:
+    """The keys of elements that follow one another in memory.
+
+    Args:
+        v: where instructions go, and how many elements there are.
+        kind: of the elements.
+        source: the name of where they are.
+        place: the number of the first one.
+    """
+    at = address(v.code, source, multiple(v.code, place, kind.size_bytes))
+    loaded = v.code.fresh(f"load {v.type(stored(kind))}, ptr {at}, align {kind.size_bytes}")
+    value, bits = from_stored(v, kind, loaded), key_bits(kind)
+    key = f"i{bits}"
+    if kind.is_float:
+        return _of_floats(v, "float" if kind is Scalar.FLOAT16 else stored(kind), value, bits)
+    element = "i1" if kind is Scalar.BOOL else stored(kind)
+    if int(element[1:]) < bits:
+        return v.cast("sext" if is_signed(kind) else "zext", element, value, key)
+    return value if is_signed(kind) else v.two("xor", key, value, v.number(key, -(1 << (bits - 1))))
+
+
+def _of_floats(v: Vector, element: str, value: str, bits: int) -> str:
+    key, largest = f"i{bits}", (1 << (bits - 1)) - 1
+    # The zeros are equal: only one of them is left.
+    plain = v.bits(element, v.two("fadd", element, value, v.number(element, 0)), key)
+    sign = v.two("ashr", key, plain, v.number(key, bits - 1))
+    # The larger the magnitude of what is negative, the less it is.
+    ordered = v.two("xor", key, plain, v.two("and", key, sign, v.number(key, largest)))
+    return v.choose(v.compare("uno", element, value, value), key, v.number(key, largest), ordered)

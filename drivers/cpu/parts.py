@@ -1,0 +1,139 @@
+"""A model that is compiled in parts, as what a cache keeps of it: which operations each part has, and its artifact.
+
+As for a whole model (`neurald.drivers.cpu.artifact`) there are two memories: what decides about what is executed, with a digest;
+and the constants of all parts, each of which begins at a page. The model itself is not in there: whoever reads this has it.
+"""
+
+import hashlib
+import mmap
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from neurald.drivers.cpu.artifact import write_artifact
+from neurald.drivers.cpu.native_model import NativeModel
+from neurald.drivers.cpu.reference_graph import NativeSegment, Step
+from neurald.hal.device import Artifact
+from neurald.hal.errors import BadData
+from neurald.hal.memory import HostMemory
+from neurald.hal.types import Model, Subgraph
+
+_MAGIC = b"nprt0001"
+_DIGEST_BYTES = 32
+
+
+class _Part(msgspec.Struct, frozen=True, array_like=True):
+    """A compiled part: its operations and the operands at its ends, its artifact, and where its constants are."""
+
+    operations: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    artifact: bytes
+    start: int
+    size: int
+
+
+#: For each graph its steps: parts, and positions of operations that run on their references.
+_Stored = tuple[tuple[int | _Part, ...], ...]
+
+
+def write_parts(graphs: Sequence[Sequence[Step]]) -> Artifact | None:
+    """What `read_parts` takes; None where nothing is compiled.
+
+    Args:
+        graphs: the steps of each graph of a model.
+    """
+    constants = bytearray()
+    stored: list[tuple[int | _Part, ...]] = []
+    for steps in graphs:
+        written: list[int | _Part] = []
+        for step in steps:
+            if not isinstance(step, NativeSegment):
+                written.append(step)
+                continue
+            artifact = write_artifact(step.native)
+            (model,), (data,) = artifact.model, artifact.data
+            constants += bytes(-len(constants) % mmap.PAGESIZE)
+            written.append(
+                _Part(
+                    operations=step.operations,
+                    inputs=step.inputs,
+                    outputs=step.outputs,
+                    artifact=bytes(model.view()),
+                    start=len(constants),
+                    size=data.size,
+                )
+            )
+            constants += data.view()
+        stored.append(tuple(written))
+    if not any(isinstance(step, _Part) for steps in stored for step in steps):
+        return None
+    content = msgspec.msgpack.encode(stored)
+    return Artifact(model=(HostMemory(_MAGIC + _digest(content) + content),), data=(HostMemory(constants),))
+
+
+def read_parts(
+    artifact: Artifact, model: Model, restore: Callable[[Artifact], NativeModel]
+) -> list[list[Step]]:
+    """The steps of each graph of a model.
+
+    Args:
+        artifact: from `write_parts`.
+        model: whose graphs they are.
+        restore: makes a compiled step of its artifact again; raises BadData where it is none.
+
+    Raises:
+        BadData: it is no artifact of this driver, or not of this model.
+    """
+    if len(artifact.model) != 1 or len(artifact.data) != 1:
+        raise BadData(f"{len(artifact.model)} and {len(artifact.data)} cache files; one of each is expected")
+    (head,), (constants,) = artifact.model, artifact.data
+    memory = head.view()
+    start = len(_MAGIC) + _DIGEST_BYTES
+    if memory[: len(_MAGIC)] != _MAGIC or memory[len(_MAGIC) : start] != _digest(memory[start:]):
+        raise BadData("these cache files are not of a model in parts, or damaged")
+    try:
+        stored = msgspec.msgpack.decode(memory[start:], type=_Stored)
+    except msgspec.DecodeError as error:
+        raise BadData(f"these cache files are not of a model in parts: {error}") from None
+    graphs = (model.main, *model.referenced)
+    if len(stored) != len(graphs):
+        raise BadData(f"steps of {len(stored)} graphs; the model has {len(graphs)}")
+    found: list[list[Step]] = []
+    for graph, steps in zip(graphs, stored, strict=True):
+        _check(graph, steps)
+        found.append([])
+        for step in steps:
+            if isinstance(step, int):
+                found[-1].append(step)
+                continue
+            part = Artifact(
+                model=(HostMemory(step.artifact),),
+                data=(HostMemory(constants.view(step.start, step.size)),),
+            )
+            native = restore(part)
+            counts = len(native.executable.inputs), len(native.executable.outputs)
+            if counts != (len(step.inputs), len(step.outputs)):
+                raise BadData(f"a part has {counts} inputs and outputs, and says other things of itself")
+            found[-1].append(
+                NativeSegment(
+                    operations=step.operations, inputs=step.inputs, outputs=step.outputs, native=native
+                )
+            )
+    return found
+
+
+def _digest(content: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+
+
+def _check(graph: Subgraph, steps: Sequence[int | _Part]) -> None:
+    """Every operation is in exactly one step, and ends are operands of the graph."""
+    operations: list[int] = []
+    for step in steps:
+        operations += (step,) if isinstance(step, int) else step.operations
+        ends = () if isinstance(step, int) else (*step.inputs, *step.outputs)
+        if any(not 0 <= index < len(graph.operands) for index in ends):
+            raise BadData(f"a part refers to operands {list(ends)}; there are {len(graph.operands)}")
+    if sorted(operations) != list(range(len(graph.operations))):
+        raise BadData(f"steps of {len(operations)} operations; the graph has {len(graph.operations)}")

@@ -1,0 +1,107 @@
+"""Models in parts as artifacts: they come back as they were, or not at all."""
+
+import random
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from support.compiled_parts import in_parts
+
+import neurald as nd
+from neurald.drivers.cpu import parts
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.parts import read_parts, write_parts
+from neurald.drivers.cpu.reference_graph import NativeSegment
+from neurald.drivers.cpu.reference_model import ReferenceModel
+from neurald.hal.device import Artifact, PrepareOptions
+from neurald.hal.errors import BadData
+from neurald.hal.memory import HostMemory
+
+MODEL = in_parts(4)
+
+
+@pytest.fixture(scope="module")
+def device() -> Any:
+    return CpuDevice()
+
+
+@pytest.fixture(scope="module")
+def written(device: Any) -> Artifact:
+    prepared = device.prepare_model(MODEL, PrepareOptions())
+    assert isinstance(prepared, ReferenceModel)
+    artifact = write_parts(prepared.steps)
+    assert artifact is not None
+    return artifact
+
+
+def read(device: Any, artifact: Artifact, model: nd.Model = MODEL) -> list[Any]:
+    return read_parts(artifact, model, lambda each: device._restored(each, 1))
+
+
+def changed(artifact: Artifact, change: Any) -> Artifact:
+    """With other content, and the digest of that."""
+    start = len(parts._MAGIC) + parts._DIGEST_BYTES
+    (graph,) = msgspec.msgpack.decode(artifact.model[0].view()[start:], type=parts._Stored)
+    content = msgspec.msgpack.encode(change(graph))
+    return Artifact(model=(HostMemory(parts._MAGIC + parts._digest(content) + content),), data=artifact.data)
+
+
+def test_steps_come_back(device: Any, written: Artifact) -> None:
+    (steps,) = read(device, written)
+    kinds = [step.operations if isinstance(step, NativeSegment) else step for step in steps]
+    assert sorted(
+        position for each in kinds for position in (each if isinstance(each, tuple) else (each,))
+    ) == [0, 1, 2]
+    assert any(isinstance(step, NativeSegment) for step in steps)
+    values = np.arange(12, dtype=np.float32).reshape(4, 3)
+    for step in steps:
+        if isinstance(step, NativeSegment) and 0 in step.operations:
+            np.testing.assert_array_equal(step.native.run_arrays([values])[0], 2 * values)
+
+
+def test_nothing_compiled_is_nothing_to_keep() -> None:
+    assert write_parts([[0, 1, 2]]) is None
+
+
+def with_parts(**changes: object) -> Any:
+    """Changes all compiled parts of a graph."""
+    return lambda graph: (
+        tuple(each if isinstance(each, int) else msgspec.structs.replace(each, **changes) for each in graph),
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda graph: (),
+        lambda graph: (graph, graph),
+        lambda graph: (graph[:-1],),
+        lambda graph: ((*graph, 0),),
+        lambda graph: (tuple(range(7)),),
+        lambda graph: ("text",),
+        with_parts(inputs=(99,)),
+        with_parts(inputs=()),
+        with_parts(start=1 << 40),
+        with_parts(size=-1),
+        with_parts(artifact=b"?"),
+    ],
+)
+def test_what_does_not_go_with_the_model_is_refused(device: Any, written: Artifact, change: Any) -> None:
+    with pytest.raises(BadData):
+        read(device, changed(written, change))
+
+
+def test_damage_is_noticed(device: Any, written: Artifact) -> None:
+    whole = bytes(written.model[0].view())
+    rng = random.Random(3)
+    for _ in range(100):
+        damaged = bytearray(whole)
+        damaged[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
+        with pytest.raises(BadData):
+            read(device, Artifact(model=(HostMemory(damaged),), data=written.data))
+    for length in range(0, len(whole), 97):
+        with pytest.raises(BadData):
+            read(device, Artifact(model=(HostMemory(whole[:length]),), data=written.data))
+    with pytest.raises(BadData, match="one of each"):
+        read(device, Artifact(model=written.model))

@@ -1,0 +1,114 @@
+"""Kernels in sections, in each of which the same conditions hold: the same results, and nothing read or written outside."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from support.elementwise import interpreted
+from support.native import DIFFERENT, RUNNABLE, compiled, run
+from support.random_kernels import RandomKernel
+
+from neurald.drivers.compiler.evaluate import RequirementFailed
+from neurald.drivers.compiler.expression import Expression, apply, axis, load, select
+from neurald.drivers.compiler.graph import Value, inside
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.op import Op
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu import sections
+from neurald.drivers.cpu.render import render
+from neurald.drivers.cpu.sections import sections_of
+from neurald.drivers.cpu.target import TARGETS, Target
+
+_RANDOM = np.random.default_rng(5)
+_TARGETS = pytest.mark.parametrize("target", DIFFERENT, ids=lambda target: target.name)
+_WIDE = TARGETS["avx512"]
+
+
+def _joined(shape: Sequence[int], dimension: int, lengths: Sequence[int], kind: Scalar) -> Kernel:
+    """Values one after another along a dimension."""
+    at = tuple(axis(length) for length in (*shape[:dimension], sum(lengths), *shape[dimension + 1 :]))
+    body: Expression | None = None
+    begin = 0
+    for length in lengths:
+        value = Value((*shape[:dimension], length, *shape[dimension + 1 :]), kind)
+        place = (*at[:dimension], at[dimension] - begin, *at[dimension + 1 :])
+        holds = (at[dimension] >= begin) & (at[dimension] < begin + length)
+        part = load(value, place, holds)
+        body = part if body is None else select(holds, part, body)
+        begin += length
+    assert body is not None
+    return Kernel(output=Value(tuple(each.extent for each in at), kind), axes=at, body=body)
+
+
+def _padded(shape: tuple[int, ...], pads: Sequence[tuple[int, int]]) -> Kernel:
+    value = Value(shape, Scalar.FLOAT32)
+    at = tuple(axis(before + length + after) for length, (before, after) in zip(shape, pads, strict=True))
+    place = tuple(each - before for each, (before, _) in zip(at, pads, strict=True))
+    body = apply(Op.EXP, load(value, place, inside(place, shape), 2.0))
+    return Kernel(output=Value(tuple(each.extent for each in at), Scalar.FLOAT32), axes=at, body=body)
+
+
+def _check(kernel: Kernel, target: Target) -> None:
+    inputs = {value: _RANDOM.integers(-5, 5, value.shape).astype(value.type.value) for value in kernel.inputs}
+    want = interpreted(kernel, inputs)
+    routine = render(kernel, target)
+    functions = compiled([routine], target)
+    for at_start in (False, True):
+        got, status = run(routine, inputs, target, at_start=at_start, splits=(1, 3, 7), functions=functions)
+        assert not status
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+@_TARGETS
+@pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.INT8, Scalar.FLOAT16])
+@pytest.mark.parametrize(
+    ("dimension", "lengths"), [(0, (3, 5)), (1, (7, 1, 4)), (2, (80, 67)), (2, (300, 2, 5)), (1, (1,) * 12)]
+)
+def test_values_one_after_another(
+    dimension: int, lengths: tuple[int, ...], kind: Scalar, target: Target
+) -> None:
+    _check(_joined((9, 13, 21), dimension, lengths, kind), target)
+
+
+@_TARGETS
+@pytest.mark.parametrize(
+    "pads", [[(1, 1), (2, 0), (0, 0)], [(0, 0), (0, 3), (0, 100)], [(0, 0), (1, 1), (5, 5)]]
+)
+def test_padding(pads: Sequence[tuple[int, int]], target: Target) -> None:
+    _check(_padded((11, 14, 19), pads), target)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_kernels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sections, "_FEWEST_ELEMENTS", 1)
+    made = RandomKernel(seed)
+    kernel, target = made.kernel, RUNNABLE[seed % len(RUNNABLE)]
+    inputs = {value: made.inputs[value] for value in kernel.inputs}
+    routine = render(kernel, target)
+    got, status = run(routine, inputs, target, at_start=bool(seed % 2), splits=(1, 2))
+    try:
+        want = interpreted(kernel, inputs)
+    except RequirementFailed:
+        assert status == 1
+    else:
+        assert status == 0
+        np.testing.assert_array_equal(got, want)
+
+
+def test_conditions_are_gone() -> None:
+    kernel = _joined((64, 64), 0, (40, 64, 24), Scalar.FLOAT32)
+    found = sections_of(kernel, _WIDE)
+    assert [each.shape for each in found] == [(40, 64), (64, 64), (24, 64)]
+    assert all(len(each.inputs) == 1 for each in found)
+    assert "select" not in render(kernel, _WIDE).text
+    assert render(kernel, _WIDE).label.endswith("in 3 sections")
+
+
+def test_parts_of_rows_are_as_long_as_vectors() -> None:
+    assert len(sections_of(_joined((64, 64), 1, (60, 4), Scalar.FLOAT32), _WIDE)) == 1
+    assert len(sections_of(_joined((64, 64), 1, (40, 24), Scalar.FLOAT32), _WIDE)) == 2
+
+
+def test_few_elements_and_many_sections_stay_together() -> None:
+    assert len(sections_of(_joined((8, 8), 0, (4, 4), Scalar.FLOAT32), _WIDE)) == 1
+    assert len(sections_of(_joined((64, 64), 0, (8,) * 30, Scalar.FLOAT32), _WIDE)) == 1

@@ -1,0 +1,122 @@
+"""Models of unspecified dimensions, whose variants are compiled once for all processes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.compiled_parts import FLOAT, Op, in_parts
+
+import neurald as nd
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.preparation import Preparation
+from neurald.runtime.preparation import CacheOutcome
+
+TOKEN = bytes(32)
+
+
+def scaled(factor: float) -> nd.Model:
+    builder = nd.ModelBuilder()
+    source, result = (builder.add_operand(FLOAT, (0, 3)) for _ in range(2))
+    weights = builder.add_operand(FLOAT, (3,))
+    builder.set_operand_value(weights, np.full(3, factor, np.float32))
+    activation = builder.add_operand(nd.OperandType.INT32)
+    builder.set_operand_value(activation, 0)
+    builder.add_operation(Op.MUL, [source, weights, activation], [result])
+    builder.identify_inputs_and_outputs([source], [result])
+    return builder.finish()
+
+
+def compiled(directory: Path | None, factor: float = 2) -> nd.Compilation:
+    cpu = CpuDevice()
+    builder = nd.CompilationBuilder(scaled(factor), [cpu])
+    builder.set_caching(directory, TOKEN if directory else b"")
+    return builder.finish()
+
+
+def check(compilation: nd.Compilation, rows: int, factor: float = 2) -> None:
+    given = np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
+    (result,) = compilation.run(given)
+    np.testing.assert_array_equal(result, given * factor)
+
+
+def count(directory: Path) -> int:
+    return sum(len(path.name) == 64 for path in directory.glob("*"))
+
+
+@pytest.fixture
+def compilations(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The shapes that something was compiled for."""
+    found: list[object] = []
+    prepare = Preparation.prepare
+
+    def counted(self: Preparation, model: nd.Model, shapes: object = None) -> object:
+        found.append(shapes)
+        return prepare(self, model, shapes)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Preparation, "prepare", counted)
+    return found
+
+
+def test_each_shape_is_compiled_once(tmp_path: Path, compilations: list[object]) -> None:
+    for _ in range(2):
+        compilation = compiled(tmp_path)
+        assert compilation.report.steps[0].cache is CacheOutcome.MISS
+        for rows in (1, 4, 1):
+            check(compilation, rows)
+    assert compilations == [{0: (1, 3)}, {0: (4, 3)}]
+    assert count(tmp_path) == 2
+
+
+def test_other_weights_are_another_model(tmp_path: Path, compilations: list[object]) -> None:
+    for factor in (2.0, 3.0):
+        check(compiled(tmp_path, factor), 5, factor)
+    assert len(compilations) == 2
+
+
+def test_what_cannot_be_read_is_compiled_again(tmp_path: Path, compilations: list[object]) -> None:
+    check(compiled(tmp_path), 2)
+    (path,) = tmp_path.glob("*/model0")
+    path.write_bytes(path.read_bytes()[:-1])
+    check(compiled(tmp_path), 2)
+    check(compiled(tmp_path), 2)
+    assert len(compilations) == 2
+
+
+def test_what_the_device_refuses_is_compiled_again(
+    tmp_path: Path, compilations: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(compiled(tmp_path), 2)
+    with monkeypatch.context() as patch:
+        patch.setattr("neurald.drivers.cpu.artifact._MAGIC", b"another!")
+        check(compiled(tmp_path), 2)
+    assert len(compilations) == 2
+
+
+def test_without_a_cache_nothing_is_kept(tmp_path: Path, compilations: list[object]) -> None:
+    for _ in range(2):
+        check(compiled(None), 2)
+    assert len(compilations) == 2
+
+
+def test_a_cache_that_is_full_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEURALD_CACHE_MAX_BYTES", "10")
+    check(compiled(tmp_path), 2)
+    assert count(tmp_path) == 0
+
+
+@pytest.mark.parametrize("rows", [4, 0])
+def test_a_model_in_parts_is_compiled_once(tmp_path: Path, compilations: list[object], rows: int) -> None:
+    cpu = CpuDevice()
+    results = []
+    for _ in range(2):
+        builder = nd.CompilationBuilder(in_parts(rows), [cpu])
+        builder.set_caching(tmp_path, TOKEN)
+        compilation = builder.finish()
+        given = np.arange(12, dtype=np.float32).reshape(4, 3)
+        results.append(compilation.run(given))
+        (step,) = compilation.profile()
+        assert {kernel.operations for kernel in step.kernels} >= {(0,), (2,)} or len(step.kernels) >= 2
+    assert len(compilations) == 1
+    np.testing.assert_array_equal(results[0][0], 4 * given * given)
+    for first, second in zip(*results, strict=True):
+        np.testing.assert_array_equal(first, second)

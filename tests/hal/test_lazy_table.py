@@ -1,0 +1,85 @@
+"""Tables that import the modules which their values lie in, and that leave none of these values out."""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+
+import pytest
+
+import neurald.hal.operations as operations
+import neurald.hal.operations.tflite as tflite_operations
+import neurald.runtime.tflite.lowering as lowering
+from neurald.hal.lazy_table import LazyTable
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations import DEFINITIONS, WIDER
+from neurald.runtime.tflite.lowering import LOWERINGS
+
+
+def table() -> LazyTable[str, object]:
+    def part(module: ModuleType) -> Mapping[str, object]:
+        return {name: getattr(module, name) for name in module.__all__ if isinstance(name, str)}
+
+    return LazyTable("json", {"decoder": ("JSONDecoder",), "encoder": ("nothing",)}, part)
+
+
+def test_a_table() -> None:
+    found = table()
+    assert list(found) == ["JSONDecoder", "nothing"]
+    assert len(found) == 2
+    assert "JSONDecoder" in found
+    assert "other" not in found
+    assert found["JSONDecoder"] is found.get("JSONDecoder") is import_module("json.decoder").JSONDecoder
+    assert found.get("other") is None
+    assert found.get("other", 3) == 3
+    with pytest.raises(KeyError):
+        found["other"]
+
+
+def families(*packages: ModuleType, name: str) -> dict[str, ModuleType]:
+    """The modules that have a table of that name; those of operations only where it is their own."""
+    return {
+        f"{package.__name__}.{found.name}": module
+        for package in packages
+        for found in iter_modules(package.__path__)
+        if hasattr(module := import_module(f"{package.__name__}.{found.name}"), name)
+    }
+
+
+def test_every_definition_is_in_the_table() -> None:
+    defined = {}
+    widening = {}
+    for module in families(operations, tflite_operations, name="DEFINITIONS").values():
+        for definition in module.DEFINITIONS:
+            assert definition.type not in defined
+            defined[definition.type] = definition
+            if definition.widens is not None:
+                widening[definition.widens] = definition
+    assert dict(DEFINITIONS) == defined
+    assert dict(WIDER) == widening
+    for operation_type in OperationType:
+        assert DEFINITIONS.get(operation_type) is defined.get(operation_type)
+
+
+def test_every_lowering_is_in_the_table() -> None:
+    rules: dict[int, object] = {}
+    for module in families(lowering, name="LOWERINGS").values():
+        assert not rules.keys() & module.LOWERINGS.keys()
+        rules.update(module.LOWERINGS)
+    assert dict(LOWERINGS) == rules
+
+
+def test_what_is_not_asked_for_is_not_imported() -> None:
+    program = """
+import sys
+import neurald
+from neurald.hal.operations import DEFINITIONS
+neurald.load_tflite, neurald.CompilationBuilder, neurald.devices()
+DEFINITIONS[neurald.OperationType.ADD]
+heavy = ("hal.operations.lstm", "runtime.tflite.lowering.convolution", "drivers.compiler.graph", "drivers.cpu.preparation")
+print([name for name in (*(f"neurald.{each}" for each in heavy), "llvmlite.binding", "tflite") if name in sys.modules])
+"""
+    said = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
+    assert said.stdout.strip() == "[]"
