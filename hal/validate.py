@@ -67,42 +67,41 @@ def validate_operand_type(operand: Operand, what: str) -> None:
     Raises:
         BadData: a rule of the type is broken.
     """
-    name = operand.type.name
-    dimensions = operand.dimensions
-    if not operand.type.is_tensor:
+    kind, dimensions = operand.type, operand.dimensions
+    if not kind.is_tensor:
         if dimensions != ():
-            raise BadData(f"{what}: {name} is a scalar; it has no dimensions")
+            raise BadData(f"{what}: {kind.name} is a scalar; it has no dimensions")
     elif dimensions is not None:
         if len(dimensions) > MAXIMUM_RANK:
             raise BadData(f"{what}: rank {len(dimensions)}; at most {MAXIMUM_RANK} is allowed")
         if any(d < 0 or d > MAXIMUM_OPERAND_BYTES for d in dimensions):
             raise BadData(f"{what}: dimensions {list(dimensions)}; they must be from 0 to 2^32 - 1")
-        if byte_size(operand.type, dimensions) > MAXIMUM_OPERAND_BYTES:
-            raise BadData(f"{what}: {name}{list(dimensions)} has more than 2^32 - 1 bytes")
+        if byte_size(kind, dimensions) > MAXIMUM_OPERAND_BYTES:
+            raise BadData(f"{what}: {kind.name}{list(dimensions)} has more than 2^32 - 1 bytes")
     _validate_scale(operand, what)
     _validate_channel_quant(operand, what)
 
 
 def _validate_scale(operand: Operand, what: str) -> None:
-    name, scale, zero_point = operand.type.name, operand.scale, operand.zero_point
+    kind, scale, zero_point = operand.type, operand.scale, operand.zero_point
     if not abs(scale) <= _LARGEST_SCALE:
         raise BadData(f"{what}: scale {scale}; it must be a finite float32")
-    limits = _ZERO_POINTS.get(operand.type)
+    limits = _ZERO_POINTS.get(kind)
     if limits is not None:
         if scale <= 0:
-            raise BadData(f"{what}: scale {scale:g}; {name} needs a positive one")
+            raise BadData(f"{what}: scale {scale:g}; {kind.name} needs a positive one")
         low, high = limits
-    elif operand.type is OperandType.TENSOR_INT32:
+    elif kind is OperandType.TENSOR_INT32:
         if scale < 0:
-            raise BadData(f"{what}: scale {scale:g}; {name} needs one of at least 0")
+            raise BadData(f"{what}: scale {scale:g}; {kind.name} needs one of at least 0")
         low, high = 0, 0
     else:
         if scale != 0:
-            raise BadData(f"{what}: scale {scale:g}; {name} has none, so it must be 0")
+            raise BadData(f"{what}: scale {scale:g}; {kind.name} has none, so it must be 0")
         low, high = 0, 0
     if not low <= zero_point <= high:
         expected = f"{low}" if low == high else f"from {low} to {high}"
-        raise BadData(f"{what}: zero point {zero_point}; {name} needs {expected}")
+        raise BadData(f"{what}: zero point {zero_point}; {kind.name} needs {expected}")
 
 
 def _validate_channel_quant(operand: Operand, what: str) -> None:

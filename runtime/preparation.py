@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -20,9 +20,10 @@ from neurald.hal.cache import Cache, Loaded, Miss, default_directory
 from neurald.hal.cache_entry import Origin
 from neurald.hal.cache_key import KeyParts, constants_question, key_parts
 from neurald.hal.constants import seal_constants
-from neurald.hal.device import Artifact, CacheFilesNeeded, Device, PreparedModel, PrepareOptions
+from neurald.hal.device import Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadState, Error, MissedDeadlinePersistent, MissedDeadlineTransient
 from neurald.hal.types import Model, byte_size
+from neurald.runtime.variants import CachedVariants
 
 logger = logging.getLogger(__name__)
 
@@ -273,15 +274,27 @@ class _CachedPreparation:
         return ""
 
     def _compile(self, started: float, reason: str) -> Prepared:
-        options = self._options
-        if not is_remote(self._device):
-            options = replace(options, variants=self._variants())
+        variants = self._variants()
+        # What is in another process can be given no such thing.
+        options = self._options if is_remote(self._device) else replace(self._options, variants=variants)
         compiling = time.perf_counter()
         prepared_model = self._device.prepare_model(self._model, options)
         compile_ms = _since(compiling)
+        if variants.loaded is not None:
+            found = variants.loaded
+            return self._prepared(
+                prepared_model,
+                started,
+                CacheOutcome.HIT,
+                compile_ms=found.origin.compile_ms,
+                is_stored=True,
+                key=found.key,
+            )
         if not reason:
             reason = self._cache.why_missing(self._parts)
-        failure = self._why_not_kept() or self._store(prepared_model, compile_ms)
+        failure = ""
+        if not variants.stored:
+            failure = self._why_not_kept() or self._store(prepared_model, compile_ms)
         if failure:
             reason = f"{reason}; not stored: {failure}"
         return self._prepared(
@@ -291,11 +304,18 @@ class _CachedPreparation:
             reason=reason,
             compile_ms=compile_ms,
             is_stored=not failure,
+            key=variants.stored,
         )
 
-    def _variants(self) -> "_CachedVariants":
-        needed = self._device.cache_files_needed
-        return _CachedVariants(self._cache, self._parts, needed, describe(self._model), self._why_not_kept)
+    def _variants(self) -> CachedVariants:
+        return CachedVariants(
+            self._cache,
+            self._parts,
+            self._device.cache_files_needed,
+            describe(self._model),
+            self._why_not_kept,
+            _warn_once,
+        )
 
     def _store(self, prepared_model: PreparedModel, compile_ms: float) -> str:
         """Keeps what was compiled; returns why not, "" if it did."""
@@ -324,6 +344,7 @@ class _CachedPreparation:
         reason: str = "",
         compile_ms: float,
         is_stored: bool,
+        key: str = "",
     ) -> Prepared:
         report = PreparationReport(
             device=self._device.name,
@@ -331,52 +352,10 @@ class _CachedPreparation:
             cache=outcome,
             reason=reason,
             compile_ms=compile_ms,
-            key=self._key.hex(),
+            key=key or self._key.hex(),
             is_stored=is_stored,
         )
         return Prepared(prepared_model=prepared_model, report=report)
-
-
-class _CachedVariants:
-    """Implements `neurald.hal.device.Variants`: each variant is an entry of its own.
-
-    Args:
-        cache: where they are kept.
-        parts: of the model's key.
-        needed: what an artifact of the device has.
-        model: the model in a few words.
-        why_not_kept: tells, after something was compiled, why it must not be kept; "" if it may.
-    """
-
-    def __init__(
-        self,
-        cache: Cache,
-        parts: KeyParts,
-        needed: CacheFilesNeeded,
-        model: str,
-        why_not_kept: Callable[[], str],
-    ) -> None:
-        self._cache = cache
-        self._parts = parts
-        self._needed = needed
-        self._model = model
-        self._why_not_kept = why_not_kept
-
-    def load(self, name: bytes) -> Artifact | None:
-        """See `Variants.load`."""
-        found = self._cache.load(self._parts.variant(name).key(), self._needed)
-        return found.artifact if isinstance(found, Loaded) else None
-
-    def store(self, name: bytes, artifact: Artifact, compile_ms: float) -> None:
-        """See `Variants.store`."""
-        if self._why_not_kept():
-            return
-        origin = Origin(model=self._model, compile_ms=compile_ms, created_s=time.time())
-        try:
-            self._cache.store(self._parts.variant(name), artifact, origin)
-        except Exception as error:
-            # The model is ready, whatever a disk does now.
-            _warn_once(f"what was compiled for shapes is not cached: {error}")
 
 
 def describe(model: Model) -> str:

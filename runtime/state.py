@@ -15,12 +15,14 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class _Slot:
-    """Where the value of a variable is kept, and where the next one may go."""
+    """Where the value of a variable is kept, and memory for the next one, of strings for as many bytes as they take."""
+
+    __slots__ = ("spare", "value", "variable")
 
     def __init__(self, variable: StateVariable) -> None:
         self.variable = variable
         self.value = self.initial()
-        self._spare: Array | None = None
+        self.spare = _spare_for(self.value)
 
     def initial(self) -> Array:
         """A new array of the initial value."""
@@ -31,18 +33,24 @@ class _Slot:
         value[...] = initial
         return value
 
-    def spare(self) -> Array:
-        """Memory for a value like the present one; of strings, for as many bytes as they take."""
-        if self.value.dtype.hasobject:
-            return np.empty(encode_strings(self.value).nbytes, np.uint8)
-        if self._spare is None:
-            self._spare = _like(self.value)
-        return self._spare
-
-    def exchange(self, value: Array) -> None:
-        """Takes a value. Where it is in the spare memory, that of the last value is the spare one from now on."""
-        self._spare = self.value if value is self._spare else None
+    def replace(self, value: Array) -> None:
+        """Takes a value of its own memory, or the spare one, whose place the last value takes."""
+        self.spare = self.value if value is self.spare else _spare_for(value)
         self.value = value
+
+
+class _Kept:
+    """The slots of all compilations that share variables.
+
+    Attributes:
+        lock: held by an execution from reading the values to replacing them.
+        changes: how often values were replaced.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.slots: list[_Slot] = []
+        self.changes = 0
 
 
 class State:
@@ -60,20 +68,21 @@ class State:
     """
 
     def __init__(self, variables: Sequence[StateVariable], shared: "State | None" = None) -> None:
-        if shared is None:
-            #: Held by an execution from reading the values to replacing them.
-            self.lock = threading.Lock()
-            #: Of all compilations that share variables.
-            self._kept = [_Slot(variable) for variable in variables]
-            self._slots = tuple(self._kept)
-            return
-        self.lock = shared.lock
+        self._kept: _Kept = _Kept() if shared is None else shared._kept
         with self.lock:
+            if shared is None:
+                self._slots = tuple(_Slot(variable) for variable in variables)
+                self._kept.slots.extend(self._slots)
+                return
             shared.check_shared(variables)
-            self._kept = shared._kept
-            known = {slot.variable.name: slot for slot in self._kept}
+            known = {slot.variable.name: slot for slot in self._kept.slots}
             self._slots = tuple(known.get(v.name) or _Slot(v) for v in variables)
-            self._kept.extend(slot for slot in self._slots if slot.variable.name not in known)
+            self._kept.slots.extend(slot for slot in self._slots if slot.variable.name not in known)
+
+    @property
+    def lock(self) -> threading.Lock:
+        """Held by an execution from reading the values to replacing them."""
+        return self._kept.lock
 
     def check_shared(self, variables: Sequence[StateVariable]) -> None:
         """That a model with these variables can share those that have the names of variables here.
@@ -81,7 +90,7 @@ class State:
         Raises:
             BadData: a name stands for two of them, or for variables that begin with different values.
         """
-        kept = list(self._kept)
+        kept = list(self._kept.slots)
         known = {slot.variable.name: slot.variable for slot in kept}
         for count, names in (
             (len(kept), set(known)),
@@ -118,8 +127,7 @@ class State:
     def reset(self) -> None:
         """Gives every variable its initial value, also for those that share it."""
         with self.lock:
-            for slot in self._slots:
-                slot.exchange(slot.initial())
+            self.replace([slot.initial() for slot in self._slots])
 
     def values(self) -> list[Array]:
         """What the next execution reads; `lock` is held."""
@@ -127,17 +135,35 @@ class State:
 
     def spares(self) -> list[Array]:
         """Memory that the next execution may write new values to, the same until one has; `lock` is held."""
-        return [slot.spare() for slot in self._slots]
+        return [slot.spare for slot in self._slots]
 
-    def exchange(self, values: Iterable[Array]) -> None:
-        """What an execution has left; `lock` is held."""
+    @property
+    def changes(self) -> int:
+        """How often the values were changed, by whoever shares any of them; `lock` is held."""
+        return self._kept.changes
+
+    def exchange(self) -> None:
+        """All values are in the spare memory, and the memory of the old ones is the spare one from now on; `lock` is held."""
+        self._kept.changes += 1
+        for slot in self._slots:
+            slot.value, slot.spare = slot.spare, slot.value
+
+    def replace(self, values: Iterable[Array]) -> None:
+        """Takes what an execution has left: the spare memory, or arrays of their own; `lock` is held."""
+        self._kept.changes += 1
         for slot, value in zip(self._slots, values, strict=True):
-            slot.exchange(value)
+            slot.replace(value)
 
 
 def _like(array: Array) -> Array:
     """Memory for another array of its shape and type, where devices like it."""
     return aligned_zeros(array.nbytes).view(array.dtype).reshape(array.shape)
+
+
+def _spare_for(value: Array) -> Array:
+    if value.dtype.hasobject:
+        return np.empty(encode_strings(value).nbytes, np.uint8)
+    return _like(value)
 
 
 def _begin_alike(first: StateVariable, second: StateVariable) -> bool:

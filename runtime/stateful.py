@@ -31,6 +31,7 @@ class _Extended:
         result: of the last run; None before the first.
         visible: that result without the variables.
         new: the new values, where they are views of `places`.
+        follower: what reads `places` and writes to the memory of the old values, once it is known.
     """
 
     base: Request
@@ -40,6 +41,7 @@ class _Extended:
     result: ExecutionResult | None = None
     visible: ExecutionResult | None = None
     new: Sequence[Array] = ()
+    follower: "_Extended | None" = None
 
 
 class StatefulRuns:
@@ -57,6 +59,8 @@ class StatefulRuns:
             kind is OperandType.TENSOR_STRING or kind.dtype.kind == "b" for kind in types
         )
         self._kept: dict[tuple[int, ...], _Extended] = {}
+        self._last: _Extended | None = None
+        self._changes = -1
 
     def run(self, request: Request, execute: Callable[[Request], ExecutionResult]) -> ExecutionResult:
         """Runs with the variables, and keeps their new values if all went well.
@@ -72,9 +76,9 @@ class StatefulRuns:
             OpFailed: what the device wrote are no values of a variable.
             Error: the execution failed.
         """
-        with self._state.lock:
-            values = self._state.values()
-            extended = self._known(request, values, self._state.spares())
+        state = self._state
+        with state.lock:
+            extended = self._following(request)
             while True:
                 result = execute(extended.request)
                 if result is not extended.result:
@@ -86,9 +90,24 @@ class StatefulRuns:
                     break
                 # A variable has grown. Nothing is kept of a run until it fits, so it can simply be done again.
                 sizes = [size or 0 for size, _ in self._written(result)]
-                extended = self._extended(request, values, [np.empty(size, np.uint8) for size in sizes])
-            self._state.exchange(extended.new if self._are_views else self._new_values(extended, result))
+                places = [np.empty(size, np.uint8) for size in sizes]
+                extended = self._extended(request, state.values(), places)
+            if extended.new is extended.places:
+                state.exchange()
+                self._last, self._changes = extended, state.changes
+            else:
+                state.replace(extended.new if self._are_views else self._new_values(extended, result))
+                self._last = None
             return visible
+
+    def _following(self, request: Request) -> _Extended:
+        """The request with the variables as they are now."""
+        last, state = self._last, self._state
+        if last is None or last.base is not request or state.changes != self._changes:
+            return self._known(request, state.values(), state.spares())
+        if last.follower is None:
+            last.follower = self._known(request, state.values(), state.spares())
+        return last.follower
 
     def _known(self, request: Request, values: Sequence[Array], spares: Sequence[Array]) -> _Extended:
         """A request with variables that have these values, and places for their new ones."""
@@ -125,7 +144,9 @@ class StatefulRuns:
         shown = len(result.output_shapes) - len(self._types)
         extended.visible = replace(result, output_shapes=result.output_shapes[:shown])
         if result.is_sufficient and self._are_views:
-            extended.new = self._new_values(extended, result)
+            new = self._new_values(extended, result)
+            is_in_place = all(one is place for one, place in zip(new, extended.places, strict=True))
+            extended.new = extended.places if is_in_place else new
         extended.result = result
 
     def _written(self, result: ExecutionResult) -> list[tuple[int | None, tuple[int, ...]]]:

@@ -17,9 +17,9 @@ from neurald.hal.operations.call import Array, Call, UnknownValue
 from neurald.hal.types import Lifetime, Model, Operand, OperandType, Operation, array_to_store
 
 _CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))
-#: Longer loops are left to executions: every turn has kernels of its own.
-_MOST_TURNS = 256
-_MOST_OPERATIONS = 4096
+#: Longer loops are left to executions: every turn has kernels of its own, which take a while to make.
+_MOST_TURNS = 128
+_MOST_OPERATIONS = 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,7 +4,7 @@ It is possible where each of the values is contiguous in the result, as along th
 where memory is theirs to choose: not for inputs, constants, outputs of the graph, and what is in the result twice.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from neurald.drivers.compiler.expression import Constant, Expression, Load, index
@@ -27,8 +27,8 @@ class Alignment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """A value, and which element of the result its first one is."""
+class Part:
+    """A value, and which element of the result is its first one."""
 
     value: Value
     start: int
@@ -47,12 +47,6 @@ def join(graph: FusedGraph, alignment: Alignment) -> FusedGraph:
     return joining.result()
 
 
-def parts_of(kernel: Kernel) -> tuple[tuple[Value, int], ...]:
-    """The values that a kernel puts behind one another, and where each begins in the result; none if it does anything else."""
-    found = _parts(kernel)
-    return tuple((part.value, part.start) for part in found)
-
-
 class _Joining:
     def __init__(self, graph: FusedGraph, alignment: Alignment) -> None:
         self._graph = graph
@@ -61,7 +55,7 @@ class _Joining:
         self._aliases = dict(graph.aliases)
         self._starts = dict(graph.starts)
         #: Results without a kernel, to the values that are written in them, directly or as parts of others.
-        self._joined: dict[Value, list[_Part]] = {}
+        self._joined: dict[Value, list[Part]] = {}
         self._readers: dict[Value, set[Value]] = {}
         for kernel in graph.kernels:
             for value in kernel.inputs:
@@ -69,18 +63,18 @@ class _Joining:
 
     def leave_out(self, kernel: Kernel) -> None:
         """Leaves a kernel out, if others can do its work."""
-        parts = _parts(kernel)
-        owners = [_Part(self._aliases.get(part.value, part.value), part.start) for part in parts]
+        parts = parts_of(kernel)
+        owners = [Part(self._aliases.get(part.value, part.value), part.start) for part in parts]
         is_whole = all(a.value.count == b.value.count for a, b in zip(parts, owners, strict=True))
         if not owners or not is_whole or len({part.value for part in owners}) < len(owners):
             return
         if not all(self._can_move(part, kernel) for part in owners):
             return
         del self._kernels[kernel.output]
-        moved: list[_Part] = []
+        moved: list[Part] = []
         for part in owners:
             moved.append(part)
-            moved += (_Part(each.value, part.start + each.start) for each in self._joined.get(part.value, ()))
+            moved += (Part(each.value, part.start + each.start) for each in self._joined.get(part.value, ()))
         self._joined[kernel.output] = moved
         for part in owners:
             for alias, owner in self._aliases.items():
@@ -97,7 +91,7 @@ class _Joining:
         operations = tuple(sorted({*writer.operations, *kernel.operations}))
         self._kernels[last] = replace(writer, operations=operations)
 
-    def _can_move(self, part: _Part, kernel: Kernel) -> bool:
+    def _can_move(self, part: Part, kernel: Kernel) -> bool:
         """Whether a value can be written straight into the result of a kernel."""
         value = part.value
         if value in self._aliases or value in self._graph.outputs:
@@ -107,10 +101,10 @@ class _Joining:
             return False
         return all(
             self._is_aligned(each, part.start + each.start, kernel)
-            for each in (_Part(value, 0), *(inner or ()))
+            for each in (Part(value, 0), *(inner or ()))
         )
 
-    def _is_aligned(self, part: _Part, start: int, kernel: Kernel) -> bool:
+    def _is_aligned(self, part: Part, start: int, kernel: Kernel) -> bool:
         if start % self._alignment.written_elements:
             return False
         is_read = not self._readers.get(part.value, set()) <= {kernel.output, *self._joined}
@@ -122,12 +116,13 @@ class _Joining:
         )
 
 
-def _parts(kernel: Kernel) -> Sequence[_Part]:
+def parts_of(kernel: Kernel) -> tuple[Part, ...]:
+    """The values that a kernel puts behind one another, in their order; none if it does anything else."""
     if kernel.contraction is not None or kernel.requirements:
         return ()
     short: dict[Expression, Expression] = {axis: index(0) for axis in kernel.axes if axis.extent == 1}
     place = substitute(flat(kernel.axes, kernel.shape), short)
-    found: list[_Part] = []
+    found: list[Part] = []
     body: Expression | None = kernel.body
     while isinstance(body, Load) and body.guard is not None:
         value = body.value
@@ -138,7 +133,7 @@ def _parts(kernel: Kernel) -> Sequence[_Part]:
         first, lengths = int(start.value), {*strides(kernel.shape), *strides(value.shape)}
         if substitute(body.guard, short) not in _holds_for(place, first, first + value.count, lengths):
             return ()
-        found.append(_Part(value, first))
+        found.append(Part(value, first))
         body = body.otherwise
     found.sort(key=lambda part: part.start)
     end = 0
@@ -146,7 +141,7 @@ def _parts(kernel: Kernel) -> Sequence[_Part]:
         if part.start != end:
             return ()
         end += part.value.count
-    return found if end == kernel.output.count and len(found) > 1 else ()
+    return tuple(found) if end == kernel.output.count and len(found) > 1 else ()
 
 
 def _holds_for(place: Expression, first: int, end: int, lengths: Iterable[int]) -> Iterator[Expression]:

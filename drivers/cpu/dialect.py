@@ -13,6 +13,7 @@ from neurald.drivers.cpu.division import divide, float_remainder
 from neurald.drivers.cpu.fixed_point import fixed_point
 from neurald.drivers.cpu.integers import is_signed, resized
 from neurald.drivers.cpu.rounding import float_to_half, half_to_float, round_away, rounded
+from neurald.drivers.cpu.short_products import is_short_product, short_product
 from neurald.drivers.cpu.vector import Vector
 
 #: An operand: its LLVM type, and its name or literal.
@@ -196,6 +197,12 @@ def _comparison(signed: str, unsigned: str, ordered: str) -> _Operation:
     return write
 
 
+def _product(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
+    if is_short_product(v, expression):
+        return short_product(v, values)
+    return v.two("fmul" if expression.type.is_float else "mul", element, values[0], values[1])
+
+
 def _division(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
     kind = expression.type
     if kind.is_float and expression.op is Op.MODULO:
@@ -289,7 +296,7 @@ def _round_away(v: Vector, expression: Apply, element: str, values: list[str]) -
 _OPERATIONS: dict[Op, _Operation] = {
     Op.ADD: _arithmetic("add", "fadd"),
     Op.SUBTRACT: _arithmetic("sub", "fsub"),
-    Op.MULTIPLY: _arithmetic("mul", "fmul"),
+    Op.MULTIPLY: _product,
     Op.DIVIDE: _arithmetic("sdiv", "fdiv"),
     Op.FLOOR_DIVIDE: _division,
     Op.MODULO: _division,

@@ -13,8 +13,8 @@ from neurald.drivers.cpu.vector import Vector, vector_type
 _REGISTERS = 4
 #: Shorter axes are not worth a vector.
 _SHORTEST = 4
-#: A gather takes about as long as so many loads of vectors.
-_GATHER_COST = 8
+#: Each element of a gather takes about as long as so many loads of vectors.
+_GATHER_COST = 1.0
 #: Bytes of a lane of the vectors that lanes are counted in, whatever the type.
 _LANE_BYTES = 4
 
@@ -46,8 +46,10 @@ def folding_axis(expression: Reduce, target: Target) -> Axis | None:
         if axis.extent < _SHORTEST:
             continue
         strides = [stride_along(place_of(each), axis) for each in found]
-        cost = 1.0 + sum(1 if stride in (0, 1) else _GATHER_COST for stride in strides)
-        cost *= -(-axis.extent // folding_lanes(axis.extent, target)) / axis.extent
+        lanes = folding_lanes(axis.extent, target)
+        registers = max(1, lanes // target.lanes(_LANE_BYTES))
+        cost = registers + sum(registers if stride in (0, 1) else lanes * _GATHER_COST for stride in strides)
+        cost *= -(-axis.extent // lanes) / axis.extent
         if cost < best_cost:
             best, best_cost = axis, cost
     return best

@@ -1,6 +1,7 @@
 """Integers of different sizes."""
 
 from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu.packed_bytes import has_packed_bytes, packed_bytes
 from neurald.drivers.cpu.vector import Vector
 
 
@@ -22,4 +23,6 @@ def resized(v: Vector, value: tuple[str, str], element: str) -> str:
         return text
     if v.lanes == 1 and not text.startswith("%"):
         return str(wrapped(int(text), element))
+    if (source, element, v.lanes) == ("i32", "i8", v.target.vector_bytes) and has_packed_bytes(v.target):
+        return packed_bytes(v, text)
     return v.cast("sext" if int(source[1:]) < int(element[1:]) else "trunc", source, text, element)

@@ -28,6 +28,8 @@ _HORIZONTAL_STEPS = 20
 #: Elements of so few steps are computed in several registers at once: more of them are under way then.
 _CHEAP_STEPS = 10
 _REGISTERS = 4
+#: Processors with so many keep the numbers of less cheap ones there too.
+_MANY_REGISTERS = 32
 #: The size that lanes are counted in: numbers of twice that size take two registers.
 _LANE_BYTES = 4
 #: What takes so many registers that there are none left for more elements at once.
@@ -170,7 +172,10 @@ def _registers(kernel: Kernel, target: Target) -> int:
     steps = sum(_weight(each) for each in found) + sum(isinstance(each, Load) for each in found)
     if steps <= _CHEAP_STEPS or any(isinstance(each, Reduce) for each in found):
         return _REGISTERS
-    return 2 if steps <= 4 * _CHEAP_STEPS else 1
+    if steps > 4 * _CHEAP_STEPS:
+        return 1
+    is_wide = any(each.type.size_bytes > _LANE_BYTES for each in found if each.type is not Scalar.INDEX)
+    return _REGISTERS if target.registers >= _MANY_REGISTERS and not is_wide else 2
 
 
 def _is_gathered(load: Load, along: Axis) -> bool:

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from neurald.drivers.compiler.expression import Apply, Constant, Expression, apply, constant
+from neurald.drivers.compiler.expression import Apply, Constant, Expression, Load, apply, constant
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.op import COMPARISONS, Op
 from neurald.drivers.compiler.scalar import Scalar
@@ -14,6 +14,8 @@ _INT32 = (-(2**31), 2**31 - 1)
 _FIXED_POINT = (Op.FIXED_POINT, Op.FIXED_POINT_UP)
 #: What gives the same modulo 2^32 when its operands are the same modulo 2^32; shifts to the left, too, if by less than 32.
 _MODULAR = frozenset((Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.NEGATE, Op.SELECT))
+#: Larger constants are not looked at.
+_MOST_KNOWN = 1 << 16
 _EXTREMES = (Op.MINIMUM, Op.MAXIMUM)
 
 
@@ -79,12 +81,20 @@ class _Narrowing:
         low, high = _limits(expression.type)
         if isinstance(expression, Constant) and not expression.type.is_float:
             return int(expression.value), int(expression.value)
+        if isinstance(expression, Load) and expression.guard is None:
+            return self._known_bounds(expression)
         if not isinstance(expression, Apply):
             return low, high
         if expression.op in _FIXED_POINT:
             return self._rescaled_bounds(expression)
         found = self._computed_bounds(expression)
         return found if found is not None and low <= found[0] and found[1] <= high else (low, high)
+
+    def _known_bounds(self, load: Load) -> tuple[int, int]:
+        known = load.value.constant
+        if load.type.is_float or known is None or not 0 < known.size <= _MOST_KNOWN:
+            return _limits(load.type)
+        return int(known.min()), int(known.max())
 
     def _rescaled_bounds(self, expression: Apply) -> tuple[int, int]:
         value, mantissa, exponent = expression.arguments

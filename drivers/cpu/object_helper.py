@@ -30,6 +30,7 @@ class Helper:
     def __init__(self, work: "Work", target: Target) -> None:
         self._work = work
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
         if not sys.executable:
             return
         import llvmlite
@@ -59,13 +60,15 @@ class Helper:
                 code = _compiled(process, unit)
             except (OSError, ValueError, struct.error) as error:
                 # Whatever the reason, it is found out where the unit is compiled next.
-                _LOG.warning("a process that helps to compile ended: %s", error)
+                if not self._is_closed:
+                    _LOG.warning("a process that helps to compile ended: %s", error)
                 self._work.give_back(unit)
                 return
             self._work.finished(unit, code)
 
     def close(self) -> None:
         """Ends the process."""
+        self._is_closed = True
         if self._process is not None:
             self._process.kill()
             self._process.wait()

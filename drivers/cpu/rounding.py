@@ -5,7 +5,7 @@ from neurald.drivers.cpu.vector import Vector
 #: From here on a float has no fraction.
 _WHOLE = {"float": 2.0**23, "double": 2.0**52}
 #: The largest float below one half.
-_BELOW_HALF = {"float": 0.5 - 2.0**-25, "double": 0.5 - 2.0**-54}
+BELOW_HALF = {"float": 0.5 - 2.0**-25, "double": 0.5 - 2.0**-54}
 
 
 def rounded(v: Vector, element: str, x: str, mode: str) -> str:
@@ -37,7 +37,7 @@ def rounded(v: Vector, element: str, x: str, mode: str) -> str:
 
 def round_away(v: Vector, element: str, x: str) -> str:
     """A float rounded to the nearest whole number, ties away from zero."""
-    half = v.call("llvm.copysign", element, v.number(element, _BELOW_HALF[element]), x)
+    half = v.call("llvm.copysign", element, v.number(element, BELOW_HALF[element]), x)
     return rounded(v, element, v.two("fadd", element, x, half), "trunc")
 
 
@@ -61,8 +61,9 @@ def saturated(
     zero = v.number(element, 0.0)
     convert = "fptosi" if is_signed or bits < 32 else "fptoui"
     if bounds is not None and bounds[0] >= lowest and bounds[1] < beyond:
-        safe = v.choose(v.compare("ord", element, x, x), element, x, zero)
-        result = v.cast(convert, element, safe, kind)
+        # What NaN is converted to is not chosen; so a rounding before that is left out.
+        result = v.cast(convert, element, x, kind)
+        result = v.choose(v.compare("ord", element, x, x), kind, result, v.number(kind, 0))
     else:
         is_large = v.compare("oge", element, x, v.number(element, float(beyond)))
         is_small = v.compare("olt", element, x, v.number(element, float(lowest)))

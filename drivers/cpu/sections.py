@@ -73,14 +73,12 @@ def _changes(condition: Apply) -> Iterator[tuple[Axis, int]]:
     if len(terms) != 1 or isinstance(difference, Constant):
         return
     ((along, factor),) = terms
-    if not isinstance(along, Axis) or abs(factor) != 1:
+    if not isinstance(along, Axis):
         return
-    # Whether along + offset < 0 or ≤ 0, or offset < along or ≤ along.
-    is_strict = condition.op is Op.LESS
-    if factor == 1:
-        yield along, -offset if is_strict else 1 - offset
-    else:
-        yield along, offset + 1 if is_strict else offset
+    # Whether factor × along + offset is below 0, or at most 0: from where on it is not, or from where on it is.
+    from_equal = (condition.op is Op.LESS_EQUAL) is (factor < 0)
+    quotient, rest = divmod(-offset, factor)
+    yield along, quotient + (1 if rest or not from_equal else 0)
 
 
 def _parts(kernel: Kernel, along: Axis, at: int) -> list[Kernel]:

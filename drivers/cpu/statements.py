@@ -5,9 +5,11 @@ every lane where it meets a vector. Loads whose places follow each other along t
 gather. Folds that do not depend on the lanes' axis get lanes of their own, along an axis that they fold.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import product
 
 from neurald.drivers.compiler.expression import (
     Accumulated,
@@ -18,10 +20,11 @@ from neurald.drivers.compiler.expression import (
     Linear,
     Load,
     Reduce,
+    index,
 )
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.op import Fold, Op
-from neurald.drivers.compiler.rewriting import walk
+from neurald.drivers.compiler.rewriting import substitute, walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu import memory
 from neurald.drivers.cpu.dialect import (
@@ -36,6 +39,7 @@ from neurald.drivers.cpu.folds import fold_start_text, fold_value, folded_lanes,
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.integers import resized, wrapped
 from neurald.drivers.cpu.places import Order, place_of, stride_along
+from neurald.drivers.cpu.quotients import quotient, quotient_of
 from neurald.drivers.cpu.rounding import float_to_half, half_to_float
 from neurald.drivers.cpu.target import Target
 from neurald.drivers.cpu.vector import Vector
@@ -44,6 +48,16 @@ from neurald.drivers.cpu.vector import Vector
 #: accord, but not early enough where there is much to compute on the way.
 _STREAM_BYTES = 1 << 16
 _AHEAD_BYTES = 1024
+
+
+#: Folds of no more elements, of so many expressions together, are written one after another, without a loop.
+_SHORT, _MOST_SHORT_EXPRESSIONS = 9, 100
+
+
+def _is_short(body: Expression, axes: Sequence[Axis]) -> bool:
+    """Whether a fold needs no loops."""
+    count = math.prod(axis.extent for axis in axes)
+    return count <= _SHORT and count * sum(1 for _ in walk(body)) <= _MOST_SHORT_EXPRESSIONS
 
 
 @dataclass(slots=True, eq=False)
@@ -240,6 +254,9 @@ class Statements:
         if isinstance(expression, Reduce):
             return self._folded(expression)
         if isinstance(expression, Apply):
+            divided = quotient_of(expression) if self._target.has_fma else None
+            if divided is not None:
+                return quotient(v, divided, self._vector(divided.dividend))
             arguments = [(computed(each, v.lanes), self._vector(each)) for each in expression.arguments]
             return apply_value(v, expression, arguments)
         raise AssertionError("the sum of a contraction has no name here")
@@ -394,7 +411,12 @@ class Statements:
     def _nested(self, expression: Reduce, axes: Sequence[Axis], total: str, element: str) -> str:
         """The total after loops over some axes, and what is in them."""
         if not axes:
-            return self._fold_body(expression, total, element)
+            return self._fold_body(expression, expression.body, total, element)
+        if _is_short(expression.body, axes):
+            for position in product(*(range(axis.extent) for axis in axes)):
+                where: dict[Expression, Expression] = dict(zip(axes, map(index, position), strict=True))
+                total = self._fold_body(expression, substitute(expression.body, where), total, element)
+            return total
         axis, *rest = axes
         if axis.extent == 1:
             self._names[axis] = "0"
@@ -406,8 +428,9 @@ class Statements:
         del self._names[axis]
         return loop.results[0]
 
-    def _fold_body(self, expression: Reduce, total: str, element: str) -> str:
-        v, body, mask = self._lanes.v, expression.body, self._lanes.mask
+    def _fold_body(self, expression: Reduce, body: Expression, total: str, element: str) -> str:
+        """The total with one more element: the fold's body, at a position that is known or that axes have names for."""
+        v, mask = self._lanes.v, self._lanes.mask
         is_product = isinstance(body, Apply) and body.op is Op.MULTIPLY and body.type.is_float
         is_folding = self._lanes.along is not None and self._lanes.along in expression.axes
         if is_product and expression.fold is Fold.SUM and not (mask and is_folding):
@@ -453,14 +476,14 @@ class Statements:
             carried = [(lanes.v.type(element), total)]
             with self._code.loop("0", str(whole), carried, step=count) as loop:
                 self._names[along] = loop.index
-                loop.results.append(self._fold_body(expression, loop.carried[0], element))
+                loop.results.append(self._fold_body(expression, expression.body, loop.carried[0], element))
             total = loop.results[0]
         if whole < along.extent:
             self._names[along] = str(whole)
             lanes.mask = lanes.v.numbers("i1", [whole + lane < along.extent for lane in range(count)])
             lanes.known.clear()
             self._scalars = {k: n for k, n in self._scalars.items() if not lanes.varies(k)}
-            total = self._fold_body(expression, total, element)
+            total = self._fold_body(expression, expression.body, total, element)
             lanes.mask = None
         self._scalars = {k: n for k, n in self._scalars.items() if not lanes.varies(k)}
         lanes.known.clear()

@@ -159,6 +159,29 @@ class Vector:
             total = self.fma(element, total, x, self.number(element, each))
         return total
 
+    def parts(self, element: str, value: str, length: int) -> list[str]:
+        """A value in parts of so many numbers."""
+        if self.lanes == length or value.startswith("splat"):
+            return [value] * (self.lanes // length)
+        kind, parts = self.type(element), []
+        for first in range(0, self.lanes, length):
+            lanes = ", ".join(f"i32 {first + lane}" for lane in range(length))
+            parts.append(
+                self.code.value(f"shufflevector {kind} {value}, {kind} poison, <{length} x i32> <{lanes}>")
+            )
+        return parts
+
+    def joined(self, element: str, parts: Sequence[str]) -> str:
+        """The value that has these parts, of the same length, one after another; their number is a power of two."""
+        while len(parts) > 1:
+            length = self.lanes // len(parts)
+            kind, lanes = f"<{length} x {element}>", ", ".join(f"i32 {lane}" for lane in range(2 * length))
+            parts = [
+                self.code.value(f"shufflevector {kind} {low}, {kind} {high}, <{2 * length} x i32> <{lanes}>")
+                for low, high in zip(parts[::2], parts[1::2], strict=True)
+            ]
+        return parts[0]
+
     def any_lane(self, condition: str) -> str:
         """Whether an i1 holds in any lane: a single i1."""
         return self._over_lanes("or", condition)

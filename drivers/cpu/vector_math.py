@@ -10,7 +10,7 @@ Infinities, NaN, zeros and denormal numbers give what IEEE 754 and C say.
 import math
 from functools import cache
 
-from neurald.drivers.cpu.floats import FLOAT, Floats
+from neurald.drivers.cpu.floats import FLOAT, LN2, Floats
 from neurald.drivers.cpu.pieces import Pieces, pieces, piecewise
 from neurald.drivers.cpu.rounding import rounded
 from neurald.drivers.cpu.vector import Vector
@@ -122,10 +122,15 @@ def tanh(v: Vector, element: str, x: str) -> str:
     f = Floats(v, element)
     a, high = f.absolute(x), f.number(20.0)
     a = f.choose(v.compare("ogt", element, a, high), high, a)
-    n, power, r = f.reduced(f.multiply(a, f.number(2)))
+    # 2a = n·ln 2 + 2r. A float's n is so small that ln 2 need not be split.
+    n, power = f.nearest(a, 2 / LN2)
+    r, is_whole = a, element == "float" and v.target.has_fma
+    for part in (LN2,) if is_whole else (f.format.ln2_high, f.format.ln2_low):
+        r = f.fma(n, f.number(-part / 2), r)
     scale = scaled(v, f.number(1), n) if has_wide_floats(v, element) else f.power_of_two(power)
     # With e^2a = scale·(1 + below): (e^2a - 1) / (e^2a - 1 + 2).
-    below = f.exp_below_one(r)
+    rest = v.polynomial(element, r, [each * 2.0 ** (k + 2) for k, each in enumerate(f.format.exp)])
+    below = f.fma(f.multiply(r, r), rest, f.multiply(r, f.number(2)))
     above = f.fma(scale, below, f.subtract(scale, f.number(1)))
     return f.with_sign(f.divide(above, f.add(above, f.number(2))), x)
 

@@ -61,9 +61,9 @@ def looked_up(v: Vector, table: Sequence[float], index: str) -> str:
     v.code.declarations.add(f"declare {_REGISTER} {name}({_REGISTER}, {_INDICES})")
     parts = [
         v.code.value(f"call {_REGISTER} {name}({_REGISTER} {values}, {_INDICES} {part})")
-        for part in _registers(v, "i32", index)
+        for part in v.parts("i32", index, _LANES)
     ]
-    return _joined(v, parts)
+    return v.joined("float", parts)
 
 
 def _in_registers(v: Vector, intrinsic: str, values: Sequence[str], rest: str) -> str:
@@ -80,36 +80,11 @@ def _in_registers(v: Vector, intrinsic: str, values: Sequence[str], rest: str) -
     kinds += [each if each.startswith("<") else each.split()[0] for each in _types(rest)]
     v.code.declarations.add(f"declare {_REGISTER} {name}({', '.join(kinds)})")
     results = []
-    for parts in zip(*(_registers(v, "float", each) for each in values), strict=True):
+    for parts in zip(*(v.parts("float", each, _LANES) for each in values), strict=True):
         operands = ", ".join(f"{_REGISTER} {part}" for part in parts)
         results.append(v.code.value(f"call {_REGISTER} {name}({operands}, {rest})"))
-    return _joined(v, results)
+    return v.joined("float", results)
 
 
 def _types(operands: str) -> list[str]:
     return [each.rpartition(" ")[0] for each in operands.split(", ")]
-
-
-def _registers(v: Vector, element: str, value: str) -> list[str]:
-    """The parts of a value, each a register."""
-    if v.lanes == _LANES or not value.startswith("%"):
-        return [value] * (v.lanes // _LANES)
-    kind = v.type(element)
-    parts = []
-    for first in range(0, v.lanes, _LANES):
-        lanes = ", ".join(f"i32 {first + lane}" for lane in range(_LANES))
-        parts.append(v.code.value(f"shufflevector {kind} {value}, {kind} poison, {_INDICES} <{lanes}>"))
-    return parts
-
-
-def _joined(v: Vector, parts: Sequence[str]) -> str:
-    """Registers one after another."""
-    length = _LANES
-    while len(parts) > 1:
-        kind, lanes = f"<{length} x float>", ", ".join(f"i32 {lane}" for lane in range(2 * length))
-        length *= 2
-        parts = [
-            v.code.value(f"shufflevector {kind} {low}, {kind} {high}, <{length} x i32> <{lanes}>")
-            for low, high in zip(parts[::2], parts[1::2], strict=True)
-        ]
-    return parts[0]

@@ -93,6 +93,12 @@ class DeviceFacts:
         )
 
     @property
+    def build_options(self) -> tuple[str, ...]:
+        """What programs are compiled with: OpenCL C 3.0 where compilers have functions in it that they hide by default."""
+        is_known = self.has_dot_product and _version(self.device_version) >= (3, 0)
+        return ("-cl-std=CL3.0",) if is_known else ()
+
+    @property
     def is_cpu(self) -> bool:
         """Whether buffers are in the host's memory, and kernels run on its cores."""
         return self.kind is DeviceKind.CPU

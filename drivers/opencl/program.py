@@ -39,7 +39,7 @@ class Program:
         Args:
             device: what to build it for.
             source: the text of the program.
-            options: of the compiler, such as "-cl-fast-relaxed-math".
+            options: of the compiler, such as "-cl-fast-relaxed-math", besides those of the device.
 
         Raises:
             OpFailed: it does not compile; the message has the lines of the log that matter.
@@ -47,7 +47,8 @@ class Program:
         """
         import pyopencl as cl
 
-        return cls(device, _built(device, cl.Program(device.context, source), options))
+        program = cl.Program(device.context, source)
+        return cls(device, _built(device, program, (*device.facts.build_options, *options)))
 
     @classmethod
     def from_binary(cls, device: DeviceContext, binary: bytes, options: Sequence[str] = ()) -> Self:

@@ -17,9 +17,8 @@ from neurald.drivers.opencl.compiler import BUFFERS, Compiled, phase_of
 from neurald.drivers.opencl.executable import Call, Executable
 from neurald.drivers.opencl.instance import Instance, allocate, bound_launch, clear
 from neurald.drivers.opencl.kernels.pairs import Pair
-from neurald.drivers.opencl.launcher import CommandList, Launch, Transfer
+from neurald.drivers.opencl.launcher import CommandList, Launch
 from neurald.drivers.opencl.persistent import (
-    GAVE_UP,
     ITEMS,
     SYNC_BYTES,
     is_offered,
@@ -53,8 +52,6 @@ _RUNS = 5
 _STEP_RUNS = 31
 #: How often a phase is repeated that is measured.
 _PHASES = 5
-#: How many groups of a kernel that stays on the device a compute unit has, as far as they fit.
-_GROUPS_PER_UNIT = (1, 2)
 
 
 class Tuning(Enum):
@@ -134,11 +131,7 @@ class Tuner:
                 if pair.is_likely:
                     first[pair.first], first[pair.second] = None, sources[0]
             return first
-        # One kernel for all has a single number of groups, so the choices are those for the number that is best for all.
-        choices = [
-            _fastest(tried, pairs, together, times) for times in self._times_ns(list(measured.values()))
-        ]
-        return min(choices, key=lambda choice: choice[1])[0]
+        return _fastest(tried, pairs, together, self._times_ns(list(measured.values())))
 
     def _tried(self, sources: Sequence[Source]) -> tuple[Source, ...]:
         """Those that are looked at; for a kernel that runs all phases only those that can be one, if there are any."""
@@ -148,24 +141,20 @@ class Tuner:
             ] or sources
         return tuple(sources[: self._limit])
 
-    def _times_ns(self, sources: Sequence[Source]) -> list[dict[str, float]]:
-        """The times of sources on memory of zeros, by name; those that cannot run are left out.
-
-        Sources that become phases have such times for each number of groups that a compute unit may have.
-        """
+    def _times_ns(self, sources: Sequence[Source]) -> dict[str, float]:
+        """The times of sources on memory of zeros, by name; those that cannot run are left out."""
         started = time.monotonic()
         programs = self._programs(sources)
         size_bytes = max(_layout(source)[1] for source in sources)
         arena = allocate(self._device, size_bytes)
         queue = self._device.queue(profiling=True)
         clear(self._device, queue, arena, 0, size_bytes)
-        times: list[dict[str, float]] = [{} for _ in (_GROUPS_PER_UNIT if self._is_resident else (1,))]
+        times = {}
         for source, program in zip(sources, programs, strict=True):
             if program is None:
                 continue
             try:
-                for known, time_ns in zip(times, self._time_ns(source, program, queue, arena), strict=False):
-                    known[source.name] = time_ns
+                times[source.name] = self._time_ns(source, program, queue, arena)
             except DeadObject:
                 raise
             except Error as error:
@@ -205,47 +194,33 @@ class Tuner:
 
     def _time_ns(
         self, source: Source, program: Program, queue: "cl.CommandQueue", arena: "cl.Buffer"
-    ) -> list[float]:
+    ) -> float:
         if self._is_resident:
             return self._phase_ns(source, program, queue, arena)
         buffers = {Base.ARENA: arena, Base.CONSTANTS: arena}
         launch = bound_launch(self._device, program, _call(source), buffers, 0)
         times = CommandList(self._device, [launch] * (1 + _RUNS)).profile(queue)
-        return [statistics.median(each.duration_ns for each in times[1:])]
+        return statistics.median(each.duration_ns for each in times[1:])
 
     def _phase_ns(
         self, source: Source, program: Program, queue: "cl.CommandQueue", arena: "cl.Buffer"
-    ) -> list[float]:
-        """The time of a source as a phase of a kernel that stays on the device, with the meeting before it.
-
-        One for each of `_GROUPS_PER_UNIT`, as far as so many groups are on the device together.
-        """
+    ) -> float:
+        """The time of a source as a phase of a kernel that stays on the device, with the meeting before it."""
         size, name = local_size([source]), _phases_name(source)
         assert size is not None  # noqa: S101 - one source has one size
         sync = allocate(self._device, SYNC_BYTES)
         clear(self._device, queue, sync, 0, SYNC_BYTES)
-        flag = np.zeros(1, np.uint32)
-        seen = Transfer(sync, 4, offset_bytes=4 * GAVE_UP, to_device=False)
-        seen.address = flag.ctypes.data
-
-        def launch(phases: int, groups: int) -> Launch:
+        medians = []
+        for phases in (1, _PHASES):
             kernel = program.new_kernel(name)
             with self._device.state.guard("setting arguments", kernel=name):
                 kernel.set_args(arena, arena, sync, np.int32(phases))
-            return Launch(kernel=kernel, name=name, groups=groups, local_size=size)
-
-        found = []
-        for each in _GROUPS_PER_UNIT:
-            groups = each * self._device.facts.compute_units
-            CommandList(self._device, [launch(0, groups), seen]).run(queue)
-            if flag[0]:
-                break
-            medians = []
-            for phases in (1, _PHASES):
-                times = CommandList(self._device, [launch(phases, groups)] * (1 + _RUNS)).profile(queue)
-                medians.append(statistics.median(each.duration_ns for each in times[1:]))
-            found.append(max(0.0, medians[1] - medians[0]) / (_PHASES - 1))
-        return found
+            launch = Launch(
+                kernel=kernel, name=name, groups=self._device.facts.compute_units, local_size=size
+            )
+            times = CommandList(self._device, [launch] * (1 + _RUNS)).profile(queue)
+            medians.append(statistics.median(each.duration_ns for each in times[1:]))
+        return max(0.0, medians[1] - medians[0]) / (_PHASES - 1)
 
 
 def _fastest(
@@ -253,8 +228,8 @@ def _fastest(
     pairs: Sequence[Pair],
     together: Sequence[Sequence[Source]],
     times: Mapping[str, float],
-) -> tuple[list[Source | None], float]:
-    """What `Tuner.choose` gives where times of sources are known, and the time of all that has one."""
+) -> list[Source | None]:
+    """What `Tuner.choose` gives where times of sources are known."""
 
     def time_ns(source: Source) -> float:
         return times.get(source.name, math.inf)
@@ -265,9 +240,7 @@ def _fastest(
         apart = [each for each in (chosen[pair.first], chosen[pair.second]) if each is not None]
         if time_ns(source) < sum(map(time_ns, apart)):
             chosen[pair.first], chosen[pair.second] = None, source
-    alone = {source.name for sources in tried if len(sources) == 1 for source in sources} - times.keys()
-    total = sum(time_ns(each) for each in chosen if each is not None and each.name not in alone)
-    return chosen, total
+    return chosen
 
 
 def _call(source: Source) -> Call:

@@ -20,7 +20,6 @@ def test_a_graph_is_bound_once_while_it_exists(monkeypatch: pytest.MonkeyPatch) 
     first, other = graph(), graph()
     bindings = bind_operations(first)
     assert len(bindings) == len(first.operations)
-    # An equal graph may have other operands at the time when somebody looks.
     assert bind_operations(other) == bindings
     assert bind_operations(other) is not bindings
     with monkeypatch.context() as patch:

@@ -1,4 +1,8 @@
-"""Constants that are one number everywhere are that number, wherever nodes compute with their elements."""
+"""Constants that are one number everywhere are that number, wherever nodes compute with their elements.
+
+That holds for integers, and for floats that arithmetic has simpler ways for, as exponents. Others stay constants: kernels that differ
+in nothing else share their code.
+"""
 
 import dataclasses
 
@@ -8,6 +12,9 @@ from neurald.drivers.compiler.evaluate import Array
 from neurald.drivers.compiler.expression import Constant, Expression, Load, constant, select
 from neurald.drivers.compiler.graph import Compute, Graph, Node, Value
 from neurald.drivers.compiler.rewriting import rewrite
+
+#: Floats that are known are whole numbers up to this one.
+_LARGEST_FLOAT = 16
 
 
 def know_uniform(graph: Graph) -> bool:
@@ -44,10 +51,12 @@ def know_uniform(graph: Graph) -> bool:
 
 
 def _number(value: Value, array: Array) -> Constant | None:
-    """What all elements are, bit for bit; None where they differ, or where there are none."""
+    """What all elements are, bit for bit; None where they differ, where there are none, or where it is of no use."""
     if not value.count:
         return None
     flat = array.reshape(-1)
+    if value.type.is_float and not (abs(flat[0]) <= _LARGEST_FLOAT and flat[0] == np.trunc(flat[0])):
+        return None
     first = flat[:1].tobytes()
     # Most constants differ at their ends already.
     if flat[-1:].tobytes() != first:

@@ -28,6 +28,8 @@ _CHANNELS = 4
 _SUMS_IN_FLIGHT = 8
 #: What adding up a vector of sums takes, and storing a result.
 _END_CYCLES = 12.0
+#: What a vector of channels takes for every term and position.
+_TERM_CYCLES = 0.8
 
 
 class Factors(Protocol):
@@ -134,8 +136,7 @@ def float_routine(kernel: Kernel, product: Product, target: Target) -> Routine |
         return None
     lanes = target.lanes(FloatFactors.weight_bytes)
     cycles = cycles_of(product, lanes)
-    # A vector of channels takes half a cycle or more for every term.
-    if product.channels >= lanes or cycles > product.positions * product.terms / 2:
+    if product.channels >= lanes or cycles > product.positions * product.terms * _TERM_CYCLES:
         return None
     factors = FloatFactors(target, product.terms)
     arguments = arguments_with(kernel, (product.source, operand.value))

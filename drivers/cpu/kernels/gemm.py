@@ -37,12 +37,14 @@ class _Panel:
         weights: a pointer to the panel.
         position: the number of the image's first position in the output.
         channel: the first channel, in the output.
+        tile: the number of the first tile among those with the panel.
     """
 
     source: str
     weights: str
     position: str
     channel: str
+    tile: str
 
 
 class Tiles:
@@ -84,15 +86,16 @@ class Tiles:
         self._is_one_row = product.rows.places == 1
         self._is_panel_major = weights.are_many or make is not None
         self._offsets = tile.offsets(product.channels)
-        has_more = self._units * product.images > 1
+        tiles = self._units * product.images * self._tiles
+        is_fetched = tiles > 1 and weights.are_many and weights.panel_bytes > 0
         self._sums = Sums(
             code,
             target,
             product,
             tile,
             weights,
-            fetches_panels=has_more and weights.are_many and weights.panel_bytes > 0,
-            fetches_inputs=has_more and self._is_one_row and not (weights.are_many and weights.panel_bytes),
+            tiles=tiles if is_fetched else 0,
+            fetches_inputs=tiles > 1 and self._is_one_row and not is_fetched,
         )
 
     @property
@@ -110,6 +113,11 @@ class Tiles:
             return sum(run.count for run in self._column_runs)
         return sum(run.count for run in self._row_runs) or self._product.rows.places
 
+    @property
+    def _tiles(self) -> int:
+        """Tiles of such a part."""
+        return 1 if self._is_one_row or self._row_runs else sum(run.count for run in self._column_runs)
+
     def write(self) -> None:
         """The instructions for the range of grains."""
         code = self._code
@@ -125,9 +133,10 @@ class Tiles:
                 is_new = code.value(f"icmp eq i64 {place}, 0")
                 with code.when(code.value(f"or i1 {is_first}, {is_new}")):
                     self._make(parts, channel)
-            self._write_unit(self._panel(parts, panel, channel, image), unit)
+            number = total(code, multiple(code, image, self._units), unit)
+            self._write_unit(self._panel(parts, panel, channel, image, number), unit)
 
-    def _panel(self, parts: Sequence[str], panel: str, channel: str, image: str) -> _Panel:
+    def _panel(self, parts: Sequence[str], panel: str, channel: str, image: str, number: str) -> _Panel:
         code, product, weights = self._code, self._product, self._weights
         known = list(zip(parts, product.parts, strict=True))
         return _Panel(
@@ -150,6 +159,7 @@ class Tiles:
                 multiple(code, image, product.rows.places * product.columns.places),
             ),
             channel=total(code, *(multiple(code, at, part.channels) for at, part in known), channel),
+            tile=multiple(code, number, self._tiles),
         )
 
     def _write_unit(self, panel: _Panel, unit: str) -> None:
@@ -186,16 +196,20 @@ class Tiles:
         """The tiles of a row one after another."""
         side = self._product.rows
         taps = (Segment(taps=range(side.taps), members=frozenset((0,))),) if side.is_inside else None
+        done = 0
         for run in self._column_runs:
             shape = self._shape(1, run, taps)
             if run.count == 1:
-                self._write_tile(shape, panel, row, str(run.first))
-                continue
-            with self._code.loop("0", str(run.count)) as loop:
-                column = total(self._code, multiple(self._code, loop.index, run.length), str(run.first))
-                self._write_tile(shape, panel, row, column)
+                self._write_tile(shape, panel, row, str(run.first), str(done))
+            else:
+                with self._code.loop("0", str(run.count)) as loop:
+                    column = total(self._code, multiple(self._code, loop.index, run.length), str(run.first))
+                    number = total(self._code, loop.index, str(done))
+                    self._write_tile(shape, panel, row, column, number)
+            done += run.count
 
-    def _write_tile(self, shape: Shape, panel: _Panel, row: str, column: str) -> None:
+    def _write_tile(self, shape: Shape, panel: _Panel, row: str, column: str, number: str = "0") -> None:
+        """The tile of that number in its unit."""
         code, product, tile = self._code, self._product, self._tile
         start = address(
             code,
@@ -207,7 +221,8 @@ class Tiles:
         first = total(code, panel.position, multiple(code, row, product.columns.places), column)
         if product.terms <= _FEW_TERMS:
             self._prefetch_output(shape, first, panel.channel)
-        sums = self._sums.of(shape, self._starts(panel), start, panel.weights, row)
+        ahead = self._sums.ahead(panel.weights, total(code, panel.tile, number))
+        sums = self._sums.of(shape, self._starts(panel), start, (panel.weights, ahead), row)
         for place in range(shape.places):
             offset = place // shape.columns * product.columns.places + place % shape.columns
             position = total(code, first, str(offset))

@@ -11,7 +11,7 @@ from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.dialect import from_stored, stored
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.borders import taps_on_image
-from neurald.drivers.cpu.kernels.counters import LINE_BYTES, address, multiple, prefetch
+from neurald.drivers.cpu.kernels.counters import LINE_BYTES, address, multiple, prefetch, total
 from neurald.drivers.cpu.kernels.product import Product
 from neurald.drivers.cpu.kernels.tile import Tile
 from neurald.drivers.cpu.kernels.window import Segment
@@ -84,7 +84,8 @@ class Sums:
         product: what is computed.
         tile: how large tiles are.
         weights: how they are read.
-        fetches_panels: whether other tiles with the panel are followed by those with the next one, which is fetched meanwhile.
+        tiles: how many tiles there are with a panel before those with the next one, of which each fetches a part meanwhile;
+            0: nothing is fetched.
         fetches_inputs: whether the tile that follows in memory is the next one, whose inputs are fetched meanwhile.
     """
 
@@ -96,22 +97,38 @@ class Sums:
         tile: Tile,
         weights: Weights,
         *,
-        fetches_panels: bool,
+        tiles: int,
         fetches_inputs: bool,
     ) -> None:
         self._code, self._product, self._tile, self._weights = code, product, tile, weights
-        self._fetches_panels, self._fetches_inputs = fetches_panels, fetches_inputs
+        self._fetches_inputs = fetches_inputs
         self._vector, self._single = Vector(code, target, tile.lanes), Vector(code, target, 1)
         self._unrolled = max(1, min(_MOST_UNROLLED, _PRODUCTS_IN_LOOP // (tile.places * tile.vectors)))
+        # Bytes of the next panel that are fetched every `_period` terms: a line, unless it takes more.
+        most = max(self._unrolled, tiles * LINE_BYTES // weights.term_bytes)
+        self._period = next(each for each in range(most, 0, -1) if product.depth % each == 0)
+        self._fetched = -(-weights.term_bytes * self._period // tiles) if tiles else 0
 
-    def of(self, shape: Shape, starts: Sequence[str], source: str, weights: str, row: str) -> list[str]:
+    def ahead(self, weights: str, tile: str) -> str:
+        """The name of where the part of the panel after `weights` begins that a tile fetches.
+
+        Args:
+            weights: the name of where the panel is.
+            tile: its number among those with the panel.
+        """
+        part = self._product.terms // self._period * self._fetched
+        return address(self._code, weights, str(self._weights.panel_bytes), multiple(self._code, tile, part))
+
+    def of(
+        self, shape: Shape, starts: Sequence[str], source: str, weights: tuple[str, str], row: str
+    ) -> list[str]:
         """The sums of a tile: for each place one for each vector.
 
         Args:
             shape: of the tile.
             starts: what they begin with, for each vector.
             source: the name of where the first tap of the first place would be.
-            weights: the name of where the panel is.
+            weights: the names of where the panel is, and of what is fetched, see `ahead`.
             row: the first row of the output.
         """
         count = shape.places * self._tile.vectors
@@ -127,7 +144,9 @@ class Sums:
     def _carried(self, sums: Sequence[str]) -> list[tuple[str, str]]:
         return [(self._vector.type("float"), each) for each in sums]
 
-    def _add_rows(self, shape: Shape, sums: list[str], source: str, weights: str, row: str) -> list[str]:
+    def _add_rows(
+        self, shape: Shape, sums: list[str], source: str, weights: tuple[str, str], row: str
+    ) -> list[str]:
         """All products of a tile added to the sums."""
         if shape.row_segments is None:
             first, last = taps_on_image(self._single, self._product.rows, row)
@@ -148,13 +167,18 @@ class Sums:
         return sums
 
     def _add_row(
-        self, shape: Shape, rows: frozenset[int], sums: list[str], source: str, weights: str, tap: str
+        self,
+        shape: Shape,
+        rows: frozenset[int],
+        sums: list[str],
+        source: str,
+        weights: tuple[str, str],
+        tap: str,
     ) -> list[str]:
         """The products of one row of the window."""
         code, product = self._code, self._product
         source = address(code, source, multiple(code, tap, product.rows.dilation * product.row_bytes))
-        row_terms = product.columns.taps * product.depth
-        weights = address(code, weights, multiple(code, tap, row_terms * self._weights.term_bytes))
+        weights = self._further(weights, tap, product.columns.taps * product.depth)
         for segment in shape.column_segments:
             taps, members = segment.taps, shape.members(rows, segment.members)
             if product.is_contiguous:
@@ -170,17 +194,49 @@ class Sums:
                 sums = loop.results
         return sums
 
-    def _at_tap(self, source: str, weights: str, tap: str) -> tuple[str, str]:
+    def _at_tap(self, source: str, weights: tuple[str, str], tap: str) -> tuple[str, tuple[str, str]]:
         code, product = self._code, self._product
         return (
             address(code, source, multiple(code, tap, product.columns.dilation * product.pixel_bytes)),
-            address(code, weights, multiple(code, tap, product.depth * self._weights.term_bytes)),
+            self._further(weights, tap, product.depth),
+        )
+
+    def _further(self, weights: tuple[str, str], number: str, terms: int) -> tuple[str, str]:
+        """Where weights are, and what is fetched meanwhile, after so many times so many terms."""
+        code, (panel, ahead) = self._code, weights
+        fetched = terms // self._period * self._fetched
+        return (
+            address(code, panel, multiple(code, number, terms * self._weights.term_bytes)),
+            address(code, ahead, multiple(code, number, fetched)),
         )
 
     def _add_terms(
-        self, shape: Shape, members: list[int], sums: list[str], source: str, weights: str, count: int
+        self,
+        shape: Shape,
+        members: list[int],
+        sums: list[str],
+        source: str,
+        weights: tuple[str, str],
+        count: int,
     ) -> list[str]:
         """The products of terms that follow one another."""
+        code, period = self._code, self._period
+        if not self._fetched:
+            return self._add_all(shape, members, sums, (source, weights[0], "0"), count)
+        with code.loop("0", str(count // period), self._carried(sums)) as loop:
+            first = multiple(code, loop.index, period)
+            inner = address(code, source, multiple(code, first, self._product.element_bytes))
+            panel, ahead = self._further(weights, loop.index, period)
+            for line in range(0, self._fetched, LINE_BYTES):
+                prefetch(code, address(code, ahead, str(line)))
+            loop.results = self._add_all(shape, members, list(loop.carried), (inner, panel, first), period)
+        return loop.results
+
+    def _add_all(
+        self, shape: Shape, members: list[int], sums: list[str], first: tuple[str, str, str], count: int
+    ) -> list[str]:
+        """The products of so many terms; the first one's input, its weights, and its number."""
+        source, weights, before = first
         code, unrolled = self._code, self._unrolled
         whole = count - count % unrolled
         done = 0
@@ -190,12 +246,14 @@ class Sums:
                 panel = address(code, weights, multiple(code, loop.index, self._weights.term_bytes))
                 results = list(loop.carried)
                 for term in range(unrolled):
-                    self._add_term(shape, members, results, inner, panel, term, loop.index)
+                    self._add_term(
+                        shape, members, results, inner, panel, term, total(code, before, loop.index)
+                    )
                 loop.results = results
             sums, done = loop.results, whole
         sums = list(sums)
         for term in range(done, count):
-            self._add_term(shape, members, sums, source, weights, term, "0")
+            self._add_term(shape, members, sums, source, weights, term, before)
         return sums
 
     def _add_term(
@@ -215,10 +273,6 @@ class Sums:
             kind = v.type(stored(self._weights.type))
             loaded = code.fresh(f"load {kind}, ptr {at}, align {self._weights.align}")
             columns.append(from_stored(v, self._weights.type, loaded))
-        if self._fetches_panels:
-            for place in range(0, self._weights.term_bytes, LINE_BYTES):
-                offset = term * self._weights.term_bytes + place + self._weights.panel_bytes
-                prefetch(code, address(code, weights, str(offset)))
         if self._fetches_inputs:
             # Line by line, in as many terms as this tile has.
             step = shape.places * product.columns.stride * product.pixel_bytes

@@ -9,6 +9,9 @@ from neurald.drivers.opencl.kernels.product import product_of
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.source import Source
 
+#: With so many products of FLOAT32, tensor cores are faster in any case.
+_MANY = 1 << 25
+
 
 def candidates(
     kernel: Kernel, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool = False
@@ -38,10 +41,10 @@ def candidates(
     )
     tiles = tile.candidates(kernel, product, facts, has_workspace=has_workspace)
     others = [*cpu_tile.candidates(kernel, product, facts), *dot.candidates(kernel, product, facts)]
-    if product.is_integer or relaxed:
+    if product.is_integer or relaxed or product.multiplications >= _MANY:
         promising = [*tensor_cores, *others, *tiles]
     else:
-        # Tensor cores take three products for one of FLOAT32: which is faster depends on the size.
+        # Tensor cores take three products for one of FLOAT32, which is faster only where there are many.
         pairs = zip_longest(tensor_cores, tiles)
         promising = [*others, *(each for pair in pairs for each in pair if each is not None)]
     return (*vector.candidates(kernel, product, facts), *promising)

@@ -44,7 +44,8 @@ _ONES = 0x01010101
 class Instruction(Enum):
     """How a device multiplies and sums four bytes."""
 
-    #: The functions of cl_khr_integer_dot_product.
+    #: The functions of cl_khr_integer_dot_product, or products one by one where the compiler turns out not to know them: those
+    #: of some devices do in the newest OpenCL C only, see `DeviceFacts.build_options`.
     FUNCTION = "function"
     #: dp4a.
     PTX = "ptx"
@@ -300,7 +301,17 @@ def _dot_text(instruction: Instruction, is_left_signed: bool, is_right_signed: b
     else:
         kinds = "".join("s" if each else "u" for each in signs)
         whole = "int" if any(signs) else "uint"
-        one = f"  return sum + (int)dot_4x8packed_{kinds}_{whole}(left, right);\n"
+        first, second = ("char4" if each else "uchar4" for each in signs)
+        products = " + ".join(f"(int)a.{each} * (int)b.{each}" for each in "xyzw")
+        one = (
+            "#ifdef __opencl_c_integer_dot_product_input_4x8bit_packed\n"
+            f"  return sum + (int)dot_4x8packed_{kinds}_{whole}(left, right);\n"
+            "#else\n"
+            f"  const {first} a = as_{first}(left);\n"
+            f"  const {second} b = as_{second}(right);\n"
+            f"  return sum + ({products});\n"
+            "#endif\n"
+        )
     return (
         f"static inline int KERNEL_NAME_dot(int sum, const uint left, const uint right) {{\n{one}}}\n"
         "static inline int4 KERNEL_NAME_dot4(const int4 sum, const uint left, const uint4 right) {\n"

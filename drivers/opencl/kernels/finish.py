@@ -191,6 +191,16 @@ def store_text(product: Product, after: Epilogue) -> str:
     )
 
 
+def split_cycles(elements: int, split: int) -> float:
+    """About how many cycles it takes that `split` groups share out the depth: the last one reads the sums of all.
+
+    Args:
+        elements: of a tile.
+        split: 1: nothing is shared out.
+    """
+    return 1500 + elements * split / 8 if split > 1 else 0
+
+
 def workspace_bytes(product: Product, sums: Sums, *, tiles: int, split: int) -> int:
     """What the groups of a product need to share out the depth."""
     if split == 1:

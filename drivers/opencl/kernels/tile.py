@@ -22,6 +22,7 @@ from neurald.drivers.opencl.kernels.finish import (
     fetch,
     finish,
     gathered,
+    split_cycles,
     workspace_bytes,
 )
 from neurald.drivers.opencl.kernels.product import Product, readers
@@ -207,7 +208,7 @@ def _cost(tiling: Tiling, product: Product, facts: DeviceFacts) -> float:
     arithmetic = work / 64
     memory = (tiling.rows + tiling.columns) * tiling.depth * 4 / 32
     latency = 60 + 700 / (tiling.stages - 1)
-    overhead = 1500 + (2500 + 200 * tiling.split if tiling.split > 1 else 0) + 30 * tiling.slices
+    overhead = 1500 + split_cycles(tiling.rows * tiling.columns, tiling.split) + 30 * tiling.slices
     busy = max(arithmetic, memory)
     overlapped = min(waves, max(1, 48 * 1024 * 4 // tiling.scratch_bytes), 2048 // tiling.items)
     return math.ceil(waves / overlapped) * (steps * max(busy * overlapped, latency) + overhead)

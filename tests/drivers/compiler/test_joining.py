@@ -10,7 +10,7 @@ from neurald.drivers.compiler.evaluate import evaluate, evaluate_fused
 from neurald.drivers.compiler.expression import Expression, apply, load
 from neurald.drivers.compiler.fusion import fuse
 from neurald.drivers.compiler.graph import Graph, Value
-from neurald.drivers.compiler.joining import Alignment, join, parts_of
+from neurald.drivers.compiler.joining import Alignment, Part, join, parts_of
 from neurald.drivers.compiler.kernel import FusedGraph
 from neurald.drivers.compiler.lowering.moving import joined
 from neurald.drivers.compiler.op import Op
@@ -174,7 +174,7 @@ def test_parts_are_told_in_the_order_of_the_result() -> None:
     builder = GraphBuilder()
     first, second = product(builder, 2, 4), product(builder, 3, 4)
     *_, kernel = fuse(builder.finish(joined(builder, [second, first]))).kernels
-    assert parts_of(kernel) == ((second, 0), (first, 12))
+    assert parts_of(kernel) == (Part(second, 0), Part(first, 12))
 
 
 @pytest.mark.parametrize("seed", range(60))

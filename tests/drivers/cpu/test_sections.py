@@ -9,10 +9,11 @@ from support.native import DIFFERENT, RUNNABLE, compiled, run
 from support.random_kernels import RandomKernel
 
 from neurald.drivers.compiler.evaluate import RequirementFailed
-from neurald.drivers.compiler.expression import Expression, apply, axis, load, select
+from neurald.drivers.compiler.expression import Apply, Expression, apply, axis, load, select
 from neurald.drivers.compiler.graph import Value, inside
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.op import Op
+from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu import sections
 from neurald.drivers.cpu.render import render
@@ -93,6 +94,21 @@ def test_random_kernels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     else:
         assert status == 0
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("factor", [-3, -1, 1, 2])
+@pytest.mark.parametrize("offset", [-40, -7, 0, 6, 41])
+def test_comparisons_are_cut_where_they_change(factor: int, offset: int) -> None:
+    """In each section every comparison is known."""
+    row, column = axis(40), axis(64)
+    value = Value((40, 64), Scalar.FLOAT32)
+    first, second = row * factor + offset < 0, row * factor + offset <= 0
+    body = select(first, load(value, (row, column)), select(second, 1.0, load(value, (row, column)) * 2))
+    kernel = Kernel(output=Value((40, 64), Scalar.FLOAT32), axes=(row, column), body=body)
+    for section in sections_of(kernel, _WIDE):
+        conditions = (each for each in walk(section.body) if isinstance(each, Apply))
+        assert not any(each.op in (Op.LESS, Op.LESS_EQUAL) for each in conditions)
+    _check(kernel, RUNNABLE[0])
 
 
 def test_conditions_are_gone() -> None:

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from support.elementwise import interpreted
+from support.native import DIFFERENT, compiled, run
 
 from neurald.drivers.compiler.evaluate import evaluate_fused
 from neurald.drivers.compiler.expression import Apply, Expression, Load, apply, axis, load, maximum, minimum
@@ -10,6 +12,7 @@ from neurald.drivers.compiler.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu.render import render
 from neurald.drivers.cpu.tables import tabulated
 from neurald.drivers.cpu.target import TARGETS, Target
 
@@ -36,13 +39,13 @@ def _tabulated(
     inputs = [
         generator.integers(0, 256, value.shape).astype(np.uint8).view(value.type.value) for value in values
     ]
-    results = [
+    one, other = (
         evaluate_fused(
             FusedGraph(kernels=(each,), aliases={}, inputs=values, outputs=(each.output,)), inputs
         )[0]
         for each in (kernel, changed)
-    ]
-    np.testing.assert_array_equal(*results)
+    )
+    np.testing.assert_array_equal(one, other)
     return kernel, changed
 
 
@@ -135,3 +138,28 @@ def test_what_follows_from_a_constant_is_constant(kind: Scalar) -> None:
     _, changed = _tabulated(body, source)
     assert _ops(changed) <= {Op.CONVERT, Op.ADD}
     assert known not in changed.inputs
+
+
+@pytest.mark.parametrize("target", DIFFERENT, ids=lambda target: target.name)
+@pytest.mark.parametrize("kind", [Scalar.INT8, Scalar.UINT8])
+@pytest.mark.parametrize("length", [1, 3, 17, 64, 200, 5000])
+def test_tables_as_machine_code(length: int, kind: Scalar, target: Target) -> None:
+    source, at = Value((length,), kind), (axis(length),)
+    body = _squashed(_squashed(load(source, at), kind), kind)
+    kernel = tabulated(Kernel(output=Value((length,), kind), axes=at, body=body), target)
+    inputs = {source: np.random.default_rng(1).integers(0, 256, length).astype(np.uint8).view(kind.value)}
+    inputs |= {value: value.constant for value in kernel.inputs if value.constant is not None}
+    assert _tables(kernel) == 1
+    want = interpreted(kernel, inputs)
+    routine = render(kernel, target)
+    functions = compiled([routine], target)
+    for at_start in (False, True):
+        got, status = run(routine, inputs, target, at_start=at_start, splits=(1, 3), functions=functions)
+        assert not status
+        np.testing.assert_array_equal(got, want)
+
+
+def test_tables_in_registers_are_for_as_many_bytes_as_fit() -> None:
+    source, at = Value((5000,), Scalar.INT8), (axis(5000),)
+    kernel = Kernel(output=Value((5000,), Scalar.INT8), axes=at, body=_squashed(load(source, at)))
+    assert render(tabulated(kernel, _WIDE), _WIDE).label == "128 elements at once"

@@ -108,10 +108,14 @@ def test_a_cache_that_is_full_stops_nobody(tmp_path: Path, monkeypatch: pytest.M
 def test_a_model_in_parts_is_compiled_once(tmp_path: Path, compilations: list[object], rows: int) -> None:
     cpu = CpuDevice()
     results = []
-    for _ in range(2):
+    for outcome in (CacheOutcome.MISS, CacheOutcome.HIT if rows else CacheOutcome.MISS):
         builder = nd.CompilationBuilder(in_parts(rows), [cpu])
         builder.set_caching(tmp_path, TOKEN)
         compilation = builder.finish()
+        report = compilation.report.steps[0]
+        assert report.cache is outcome
+        assert report.is_stored == bool(rows)
+        assert (tmp_path / report.key).exists() == bool(rows)
         given = np.arange(12, dtype=np.float32).reshape(4, 3)
         results.append(compilation.run(given))
         (step,) = compilation.profile()

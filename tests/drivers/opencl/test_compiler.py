@@ -65,6 +65,24 @@ def test_the_same_model_gives_the_same_executable(opencl: DeviceContext, seed: i
     np.testing.assert_array_equal(one.constants, other.constants)
 
 
+def test_outputs_lie_just_before_the_flags(opencl: DeviceContext) -> None:
+    """So that one transfer brings both; and nothing else lies where they do."""
+    models = Models()
+    value = models.add(_Op.TANH, [models.input()])
+    executable = compiled(
+        opencl, models.finish(models.add(_Op.ABS, [value]), value), is_fused=False
+    ).executable
+    first, second = sorted(executable.outputs, key=lambda port: port.offset or 0)
+    starts = {call.places[0].offset for call in executable.calls}
+    assert {first.offset, second.offset} <= starts
+    assert (first.offset or 0) + first.size_bytes <= (second.offset or 0)
+    assert (
+        executable.zeros - 2 * opencl.facts.alignment_bytes - ALIGNMENT
+        < (second.offset or 0) + second.size_bytes
+    )
+    assert (second.offset or 0) + second.size_bytes <= executable.zeros
+
+
 def test_requirements_have_a_status_of_their_own_and_messages(opencl: DeviceContext) -> None:
     models = Models()
     table, first, second = models.input(FLOAT, (5, 3)), models.input(INT32, (4,)), models.input(INT32, (2,))

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,14 @@ ACCELERATOR = facts("Strange Thing", DeviceKind.ACCELERATOR, platform_index=1)
 GPU = facts("Big GPU", DeviceKind.GPU, platform_index=1, device_index=1)
 SECOND_GPU = facts("Small GPU", DeviceKind.GPU, platform_index=2)
 ALL = Discovery(devices=(CPU, ACCELERATOR, GPU, SECOND_GPU), skipped=())
+
+
+def test_newer_functions_are_asked_for_where_they_are() -> None:
+    plain = facts("Big GPU", DeviceKind.GPU)
+    assert plain.build_options == ()
+    newer = replace(plain, has_dot_product=True)
+    assert newer.build_options == ("-cl-std=CL3.0",)
+    assert replace(newer, device_version="OpenCL 2.1").build_options == ()
 
 
 def in_new_process(code: str, **environment: str) -> str:

@@ -4,6 +4,7 @@ Scales and zero points of rows are computed in FLOAT32, where the reference take
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.builder import Builder
@@ -57,8 +58,8 @@ def quantize_rows(
         asymmetric: whether rows get a zero point.
         padding: stored values are padded so far, along the dimensions 1 and 2, with what stands for 0.
     """
-    limits = _limits(builder, values)
     count = values.shape[0]
+    limits = _limits(builder, values) if asymmetric else _magnitudes(builder, values)
     if asymmetric:
         scales = builder.compute((count,), lambda n: _asymmetric_scale(limits, n))
         zero_points = builder.compute((count,), lambda n: _zero_point(limits, scales, n))
@@ -92,30 +93,37 @@ def _limits(builder: Builder, values: Value) -> Value:
     """(rows, 2): how far each row reaches below 0, and above; what is not a number does not count."""
 
     def body(row: Expression, side: Expression) -> Expression:
-        axes = tuple(axis(length, f"r{dimension}") for dimension, length in enumerate(values.shape[1:]))
-        value = load(values, (row, *axes))
-        number = select(apply(Op.IS_NAN, value), 0.0, value)
-        signed = select(side.equals(0), -number, number)
-        return maximum(reduce(Fold.MAXIMUM, axes, signed), 0.0)
+        return _reach(values, row, lambda number: select(side.equals(0), -number, number))
 
     return builder.compute((values.shape[0], 2), body)
+
+
+def _magnitudes(builder: Builder, values: Value) -> Value:
+    """(rows,): how far each row reaches to either side."""
+    return builder.compute(
+        (values.shape[0],), lambda row: _reach(values, row, lambda number: apply(Op.ABSOLUTE, number))
+    )
+
+
+def _reach(values: Value, row: Expression, signed: Callable[[Expression], Expression]) -> Expression:
+    """The largest of what numbers of a row are made, but not below 0."""
+    axes = tuple(axis(length, f"r{dimension}") for dimension, length in enumerate(values.shape[1:]))
+    value = load(values, (row, *axes))
+    number = select(apply(Op.IS_NAN, value), 0.0, value)
+    return maximum(reduce(Fold.MAXIMUM, axes, signed(number)), 0.0)
 
 
 def _limit(limits: Value, row: Expression, side: int) -> Expression:
     return load(limits, (row, row * 0 + side))
 
 
-def _largest(limits: Value, row: Expression) -> Expression:
-    return maximum(_limit(limits, row, 0), _limit(limits, row, 1))
-
-
-def _symmetric_scale(limits: Value, row: Expression) -> Expression:
-    largest = _largest(limits, row)
+def _symmetric_scale(magnitudes: Value, row: Expression) -> Expression:
+    largest = load(magnitudes, (row,))
     return select(largest.equals(0.0), 1.0, largest / float(_HIGH))
 
 
-def _symmetric_inverse(limits: Value, row: Expression) -> Expression:
-    largest = _largest(limits, row)
+def _symmetric_inverse(magnitudes: Value, row: Expression) -> Expression:
+    largest = load(magnitudes, (row,))
     return select(largest.equals(0.0), 0.0, constant(float(_HIGH), Scalar.FLOAT32) / largest)
 
 

@@ -19,9 +19,9 @@ from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.vector import Vector
 
 #: What the results of a channel take beside adding them up: they are rescaled one by one.
-_END_CYCLES = 20.0
-#: What a word of the terms takes at least where channels lie along vectors.
-_WORD_CYCLES = 0.7
+_END_CYCLES = 28.0
+#: What a word of the terms takes where channels lie along vectors: to multiply, and to read the weights for all positions.
+_WORD_CYCLES, _READ_CYCLES = 1.0, 1.3
 
 
 class _QuantizedFactors:
@@ -104,10 +104,9 @@ def routine(kernel: Kernel, product: Product, scheme: Scheme, weights: Weights, 
     if not dots.is_plain(product) or weights.sums or product.terms < terms:
         return None
     cycles = dots.cycles_of(product, terms) + product.positions * product.channels * _END_CYCLES
-    if (
-        product.channels >= scheme.lanes
-        or cycles > product.positions * product.terms / scheme.group * _WORD_CYCLES
-    ):
+    words = product.terms / scheme.group
+    others = words * max(product.positions * _WORD_CYCLES, _READ_CYCLES)
+    if product.channels >= scheme.lanes or cycles > others:
         return None
     factors = _QuantizedFactors(scheme, product.type, zero, weights)
     packed = Value(factors.packed.shape, Scalar.UINT8, factors.packed, product.weights.value.name)

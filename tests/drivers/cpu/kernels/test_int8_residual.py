@@ -22,7 +22,7 @@ def _residual(kernel: Kernel) -> Residual | None:
 
 
 @types_and_targets
-@pytest.mark.parametrize("channels", [64, 40, 7])
+@pytest.mark.parametrize("channels", [64, 56, 24, 7])
 def test_additions(seed: int, channels: int, target: Target) -> None:
     """Pairs of whole vectors, vectors that overlap, and a part of one."""
     source, weights, result = TYPES[seed % 3]

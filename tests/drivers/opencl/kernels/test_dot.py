@@ -34,7 +34,7 @@ UPDATE_VARIABLE = "NEURALD_UPDATE_GOLDEN"
 
 _TYPES = {"s": "char", "u": "uchar"}
 #: The functions of cl_khr_integer_dot_product and the instructions, of any signs.
-_EMULATED = "".join(
+_EMULATED = "#define __opencl_c_integer_dot_product_input_4x8bit_packed 1\n" + "".join(
     f"""\
 static int emulated_{left}{right}(const uint a, const uint b) {{
   int sum = 0;
@@ -76,8 +76,13 @@ def sources_of(case: Case, instruction: Instruction) -> list[Source]:
     return dot.candidates(case.kernel, found, gpu(instruction))
 
 
-def emulated(source: Source) -> Source:
-    """The source on a device that has none of it."""
+def emulated(source: Source, definitions: str = "") -> Source:
+    """The source for a device that has none of it.
+
+    Args:
+        source: what to run.
+        definitions: other ones than all that there are.
+    """
     text = re.sub(
         r'asm\("dp4a\.([su])32\.([su])32 [^;]*;" [^;]*;',
         lambda found: f"sum += emulated_{found[1]}{found[2]}(left, right);",
@@ -87,7 +92,7 @@ def emulated(source: Source) -> Source:
     # Not every runtime can call a function with barriers, and PoCL's compiler (LLVM 15) crashes on some loops when unrolled.
     for hint in ("__attribute__((noinline))", "#pragma unroll\n", '_Pragma("unroll")'):
         text = text.replace(hint, "")
-    return replace(source, text=_EMULATED + text)
+    return replace(source, text=(definitions or _EMULATED) + text)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -105,6 +110,15 @@ def test_every_form_gives_the_same_integers(form: str, kind: Scalar, seed: int, 
     result, status = bench.run(emulated(source), case.arrays)
     case.assert_equal(result, source.label)
     assert status == 0
+
+
+@pytest.mark.parametrize("kind", [Scalar.INT8, Scalar.UINT8], ids=lambda kind: kind.name)
+def test_compilers_that_hide_the_functions_give_the_same_integers(kind: Scalar, bench: Bench) -> None:
+    case = Cases(1).convolution(kind)
+    source = sources_of(case, Instruction.FUNCTION)[0]
+    hidden = "#undef __opencl_c_integer_dot_product_input_4x8bit_packed\n"
+    result, _ = bench.run(emulated(source, hidden), case.arrays)
+    case.assert_equal(result, source.label)
 
 
 @pytest.mark.parametrize("rows", [1, 33])

@@ -8,7 +8,13 @@ static inline int KERNEL_NAME_left(const KERNEL_NAME_row row, const int k) {
   return k < 12 && row.base >= 0 ? row.base + k : -1;
 }
 static inline int KERNEL_NAME_dot(int sum, const uint left, const uint right) {
+#ifdef __opencl_c_integer_dot_product_input_4x8bit_packed
   return sum + (int)dot_4x8packed_ss_int(left, right);
+#else
+  const char4 a = as_char4(left);
+  const char4 b = as_char4(right);
+  return sum + ((int)a.x * (int)b.x + (int)a.y * (int)b.y + (int)a.z * (int)b.z + (int)a.w * (int)b.w);
+#endif
 }
 static inline int4 KERNEL_NAME_dot4(const int4 sum, const uint left, const uint4 right) {
   return (int4)(KERNEL_NAME_dot(sum.x, left, right.x), KERNEL_NAME_dot(sum.y, left, right.y),
