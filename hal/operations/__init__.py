@@ -11,8 +11,8 @@ from neurald.hal.operation_type import OperationType
 from neurald.hal.operation_type import OperationType as T
 from neurald.hal.operations.definition import Definition
 
-#: Family → what it defines.
-_FAMILIES: Mapping[str, tuple[OperationType, ...]] = {
+#: Family → what it defines. Its file has its name.
+FAMILIES: Mapping[str, tuple[OperationType, ...]] = {
     "activation": (T.RELU, T.RELU1, T.RELU6, T.LOGISTIC, T.TANH),
     "boxes": (T.AXIS_ALIGNED_BBOX_TRANSFORM, T.BOX_WITH_NMS_LIMIT),
     "casting": (T.CAST,),
@@ -291,7 +291,7 @@ def _widening(family: ModuleType) -> Mapping[OperationType, Definition]:
     }
 
 
-DEFINITIONS: Mapping[OperationType, Definition] = LazyTable(__name__, _FAMILIES, _defined)
+DEFINITIONS: Mapping[OperationType, Definition] = LazyTable(__name__, FAMILIES, _defined)
 
 #: Android operation → the operation of an extension that takes more types, ranks or scales.
 WIDER: Mapping[OperationType, Definition] = LazyTable(__name__, _WIDENED, _widening)

@@ -3,220 +3,55 @@
 `LOWERINGS` is the table of all of them. A family is imported when one of its operations is asked for: models have few.
 """
 
-from collections.abc import Mapping
-from types import ModuleType
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 
-from neurald.drivers.compiler.lowering.table import Lowerings
-from neurald.hal.lazy_table import LazyTable
+from neurald.drivers.compiler.lowering.table import Lowering, Lowerings
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operation_type import OperationType as T
+from neurald.hal.operations import FAMILIES
 
-#: Family → what it lowers.
-_FAMILIES: Mapping[str, tuple[OperationType, ...]] = {
-    "activation": (T.RELU, T.RELU1, T.RELU6, T.LOGISTIC, T.TANH),
-    "boxes": (T.AXIS_ALIGNED_BBOX_TRANSFORM,),
-    "casting": (T.CAST,),
-    "comparison": (
-        T.EQUAL,
-        T.NOT_EQUAL,
-        T.GREATER,
-        T.GREATER_EQUAL,
-        T.LESS,
-        T.LESS_EQUAL,
-        T.LOGICAL_AND,
-        T.LOGICAL_OR,
-        T.LOGICAL_NOT,
-    ),
-    "concatenation": (T.CONCATENATION,),
-    "convolution": (T.CONV_2D, T.GROUPED_CONV_2D, T.DEPTHWISE_CONV_2D),
-    "densify": (T.DENSIFY,),
-    "elementwise": (T.ADD, T.SUB, T.MUL, T.DIV),
-    "fully_connected": (T.FULLY_CONNECTED,),
-    "gathering": (T.GATHER, T.EMBEDDING_LOOKUP, T.HASHTABLE_LOOKUP),
-    "hard_swish": (T.HARD_SWISH,),
-    "lstm": (T.LSTM,),
-    "matrix_product": (T.BATCH_MATMUL,),
-    "normalization": (
-        T.L2_NORMALIZATION,
-        T.LOCAL_RESPONSE_NORMALIZATION,
-        T.INSTANCE_NORMALIZATION,
-        T.LOG_SOFTMAX,
-    ),
-    "padding": (T.PAD, T.PAD_V2, T.MIRROR_PAD),
-    "pooling": (T.AVERAGE_POOL_2D, T.MAX_POOL_2D, T.L2_POOL_2D),
-    "proposals": (T.HEATMAP_MAX_KEYPOINT,),
-    "quantization": (T.QUANTIZE, T.DEQUANTIZE),
-    "quantized_lstm": (T.QUANTIZED_LSTM, T.QUANTIZED_16BIT_LSTM),
-    "reduction": (
-        T.MEAN,
-        T.REDUCE_ALL,
-        T.REDUCE_ANY,
-        T.REDUCE_MAX,
-        T.REDUCE_MIN,
-        T.REDUCE_PROD,
-        T.REDUCE_SUM,
-    ),
-    "regions": (T.ROI_ALIGN, T.ROI_POOLING),
-    "reshaping": (T.RESHAPE, T.SQUEEZE),
-    "resizing": (T.RESIZE_BILINEAR, T.RESIZE_NEAREST_NEIGHBOR),
-    "rnn": (T.RNN, T.UNIDIRECTIONAL_SEQUENCE_RNN, T.BIDIRECTIONAL_SEQUENCE_RNN),
-    "searching": (T.ARGMAX, T.ARGMIN, T.TOPK_V2),
-    "selection": (T.MAXIMUM, T.MINIMUM, T.POW, T.PRELU, T.SELECT),
-    "sequence_lstm": (T.UNIDIRECTIONAL_SEQUENCE_LSTM, T.BIDIRECTIONAL_SEQUENCE_LSTM),
-    "slicing": (T.SLICE, T.STRIDED_SLICE, T.SPLIT),
-    "softmax": (T.SOFTMAX,),
-    "space_depth": (T.DEPTH_TO_SPACE, T.SPACE_TO_DEPTH, T.BATCH_TO_SPACE_ND, T.SPACE_TO_BATCH_ND),
-    "svdf": (T.SVDF,),
-    "tiling": (T.TILE, T.FILL, T.PACK, T.EXPAND_DIMS, T.RANK),
-    "transpose_convolution": (T.TRANSPOSE_CONV_2D,),
-    "transposing": (T.TRANSPOSE, T.CHANNEL_SHUFFLE, T.REVERSE),
-    "unary": (T.ABS, T.ELU, T.EXP, T.FLOOR, T.LOG, T.NEG, T.RSQRT, T.SIN, T.SQRT),
-    "tflite.activation": (
-        T.TFLITE_RELU,
-        T.TFLITE_RELU6,
-        T.TFLITE_RELU_N1_TO_1,
-        T.TFLITE_RELU_0_TO_1,
-        T.TFLITE_LOGISTIC,
-        T.TFLITE_TANH,
-        T.TFLITE_ELU,
-        T.TFLITE_GELU,
-        T.TFLITE_LEAKY_RELU,
-        T.TFLITE_PRELU,
-    ),
-    "tflite.arithmetic": (
-        T.TFLITE_ADD,
-        T.TFLITE_SUB,
-        T.TFLITE_MUL,
-        T.TFLITE_DIV,
-        T.TFLITE_SQUARED_DIFFERENCE,
-        T.TFLITE_FLOOR_DIV,
-        T.TFLITE_FLOOR_MOD,
-        T.TFLITE_POW,
-        T.TFLITE_ATAN2,
-        T.TFLITE_ADD_N,
-    ),
-    "tflite.bitwise": (
-        T.TFLITE_BITWISE_XOR,
-        T.TFLITE_RIGHT_SHIFT,
-        T.TFLITE_STABLEHLO_AND,
-        T.TFLITE_STABLEHLO_SHIFT_LEFT,
-    ),
-    "tflite.casting": (T.TFLITE_CAST, T.TFLITE_BITCAST),
-    "tflite.comparison": (
-        T.TFLITE_EQUAL,
-        T.TFLITE_NOT_EQUAL,
-        T.TFLITE_LESS,
-        T.TFLITE_LESS_EQUAL,
-        T.TFLITE_GREATER,
-        T.TFLITE_GREATER_EQUAL,
-        T.TFLITE_MAXIMUM,
-        T.TFLITE_MINIMUM,
-        T.TFLITE_SELECT,
-        T.TFLITE_SELECT_V2,
-    ),
-    "tflite.convolution": (T.TFLITE_CONV_2D, T.TFLITE_DEPTHWISE_CONV_2D, T.TFLITE_TRANSPOSE_CONV),
-    "tflite.convolution_3d": (T.TFLITE_CONV_3D, T.TFLITE_CONV_3D_TRANSPOSE),
-    "tflite.embedding": (T.TFLITE_EMBEDDING_LOOKUP, T.TFLITE_EMBEDDING_LOOKUP_SPARSE),
-    "tflite.fully_connected": (T.TFLITE_FULLY_CONNECTED,),
-    "tflite.gathering": (T.TFLITE_GATHER, T.TFLITE_GATHER_ND, T.TFLITE_HASHTABLE_LOOKUP),
-    "tflite.generating": (T.TFLITE_RANGE, T.TFLITE_FILL, T.TFLITE_ZEROS_LIKE),
-    "tflite.matrix": (T.TFLITE_MATRIX_DIAG, T.TFLITE_MATRIX_SET_DIAG),
-    "tflite.matrix_product": (T.TFLITE_BATCH_MATMUL,),
-    "tflite.normalization": (T.TFLITE_L2_NORMALIZATION,),
-    "tflite.padding": (
-        T.TFLITE_PAD,
-        T.TFLITE_PADV2,
-        T.TFLITE_MIRROR_PAD,
-        T.TFLITE_DILATE,
-        T.TFLITE_STABLEHLO_PAD,
-    ),
-    "tflite.pooling": (T.TFLITE_AVERAGE_POOL_2D, T.TFLITE_MAX_POOL_2D),
-    "tflite.quantization": (T.TFLITE_QUANTIZE, T.TFLITE_DEQUANTIZE, T.TFLITE_FAKE_QUANT),
-    "tflite.recurrent": (
-        T.TFLITE_LSTM,
-        T.TFLITE_UNIDIRECTIONAL_SEQUENCE_LSTM,
-        T.TFLITE_BIDIRECTIONAL_SEQUENCE_LSTM,
-        T.TFLITE_RNN,
-        T.TFLITE_UNIDIRECTIONAL_SEQUENCE_RNN,
-        T.TFLITE_BIDIRECTIONAL_SEQUENCE_RNN,
-    ),
-    "tflite.reduction": (
-        T.TFLITE_MEAN,
-        T.TFLITE_SUM,
-        T.TFLITE_REDUCE_PROD,
-        T.TFLITE_REDUCE_MAX,
-        T.TFLITE_REDUCE_MIN,
-        T.TFLITE_REDUCE_ANY,
-        T.TFLITE_REDUCE_ALL,
-        T.TFLITE_CUMSUM,
-    ),
-    "tflite.regions": (T.TFLITE_STABLEHLO_GATHER, T.TFLITE_STABLEHLO_SCATTER),
-    "tflite.resizing": (T.TFLITE_RESIZE_BILINEAR, T.TFLITE_RESIZE_NEAREST_NEIGHBOR),
-    "tflite.reversing": (T.TFLITE_REVERSE_V2, T.TFLITE_REVERSE_SEQUENCE),
-    "tflite.scattering": (T.TFLITE_SCATTER_ND, T.TFLITE_SPARSE_TO_DENSE, T.TFLITE_ONE_HOT),
-    "tflite.searching": (T.TFLITE_ARG_MAX, T.TFLITE_ARG_MIN, T.TFLITE_TOPK_V2),
-    "tflite.segments": (
-        T.TFLITE_SEGMENT_SUM,
-        T.TFLITE_UNSORTED_SEGMENT_MAX,
-        T.TFLITE_UNSORTED_SEGMENT_MIN,
-        T.TFLITE_UNSORTED_SEGMENT_PROD,
-        T.TFLITE_UNSORTED_SEGMENT_SUM,
-        T.TFLITE_BUCKETIZE,
-    ),
-    "tflite.shaping": (
-        T.TFLITE_RESHAPE,
-        T.TFLITE_SQUEEZE,
-        T.TFLITE_EXPAND_DIMS,
-        T.TFLITE_CONCATENATION,
-        T.TFLITE_PACK,
-        T.TFLITE_UNPACK,
-        T.TFLITE_TRANSPOSE,
-        T.TFLITE_SHAPE,
-        T.TFLITE_RANK,
-    ),
-    "tflite.slicing": (
-        T.TFLITE_SLICE,
-        T.TFLITE_SPLIT,
-        T.TFLITE_SPLIT_V,
-        T.TFLITE_STRIDED_SLICE,
-        T.TFLITE_DYNAMIC_UPDATE_SLICE,
-    ),
-    "tflite.softmax": (T.TFLITE_SOFTMAX, T.TFLITE_LOG_SOFTMAX),
-    "tflite.space_depth": (
-        T.TFLITE_DEPTH_TO_SPACE,
-        T.TFLITE_SPACE_TO_DEPTH,
-        T.TFLITE_BATCH_TO_SPACE_ND,
-        T.TFLITE_SPACE_TO_BATCH_ND,
-    ),
-    "tflite.stored_arithmetic": (
-        T.TFLITE_STABLEHLO_ADD,
-        T.TFLITE_STABLEHLO_MULTIPLY,
-        T.TFLITE_STABLEHLO_MAXIMUM,
-        T.TFLITE_STABLEHLO_MINIMUM,
-    ),
-    "tflite.svdf": (T.TFLITE_SVDF,),
-    "tflite.tiling": (T.TFLITE_TILE, T.TFLITE_BROADCAST_TO, T.TFLITE_BROADCAST_ARGS),
-    "tflite.unary": (
-        T.TFLITE_ABS,
-        T.TFLITE_CEIL,
-        T.TFLITE_COS,
-        T.TFLITE_EXP,
-        T.TFLITE_FLOOR,
-        T.TFLITE_LOG,
-        T.TFLITE_NEG,
-        T.TFLITE_ROUND,
-        T.TFLITE_RSQRT,
-        T.TFLITE_SIGN,
-        T.TFLITE_SQRT,
-        T.TFLITE_SQUARE,
-    ),
-    "tflite.windows": (T.TFLITE_REDUCE_WINDOW,),
+#: Families whose operations are lowered together with those of another one.
+_TOGETHER: Mapping[str, str] = {
+    "depthwise_convolution": "convolution",
+    "grouped_convolution": "convolution",
+    "tflite.hash_table": "tflite.gathering",
+}
+#: Families of which nothing is lowered.
+_LEFT_OUT = frozenset(
+    (
+        "control_flow",
+        "detection",
+        "random",
+        "tflite.detection",
+        "tflite.random",
+        "tflite.spectral",
+        "tflite.suppression",
+        "tflite.text",
+    )
+)
+_HOMES = {
+    kind: _TOGETHER.get(family, family)
+    for family, kinds in FAMILIES.items()
+    if family not in _LEFT_OUT
+    for kind in kinds
 }
 
 
-def _lowerings(family: ModuleType) -> Lowerings:
-    lowerings: Lowerings = family.LOWERINGS
-    return lowerings
+class _Table(Mapping[OperationType, Lowering]):
+    """The lowerings of all families. Some operations of a family may have none."""
+
+    def __getitem__(self, kind: OperationType) -> Lowering:
+        return self._family(kind)[kind]
+
+    def __iter__(self) -> Iterator[OperationType]:
+        return (kind for kind in _HOMES if kind in self._family(kind))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _family(self, kind: OperationType) -> Lowerings:
+        lowerings: Lowerings = import_module(f"{__name__}.{_HOMES[kind]}").LOWERINGS
+        return lowerings
 
 
-LOWERINGS: Lowerings = LazyTable(__name__, _FAMILIES, _lowerings)
+LOWERINGS: Lowerings = _Table()

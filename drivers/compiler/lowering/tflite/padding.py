@@ -20,7 +20,8 @@ def _dilate(call: Call, builder: Builder) -> tuple[Value, ...]:
     return (padded(builder, source, before, output_shapes(call)[0], value, checked_dilations(call)),)
 
 
-def _stablehlo_pad(call: Call, builder: Builder) -> tuple[Value, ...]:
+def stablehlo_pad(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """STABLEHLO_PAD: padding around and between elements, or cut off where it is negative."""
     source, value = builder.value(call, "input"), only_element(builder.value(call, "value"))
     paddings = interior_paddings(call)
     before, steps = [low for low, _, _ in paddings], [between + 1 for _, _, between in paddings]
@@ -32,5 +33,4 @@ LOWERINGS = {
     OperationType.TFLITE_PADV2: _pad_v2,
     OperationType.TFLITE_MIRROR_PAD: mirror_pad,
     OperationType.TFLITE_DILATE: _dilate,
-    OperationType.TFLITE_STABLEHLO_PAD: _stablehlo_pad,
 }

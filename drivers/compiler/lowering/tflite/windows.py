@@ -1,10 +1,11 @@
-"""REDUCE_WINDOW."""
+"""REDUCE_WINDOW, and STABLEHLO_PAD as a form of padding."""
 
 from neurald.drivers.compiler.builder import Builder
 from neurald.drivers.compiler.expression import Expression, apply, axis, load, maximum, minimum, reduce
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.lowering.moving import only_element, output_shapes
 from neurald.drivers.compiler.lowering.pointwise import widen
+from neurald.drivers.compiler.lowering.tflite.padding import stablehlo_pad
 from neurald.drivers.compiler.lowering.tflite.reduction import TRUTHS
 from neurald.drivers.compiler.op import Fold, Op
 from neurald.drivers.compiler.scalar import Scalar
@@ -56,4 +57,7 @@ def _reduce(call: Call, builder: Builder) -> tuple[Value, ...]:
     return (builder.compute(output_shapes(call)[0], body),)
 
 
-LOWERINGS = {OperationType.TFLITE_REDUCE_WINDOW: _reduce}
+LOWERINGS = {
+    OperationType.TFLITE_REDUCE_WINDOW: _reduce,
+    OperationType.TFLITE_STABLEHLO_PAD: stablehlo_pad,
+}
