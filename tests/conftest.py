@@ -44,10 +44,12 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How many records and variants have passed."""
+    """How many records and variants have passed, and how many of the CPU device's operations ran compiled."""
     totals: Counter[str] = Counter()
     for report in terminalreporter.stats.get("passed", []):
-        totals.update({name: count for name, count in report.user_properties if isinstance(count, int)})
+        for name, count in report.user_properties:
+            if isinstance(count, int):
+                totals[name] += count
     if totals:
         listed = ", ".join(f"{count} {name}" for name, count in totals.items())
         terminalreporter.write_line(f"conformance, all devices together: {listed}")

@@ -1,9 +1,11 @@
 """Real models with golden outputs, on the CPU device in process and behind a socket."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from support.compiled_share import tell_compiled
 from support.data import MODELS, NO_MODELS, load_module
 
 import neurald as nd
@@ -25,7 +27,9 @@ CASES = [(name, case) for name in BUNDLE.names() for case in BUNDLE.cases(name)]
 
 
 @pytest.mark.parametrize(("name", "case"), CASES, ids=[f"{n}-{c.name}" for n, c in CASES])
-def test_golden_outputs(name: str, case: Any, device: nd.Device) -> None:
+def test_golden_outputs(
+    name: str, case: Any, device: nd.Device, record_property: Callable[[str, object], None]
+) -> None:
     model = nd.load_tflite(BUNDLE.model_path(name), signature=case.signature)
     compilation = nd.CompilationBuilder(model, [device]).finish()
     for step in case.steps:
@@ -36,6 +40,8 @@ def test_golden_outputs(name: str, case: Any, device: nd.Device) -> None:
             meta = expected.meta
             if case.name.startswith("real") and "top1_ref" in meta:
                 assert int(np.argmax(result)) in (meta["top1_ref"], meta["top1_default"])
+    if device is nd.devices()[0]:
+        tell_compiled(compilation, record_property)
 
 
 LABELLED = [
