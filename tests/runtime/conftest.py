@@ -8,7 +8,7 @@ from neurald.drivers.cpu.device import COMPILER_VARIABLE
 from neurald.runtime.devices import cpu_device
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def references() -> Iterator[None]:
     """Also in the daemons that tests start."""
     device = cpu_device()  # made before the variable says how, for the tests that come later in this process
