@@ -46,6 +46,8 @@ _WARM_UP = 10
 _KEPT = 0.25
 _START_TIMEOUT_S = 60.0
 _IN_PROCESS = ("in_process", "in_process_arrays")
+#: A model that is computed by several threads would have more cores in one process than in the other.
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "NEURALD_THREADS": "1"}
 
 
 def identity() -> nd.Model:
@@ -67,7 +69,7 @@ def millisecond() -> nd.Model:
     Each value is small enough to come from memory that is used again: new pages would cost more in one process than in another.
     """
     builder = nd.ModelBuilder()
-    operands = [builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (1, 25_000)) for _ in range(9)]
+    operands = [builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (1, 25_000)) for _ in range(41)]
     for source, result in itertools.pairwise(operands):
         builder.add_operation(nd.OperationType.TANH, inputs=[source], outputs=[result])
     builder.identify_inputs_and_outputs(operands[:1], operands[-1:])
@@ -139,7 +141,7 @@ _LIMITS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_leng
 
 def started(stack: ExitStack, *command: str) -> int:
     """Starts a program that says "ready", or an address, once it serves; stops it with the stack. Gives its process ID."""
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    environment = {**os.environ, **_ONE_THREAD}
     process = subprocess.Popen(  # noqa: S603
         [sys.executable, *command],
         stdin=subprocess.PIPE,
@@ -309,6 +311,7 @@ def main() -> None:
     if arguments.serve_bytes:
         serve_bytes(*arguments.serve_bytes)
         return
+    os.environ.update(_ONE_THREAD)
     reports: dict[str, Any] = {}
     for model in MODELS:
         with tempfile.TemporaryDirectory(prefix="ipc") as folder, ExitStack() as stack:
