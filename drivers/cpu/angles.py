@@ -172,7 +172,7 @@ def cos(v: Vector, element: str, x: str) -> str:
 
 
 def tan(v: Vector, element: str, x: str) -> str:
-    """The tangent, within 3.5."""
+    """The tangent, within 4."""
     f = Floats(v, element)
     sine, cosine, quarter = _quarters(v, element, x)
     is_odd = v.compare("ne", f.format.integer, f.integers("and", quarter, f.whole(1)), f.whole(0))

@@ -118,7 +118,7 @@ def logistic(v: Vector, element: str, x: str) -> str:
 
 
 def tanh(v: Vector, element: str, x: str) -> str:
-    """The hyperbolic tangent, within 2.5."""
+    """The hyperbolic tangent, within 3."""
     f = Floats(v, element)
     a, high = f.absolute(x), f.number(20.0)
     a = f.choose(v.compare("ogt", element, a, high), high, a)
