@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from support.elementwise import interpreted
 from support.native import DIFFERENT, RUNNABLE, compiled, run
-from support.random_kernels import RandomKernel
+from support.rendered import check_rendered
 
-from neurald.drivers.compiler.evaluate import RequirementFailed
 from neurald.drivers.compiler.expression import Apply, Expression, apply, axis, load, select
 from neurald.drivers.compiler.graph import Value, inside
 from neurald.drivers.compiler.kernel import Kernel
@@ -82,18 +81,7 @@ def test_padding(pads: Sequence[tuple[int, int]], target: Target) -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_random_kernels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sections, "_FEWEST_ELEMENTS", 1)
-    made = RandomKernel(seed)
-    kernel, target = made.kernel, RUNNABLE[seed % len(RUNNABLE)]
-    inputs = {value: made.inputs[value] for value in kernel.inputs}
-    routine = render(kernel, target)
-    got, status = run(routine, inputs, target, at_start=bool(seed % 2), splits=(1, 2))
-    try:
-        want = interpreted(kernel, inputs)
-    except RequirementFailed:
-        assert status == 1
-    else:
-        assert status == 0
-        np.testing.assert_array_equal(got, want)
+    check_rendered(seed)
 
 
 @pytest.mark.parametrize("factor", [-3, -1, 1, 2])
