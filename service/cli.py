@@ -31,6 +31,7 @@ _MESSAGE_LIMIT = 2000
 
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
+_MOMENT_S = 0.01
 
 
 class _Commands(TyperGroup):
@@ -117,6 +118,17 @@ app.command(help="Check that a device does what every device must do.")(conforma
 app.command(help="Classify handwritten digits, here and in a daemon.")(demo)
 
 
+def _interrupt_again(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Ctrl-C that came while a finaliser ran, where exceptions are lost, comes once more in a moment."""
+    if unraisable.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(unraisable)
+        return
+    import signal
+    import threading
+
+    threading.Timer(_MOMENT_S, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+
 def main() -> None:
     """The entry point of the `neurald` command; ends the process."""
     # gRPC's own messages would come on top of the errors that are reported anyway.
@@ -128,6 +140,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal's encoding lacks is no reason to fail.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    sys.unraisablehook = _interrupt_again
     try:
         app()
     except KeyboardInterrupt:
