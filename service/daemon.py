@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any
 
@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 #: How long calls under way may take once a daemon is to stop.
 DRAIN_S = 30.0
 _DESCRIPTORS = 65_536
+_LOOK_S = 0.5
 
 
 class Daemon:
@@ -105,7 +106,10 @@ class Daemon:
 
     def serve(self) -> None:
         """Waits until `stop` is called."""
-        self._stops.get()
+        while True:
+            # A signal that comes just before the wait begins, or to another thread, does not end it.
+            with contextlib.suppress(Empty):
+                return self._stops.get(timeout=_LOOK_S)
 
     def stop(self) -> None:
         """Has `serve` return; called again, has `shutdown` not wait. May be called by signal handlers."""

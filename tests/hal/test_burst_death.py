@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.addition import addition, request
-from support.daemon import daemon_process, running_daemon, stop_process
+from support.daemon import daemon_process, freeze_process, running_daemon, stop_process
 
 from neurald.hal import burst_peer
 from neurald.hal.device import ExecuteOptions, PrepareOptions
@@ -97,7 +97,7 @@ def test_a_daemon_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
         # It takes its time and answers calls meanwhile, so it does not hang.
         first.execute(wanted, RUN)
         second.execute(wanted, RUN)
-        process.send_signal(signal.SIGSTOP)
+        freeze_process(process)
         try:
             with pytest.raises(MissedDeadlineTransient):
                 first.execute(wanted, ExecuteOptions(deadline_s=time.monotonic() + 0.1))

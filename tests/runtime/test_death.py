@@ -1,6 +1,5 @@
 """A driver daemon that is killed, stopped or restarted while an application uses it: no call is lost, none is wrong."""
 
-import os
 import random
 import signal
 import tempfile
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.daemon import daemon_process
+from support.daemon import daemon_process, freeze_process
 from support.models import add_model
 
 import neurald as nd
@@ -137,7 +136,7 @@ def test_a_stopped_daemon_meets_the_deadline(daemon: Daemon) -> None:
     compilation = nd.CompilationBuilder(add_model(SHAPE), [nd.connect(daemon.address)]).finish()
     caller = Caller(compilation)
     caller.call(1, None)
-    os.kill(daemon.process.pid, signal.SIGSTOP)
+    freeze_process(daemon.process)
     try:
         late = Caller(compilation)
         late.execution.set_timeout(0.2)
@@ -150,7 +149,7 @@ def test_a_stopped_daemon_meets_the_deadline(daemon: Daemon) -> None:
         )
         assert time.monotonic() - start < 30
     finally:
-        os.kill(daemon.process.pid, signal.SIGCONT)
+        daemon.process.send_signal(signal.SIGCONT)
     caller.call(2, None)
 
 

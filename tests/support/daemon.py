@@ -3,6 +3,7 @@
 import contextlib
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -76,3 +77,10 @@ def stop_process(process: "subprocess.Popen[str]") -> int:
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait()
+
+
+def freeze_process(process: "subprocess.Popen[str]") -> None:
+    """Has a process of ours stand still until SIGCONT, from this call's return on."""
+    process.send_signal(signal.SIGSTOP)
+    # All its threads stop only when one of them has taken the signal.
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
