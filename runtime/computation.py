@@ -1,5 +1,6 @@
 """Computation: one run of a compilation through all its layers, from variables down to the devices of the steps."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from neurald.runtime.device_memory import (
     has_device_memory,
     recover_device_memories,
 )
+from neurald.runtime.executor import SimpleExecutor
 from neurald.runtime.plan import ExecutionStep
 from neurald.runtime.recovery import Recovery
 from neurald.runtime.stateful import StatefulRuns
@@ -87,6 +89,19 @@ class Computation:
             for index, output in strings.items():
                 output.fill(result.output_shapes[index].dimensions or ())
         return result
+
+    def create_reusable_execution(self) -> Callable[[], None] | None:
+        """What does all that the last `run`, which had success, did, without measuring and without limits; its result is the same.
+
+        An error means that `run` has to be called, which does what is to be done about it. None: only `run` can do it.
+        """
+        executor = self._compilation.executor
+        if self._has_strings or self._has_device_memory or not isinstance(executor, SimpleExecutor):
+            return None
+        create = self._compilation.recovery.step(executor.step).create_reusable_execution
+        if self._stateful is not None:
+            return self._stateful.create_reusable_execution(self._request, create)
+        return create(self._request)
 
     def _run_once(self, options: ExecuteOptions, burst: "Burst | None") -> ExecutionResult:
         if self._stateful is None:

@@ -50,6 +50,11 @@ class SimpleExecutor:
     def __init__(self, step: ExecutionStep) -> None:
         self._step = step
 
+    @property
+    def step(self) -> ExecutionStep:
+        """The only step."""
+        return self._step
+
     def execute(
         self, request: Request, options: ExecuteOptions, *, runner: Runner = run_step
     ) -> ExecutionResult:

@@ -16,7 +16,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from neurald.hal.buffer_host import execute_on_host
-from neurald.hal.device import ExecuteOptions, ExecutionResult, KernelTime, PreparedModel, Timing
+from neurald.hal.device import (
+    ExecuteOptions,
+    ExecutionResult,
+    KernelTime,
+    PreparedModel,
+    ReusesExecutions,
+    Timing,
+)
 from neurald.hal.errors import (
     Cancelled,
     DeadObject,
@@ -188,6 +195,14 @@ class RecoveringStep:
         """The device's prepared model, if the next execution would use it; never waits."""
         with self._lock:
             return self._prepared if not self._failures else None
+
+    def create_reusable_execution(self, request: Request) -> Callable[[], None] | None:
+        """What runs a request again that was run with success, where its device can save time by that.
+
+        An error that it raises was not noted: `execute` has to be called for that.
+        """
+        prepared = self.usable()
+        return prepared.create_reusable_execution(request) if isinstance(prepared, ReusesExecutions) else None
 
     def failed(self, error: Error, prepared: PreparedModel, *, has_limit: bool) -> bool:
         """Notes that an execution on `prepared`, which `usable` gave, failed; whether the CPU stands in.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from neurald.hal.device import ExecutionResult
-from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.errors import BadData, BadState, OpFailed
 from neurald.hal.memory import HostMemory
 from neurald.hal.types import Argument, OperandType, Request, array_to_store, stored_array
 from neurald.runtime.state import Array, State
@@ -32,6 +32,7 @@ class _Extended:
         visible: that result without the variables.
         new: the new values, where they are views of `places`.
         follower: what reads `places` and writes to the memory of the old values, once it is known.
+        again: runs `request` once more, where the device has a shorter way for that.
     """
 
     base: Request
@@ -42,6 +43,7 @@ class _Extended:
     visible: ExecutionResult | None = None
     new: Sequence[Array] = ()
     follower: "_Extended | None" = None
+    again: Callable[[], None] | None = None
 
 
 class StatefulRuns:
@@ -99,6 +101,42 @@ class StatefulRuns:
                 state.replace(extended.new if self._are_views else self._new_values(extended, result))
                 self._last = None
             return visible
+
+    def create_reusable_execution(
+        self, request: Request, create: Callable[[Request], Callable[[], None] | None]
+    ) -> Callable[[], None] | None:
+        """What runs a request as the last `run` did; None unless two requests with variables take turns.
+
+        Args:
+            request: without the variables, of the last `run`, which had success.
+            create: makes it for a request with them.
+        """
+        last = self._last
+        follower = None if last is None else last.follower
+        if last is None or follower is None or last.base is not request or follower.follower is not last:
+            return None
+        if follower.result is not last.result:
+            return None
+        for each in (last, follower):
+            each.again = create(each.request)
+        return self._run_again if last.again and follower.again else None
+
+    def _run_again(self) -> None:
+        """Runs the request after the last one.
+
+        Raises:
+            BadState: others have changed variables, or executed.
+            Error: the execution failed.
+        """
+        state = self._state
+        with state.lock:
+            last = self._last
+            extended = None if last is None else last.follower
+            if extended is None or extended.again is None or state.changes != self._changes:
+                raise BadState("the variables are not where the last execution left them")
+            extended.again()
+            state.exchange()
+            self._last, self._changes = extended, state.changes
 
     def _following(self, request: Request) -> _Extended:
         """The request with the variables as they are now."""

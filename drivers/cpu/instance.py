@@ -4,14 +4,15 @@ import ctypes
 import mmap
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
 
 from neurald.drivers.compiler.placement import Base
 from neurald.drivers.cpu.executable import Call, Executable
 from neurald.drivers.cpu.llvm import LoadedCode
 from neurald.drivers.cpu.routine import ALIGNMENT
-from neurald.drivers.cpu.runtime import RECORD_WORDS, STEP_WORDS, caller_name
+from neurald.drivers.cpu.runtime import RECORD_WORDS, caller_name
 from neurald.drivers.cpu.threads import Team, process
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import OpFailed, OutOfMemory
@@ -21,8 +22,12 @@ _SHARED_NS: Final = 5_000.0
 #: Chunks of about this time may be more than there are threads, so that one that is held back holds back little.
 _CHUNK_NS: Final = 100_000.0
 _CHUNKS_A_THREAD: Final = 4
-#: Bindings whose tables an instance keeps: executions that come again and again take turns with few of them.
-_TABLES_KEPT: Final = 4
+#: Bindings for which an instance keeps steps: executions that come again and again take turns with few of them.
+_STEPS_KEPT: Final = 4
+#: The word of a record that says where the call's arguments are.
+_ARGUMENTS: Final = 2
+
+Words: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 
 class Binding:
@@ -57,29 +62,16 @@ class Instance:
         self._executable = executable
         self._code = code
         self._arena = _Block(executable.arena_bytes)
-        stride = _aligned(executable.scratch_bytes)
-        self._scratch = _Block(stride * team.threads)
+        self._stride = _aligned(executable.scratch_bytes)
+        self._scratch = _Block(self._stride * team.threads)
         calls = executable.calls
-        self._table = (ctypes.c_int64 * max(1, sum(len(call.places) for call in calls)))()
         self._statuses = (ctypes.c_int32 * max(1, len(calls)))()
-        self._records = (ctypes.c_int64 * max(1, RECORD_WORDS * len(calls)))()
-        self._step = (ctypes.c_int64 * STEP_WORDS)()
         self._count = len(calls)
-        self._fill(constants, team)
-        self._step[:] = [
-            ctypes.addressof(self._records),
-            len(calls),
-            self._scratch.address,
-            stride,
-            team.threads - 1,
-            team.pool(),
-        ]
         self._team = team
         self._forks = process.forks
-        self._address = ctypes.addressof(self._step)
-        self._tables: dict[Binding, _Bound] = {}
-        self._bound: _Bound | None = None
         self._run = team.run
+        self._own = self._own_step(constants)
+        self._steps: dict[Binding, _Bound] = {}
         arena = self._arena.address
         self._inputs = tuple(
             (number, port.size_bytes, arena + port.offset, cells)
@@ -96,24 +88,43 @@ class Instance:
             if port.size_bytes
         )
 
-    def _fill(self, constants: int, team: Team) -> None:
-        """Everything in the table and the records that no execution changes."""
+    def _own_step(self, constants: int) -> "_Step":
+        """The step with every argument in the instance's own memory."""
         bases = {Base.ARENA: self._arena.address, Base.CONSTANTS: constants}
-        table, statuses = ctypes.addressof(self._table), ctypes.addressof(self._statuses)
-        argument = 0
-        for number, call in enumerate(self._executable.calls):
-            first = RECORD_WORDS * number
-            self._records[first : first + RECORD_WORDS] = [
-                self._code.addresses[caller_name(len(call.places))],
-                self._code.addresses[call.function],
-                table + 8 * argument,
-                statuses + 4 * number,
+        calls, address = self._executable.calls, self._code.addresses
+        places = [bases[place.base] + place.offset for call in calls for place in call.places]
+        table = np.array(places or [0], np.int64)
+        argument, status = table.ctypes.data, ctypes.addressof(self._statuses)
+        records = np.zeros((max(1, len(calls)), RECORD_WORDS), np.int64)
+        for record, call in zip(records, calls, strict=False):
+            record[:] = (
+                address[caller_name(len(call.places))],
+                address[call.function],
+                argument,
+                status,
                 call.grains,
-                chunks(call, team.threads),
-            ]
-            for place in call.places:
-                self._table[argument] = bases[place.base] + place.offset
-                argument += 1
+                chunks(call, self._team.threads),
+            )
+            argument += table.itemsize * len(call.places)
+            status += ctypes.sizeof(ctypes.c_int32)
+        return self._step(table, records)
+
+    def _step(self, table: Words, records: Words) -> "_Step":
+        words = (
+            records.ctypes.data,
+            self._count,
+            self._scratch.address,
+            self._stride,
+            self._team.threads - 1,
+            self._team.pool(),
+        )
+        return _Step(table, records, np.array(words, np.int64))
+
+    def _copy(self) -> "_Step":
+        """A step of its own with the arguments of the instance."""
+        table, records = self._own.table.copy(), self._own.records.copy()
+        records[:, _ARGUMENTS] += table.ctypes.data - self._own.table.ctypes.data
+        return self._step(table, records)
 
     def run(self, binding: Binding) -> None:
         """Runs the step.
@@ -122,32 +133,22 @@ class Instance:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.
         """
         if self._forks != process.forks:
+            # The pool of threads is another one.
             self._forks = process.forks
-            self._step[5] = self._team.pool()
-        bound = self._bound
-        if bound is None or bound.binding is not binding:
-            bound = self._bind(binding)
+            self._steps.clear()
+        bound = self._steps.get(binding) or self._bind(binding)
         for own, address, size in bound.copied_in:
             ctypes.memmove(own, address, size)
-        failed = self._run(self._address)
+        failed = self._run(bound.address)
         if failed < self._count:
             raise OpFailed(self._executable.calls[failed].messages[self._statuses[failed] - 1])
         for address, own, size in bound.copied_out:
             ctypes.memmove(address, own, size)
 
     def _bind(self, binding: Binding) -> "_Bound":
-        """Fills the table for these places."""
-        bound = self._tables.get(binding)
-        if bound is None:
-            if len(self._tables) >= _TABLES_KEPT:
-                self._tables.clear()
-            bound = self._tables[binding] = self._bound_to(binding)
-        ctypes.memmove(self._table, bound.table, ctypes.sizeof(self._table))
-        self._bound = bound
-        return bound
-
-    def _bound_to(self, binding: Binding) -> "_Bound":
-        table = type(self._table).from_buffer_copy(self._table)
+        """What runs the step at these places, kept for when they come again."""
+        step = self._copy()
+        places = step.table
         copied_in, copied_out = [], []
         for number, size, own, cells in self._inputs:
             address = binding.inputs[number]
@@ -155,15 +156,19 @@ class Instance:
                 copied_in.append((own, address, size))
                 address = own
             for cell in cells:
-                table[cell] = address
+                places[cell] = address
         for number, size, own, cells in self._outputs:
             address = binding.outputs[number]
             if not cells or address % ALIGNMENT or self._is_used(number, binding):
                 copied_out.append((address, own, size))
                 address = own
             for cell in cells:
-                table[cell] = address
-        return _Bound(binding, table, tuple(copied_in), tuple(copied_out))
+                places[cell] = address
+        if len(self._steps) >= _STEPS_KEPT:
+            self._steps.clear()
+        bound = _Bound(step.words.ctypes.data, step, tuple(copied_in), tuple(copied_out))
+        self._steps[binding] = bound
+        return bound
 
     def _is_used(self, output: int, binding: Binding) -> bool:
         """Whether an output's bytes are also those of an input or another output."""
@@ -182,17 +187,13 @@ class Instance:
     def profile(self) -> tuple[KernelTime, ...]:
         """The time of each kernel in a run on whatever was there last."""
         times = []
-        step = (ctypes.c_int64 * STEP_WORDS)(*self._step)
-        step[1] = 1
-        # What executions gave is not theirs any more.
-        self._bound = None
-        for _, _, own, cells in (*self._inputs, *self._outputs):
-            for cell in cells:
-                self._table[cell] = own
+        step = self._copy()
+        step.words[1] = 1
+        address = step.words.ctypes.data
         for number, call in enumerate(self._executable.calls):
-            step[0] = ctypes.addressof(self._records) + 8 * RECORD_WORDS * number
+            step.words[0] = step.records[number].ctypes.data
             started = time.perf_counter_ns()
-            self._run(ctypes.addressof(step))
+            self._run(address)
             times.append(
                 KernelTime(
                     name=call.function,
@@ -204,18 +205,32 @@ class Instance:
         return tuple(times)
 
 
-@dataclass(frozen=True, slots=True)
-class _Bound:
+class _Step(NamedTuple):
+    """What `neurald_run` takes, and what that points to.
+
+    Attributes:
+        table: the address of each argument.
+        records: a row for each call.
+        words: the step.
+    """
+
+    table: Words
+    records: Words
+    words: Words
+
+
+class _Bound(NamedTuple):
     """What a binding comes to in an instance.
 
     Attributes:
-        table: with its addresses.
+        address: of the words of `step`.
+        step: with the addresses of the binding, or the arena's.
         copied_in: inputs that are not aligned: the arena's place, where they are, and bytes.
         copied_out: outputs that cannot be written in place: where they go, the arena's place, and bytes.
     """
 
-    binding: Binding
-    table: "ctypes.Array[ctypes.c_int64]"
+    address: int
+    step: _Step
     copied_in: tuple[tuple[int, int, int], ...]
     copied_out: tuple[tuple[int, int, int], ...]
 

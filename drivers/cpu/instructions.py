@@ -189,6 +189,10 @@ class Instructions:
             step: what the counter grows by.
             may_be_empty: whether there may be no turn at all; what is carried then is what `carried` says.
         """
+        if first.isdecimal() and last.isdecimal() and int(first) < int(last) <= int(first) + step:
+            # One turn: no loop.
+            yield Loop(index=first, carried=[start for _, start in carried])
+            return
         stem = self.new_name()[1:]
         scope = _Scope(self._scopes[-1].depth + 1, is_certain=not may_be_empty)
         loop = Loop(index=self.new_name(), carried=[self.new_name() for _ in carried])

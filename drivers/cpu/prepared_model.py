@@ -4,6 +4,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from neurald.drivers.compiler.placement import Port
@@ -105,6 +106,13 @@ class CpuPreparedModel:
             output_shapes=self._result.output_shapes,
             timing=Timing(on_device_ns=ended - launched, in_driver_ns=ended - started),
         )
+
+    def create_reusable_execution(self, request: Request) -> Callable[[], None] | None:
+        """See `ReusesExecutions.create_reusable_execution`."""
+        known = self._bindings.get(id(request))
+        if known is None or known[0]() is not request:
+            return None
+        return partial(self.native.run, known[1])
 
     def _bind(self, request: Request) -> Binding:
         """The places of a request's inputs and outputs, kept for when it comes again; its memories last as long as it does."""

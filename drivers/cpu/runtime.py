@@ -38,7 +38,6 @@ _SLOTS: Final = SLEEPS + WORKERS * LINE
 
 POOL_BYTES: Final = _SLOTS + _SLOT_COUNT * _SLOT_BYTES
 RECORD_WORDS: Final = 6
-STEP_WORDS: Final = 6
 
 #: How often a worker looks for a chunk before it sleeps, and an owner for the end of the last one.
 _WORKER_LOOKS: Final = 600

@@ -323,8 +323,7 @@ class Statements:
 
     def _gathers(self, place: Expression) -> bool:
         """Whether a place depends on what is computed in a lane."""
-        found = (each for each in walk(place) if isinstance(each, Load | Reduce | Accumulated))
-        return any(self._lanes.varies(each) for each in found)
+        return any(map(self._lanes.varies, _computed(place)))
 
     def _mask(self, guard: Expression | None) -> str:
         """The lanes that there are and for which a guard holds."""
@@ -338,7 +337,9 @@ class Statements:
         v = self._lanes.v
         where = self._scalar(place)
         if load.guard is None or load.otherwise is None:
-            if self._is_streaming and load.value.size_bytes >= _STREAM_BYTES:
+            streams = self._is_streaming and load.value.size_bytes >= _STREAM_BYTES
+            # After a place that was looked up comes any other.
+            if streams and not any(True for _ in _computed(place)):
                 memory.prefetch(v, stored(load.value.type), self._pointers[load.value], where, _AHEAD_BYTES)
             return self._loaded(v, load.value, where)
         # One condition for all lanes: where it does not hold, what is read does not matter.
@@ -489,3 +490,8 @@ class Statements:
         lanes.known.clear()
         del self._names[along]
         return total
+
+
+def _computed(place: Expression) -> Iterator[Expression]:
+    """What of a place comes from memory or is folded."""
+    return (each for each in walk(place) if isinstance(each, Load | Reduce | Accumulated))

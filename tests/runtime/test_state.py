@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.devices import AnsweringDevice
 from support.errors import error_code
-from support.models import add_model
+from support.models import accumulator, add_model, ones
 
 import neurald as nd
 from neurald.hal.device import ExecutionResult
@@ -15,26 +15,6 @@ from neurald.hal.errors import OpFailed
 from neurald.hal.types import Request, StateVariable
 
 INITIAL = np.full((2, 3), 10, np.float32)
-
-
-def accumulator() -> nd.Model:
-    """x -> x + total, where the sum is the next total: a model of one input, one output and one variable."""
-    model = add_model()
-    graph = model.main
-    copy = len(graph.operands)
-    operands = (*graph.operands, graph.operands[graph.outputs[0]])
-    operations = (*graph.operations, replace(graph.operations[0], outputs=(copy,)))
-    return replace(
-        model,
-        main=replace(graph, operands=operands, operations=operations, outputs=(*graph.outputs, copy)),
-        state=(StateVariable(name="total", initial=INITIAL),),
-        input_names=("x",),
-        output_names=("sum",),
-    )
-
-
-def ones() -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
-    return np.ones((2, 3), np.float32)
 
 
 def compiled(model: nd.Model, *others: nd.Compilation) -> nd.Compilation:

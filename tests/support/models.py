@@ -1,10 +1,12 @@
 """Small models that tests of the runtime share."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 import neurald as nd
+from neurald.hal.types import StateVariable
 
 FLOAT = nd.OperandType.TENSOR_FLOAT32
 
@@ -40,3 +42,24 @@ def bound_execution(
     output = np.zeros((2, 3), np.float32)
     execution.set_output(0, output)
     return execution, output
+
+
+def accumulator() -> nd.Model:
+    """x -> x + total, where the sum is the next total: a model of one input, one output and one variable, which begins as 10."""
+    model = add_model()
+    graph = model.main
+    copy = len(graph.operands)
+    operands = (*graph.operands, graph.operands[graph.outputs[0]])
+    operations = (*graph.operations, replace(graph.operations[0], outputs=(copy,)))
+    return replace(
+        model,
+        main=replace(graph, operands=operands, operations=operations, outputs=(*graph.outputs, copy)),
+        state=(StateVariable(name="total", initial=np.full((2, 3), 10, np.float32)),),
+        input_names=("x",),
+        output_names=("sum",),
+    )
+
+
+def ones() -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
+    """What `accumulator` may add."""
+    return np.ones((2, 3), np.float32)

@@ -12,7 +12,14 @@ from neurald.drivers.compiler.specialization import SpecializingModel
 from neurald.drivers.cpu.device import CpuDevice, create, create_reference
 from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.hal import registry
-from neurald.hal.device import Artifact, BufferDescription, BufferRole, ExecuteOptions, PrepareOptions
+from neurald.hal.device import (
+    Artifact,
+    BufferDescription,
+    BufferRole,
+    ExecuteOptions,
+    PrepareOptions,
+    ReusesExecutions,
+)
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
 from neurald.hal.memory import HostMemory
 from neurald.hal.operations import DEFINITIONS
@@ -167,3 +174,18 @@ def test_memory_is_only_for_models_of_its_own() -> None:
         else:
             with pytest.raises(BadData, match="of its own"):
                 device.allocate(description)
+
+
+def test_a_request_can_be_bound() -> None:
+    prepared = create().prepare_model(add_model(), PrepareOptions())
+    first, second, result = floats(1), floats(2), floats(0)
+    wanted = request(first, second, result)
+    assert isinstance(prepared, ReusesExecutions)
+    assert prepared.create_reusable_execution(wanted) is None
+    prepared.execute(wanted, ExecuteOptions())
+    again = prepared.create_reusable_execution(wanted)
+    assert again is not None
+    for value in range(3):
+        first[:] = value
+        again()
+        np.testing.assert_array_equal(result, first + second)

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from support.cpu_routines import adding, native, side_by_side
 
+from neurald.drivers.cpu.instance import Binding
 from neurald.drivers.cpu.native_model import NativeModel
 from neurald.drivers.cpu.threads import THREADS_VARIABLE, thread_count
 from neurald.hal.errors import BadData
+from neurald.hal.memory import aligned_zeros
 
 #: Calls of this time are shared.
 LONG_NS = 1e6
@@ -77,6 +79,21 @@ def test_a_child_of_a_fork_has_workers_of_its_own() -> None:
         os._exit(0 if right else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert run(model, 10)
+
+
+def test_what_was_bound_before_a_fork() -> None:
+    model = shared(3)
+    values, result = (aligned_zeros(2000).view(np.int32) for _ in range(2))
+    binding = Binding([values.ctypes.data], [result.ctypes.data])
+    model.run(binding)
+    child = os.fork()
+    if not child:
+        values[:] = 1
+        model.run(binding)
+        os._exit(0 if (result == 46).all() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    model.run(binding)
+    assert (result == 45).all()
 
 
 def test_the_process_ends() -> None:
