@@ -7,11 +7,14 @@ from neurald.drivers.cpu.kernels import (
     convolution,
     depthwise,
     dots,
+    extremes,
     matrix_product,
     pieces,
     ranking,
+    rows,
     transposed,
     weighted,
+    winograd,
 )
 from neurald.drivers.cpu.kernels.int8 import int8_routine
 from neurald.drivers.cpu.routine import Routine
@@ -24,13 +27,17 @@ def routine_for(kernel: Kernel, target: Target) -> Routine | None:
     if not kernel.output.count:
         return None
     if node is None:
-        return pieces.routine(kernel, target) or transposed.routine(kernel, target)
+        moved = pieces.routine(kernel, target) or transposed.routine(kernel, target)
+        return moved or rows.routine(kernel, target)
     if isinstance(node, Ranking):
-        return ranking.routine(kernel, node, target)
+        is_one = node.output.shape[-1] == 1
+        return extremes.routine(kernel, node, target) if is_one else ranking.routine(kernel, node, target)
     if node.output.type is not Scalar.FLOAT32:
         return int8_routine(kernel, target)
     if isinstance(node, DepthwiseConvolution):
         return depthwise.routine(kernel, node, target)
+    if isinstance(node, Convolution) and (found := winograd.routine(kernel, node, target)) is not None:
+        return found
     product = (
         convolution.product_of(node) if isinstance(node, Convolution) else matrix_product.product_of(node)
     )

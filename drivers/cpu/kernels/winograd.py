@@ -1,0 +1,410 @@
+"""Convolutions with windows of 3 × 3 as products of matrices with fewer multiplications: minimal filtering, F(2 × 2, 3 × 3).
+
+The output is divided into squares of 2 × 2 positions. The 4 × 4 pixels that a square depends on are transformed by additions
+alone; what comes of each of the 16 places is multiplied with weights that were transformed beforehand, 16 products of matrices
+with one row for each square; and the 16 sums of a square are transformed to its results. That takes 16 multiplications where
+there are 36 otherwise. Terms are differences of pixels: sums are off by a few units in the last place more than others, and where
+a pixel is infinite what is infinite otherwise may be no number.
+
+Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from neurald.drivers.compiler.graph import Convolution, Value
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu.epilogue import Epilogue, parameter_names, pointer_names
+from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.kernels.convolution import product_of
+from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, total
+from neurald.drivers.cpu.kernels.flattened import flattened
+from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text
+from neurald.drivers.cpu.kernels.packing import channels_of
+from neurald.drivers.cpu.kernels.product import Operand, Product
+from neurald.drivers.cpu.kernels.sums import Shape, Sums, Weights
+from neurald.drivers.cpu.kernels.tile import Tile, choose_tile
+from neurald.drivers.cpu.kernels.window import Side, runs, segments, sides_of
+from neurald.drivers.cpu.routine import Routine
+from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.vector import Vector
+
+#: Positions of a square in each dimension, the pixels that it depends on, and how many these are together.
+_PLACES, _PIXELS = 2, 4
+_POINTS = _PIXELS * _PIXELS
+_FLOAT_BYTES = Scalar.FLOAT32.size_bytes
+#: Between the rows of a matrix, so that they do not share places in the nearest cache.
+_GAP_BYTES = 64
+#: Squares that are transformed at once, at most: what comes of them is to stay in the second cache.
+_MOST_SQUARES = 56
+#: Parts that there are at least, to be shared by threads.
+_LEAST_GRAINS = 4
+#: What the transformations of a square take for a vector of channels.
+_TRANSFORM_CYCLES = 70.0
+#: Weights up to this size stay in the second cache; for what others take, the furthest cache gives so much in a cycle.
+_RESIDENT_BYTES = 384 << 10
+_WEIGHT_BYTES_PER_CYCLE = 8.0
+#: It has to promise as much: the other way is the more exact one.
+_WORTHWHILE = 0.85
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """How a convolution is divided.
+
+    Attributes:
+        rows, columns: how its window moves.
+        down, across: squares of an image in each dimension.
+        squares: of all images.
+        block: squares that are transformed at once.
+        groups: parts of the panels, each of which is computed for a block before the next part.
+        product: one of the 16 products of a block.
+        tile: of the product.
+    """
+
+    rows: Side
+    columns: Side
+    down: int
+    across: int
+    squares: int
+    block: int
+    groups: int
+    product: Product
+    tile: Tile
+
+    @property
+    def blocks(self) -> int:
+        """How many there are; the last one may have less squares."""
+        return -(-self.squares // self.block)
+
+    @property
+    def panels_of_group(self) -> int:
+        """Panels of each group but the last, which may have less."""
+        return -(-self.tile.panels // self.groups)
+
+    @property
+    def matrix_bytes(self) -> int:
+        """Of the transformed pixels at one of the 16 places."""
+        return self.block * self.product.pixel_bytes
+
+    @property
+    def sums_bytes(self) -> int:
+        """Of the sums of a panel at one of the 16 places."""
+        return self.block * self.tile.width * _FLOAT_BYTES
+
+    @property
+    def cycles(self) -> float:
+        """What it takes, estimated."""
+        lanes, tile, product = self.tile.lanes, self.tile, self.product
+        vectors = product.depth // lanes + tile.panels * tile.vectors
+        cycles = _POINTS * tile.cycles + self.block * vectors * _TRANSFORM_CYCLES
+        weights = _POINTS * product.depth * tile.panels * tile.width * _FLOAT_BYTES
+        if weights > _RESIDENT_BYTES:
+            cycles += weights / _WEIGHT_BYTES_PER_CYCLE
+        return self.blocks * cycles
+
+
+def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None:
+    """The routine of a kernel with a convolution, where this way suits it and promises to be faster; else None."""
+    plan = _plan(node, target)
+    if plan is None or plan.cycles > _WORTHWHILE * choose_tile(product_of(node), target).cycles:
+        return None
+    constant = node.weights.constant
+    assert constant is not None  # noqa: S101 - there is no plan otherwise
+    weights = _transformed(constant, node.weights.name, plan)
+    arguments = arguments_with(kernel, (node.input, weights))
+    writer = _Writer(kernel, node, plan, weights, arguments, target)
+    writer.write()
+    tile = plan.tile
+    return Routine(
+        text=function_text(writer.code, arguments),
+        arguments=arguments,
+        grains=plan.blocks * plan.groups,
+        cost_ns=cost_ns(plan.cycles, arguments),
+        declarations=frozenset(writer.code.declarations),
+        scratch_bytes=writer.scratch_bytes,
+        label=f"Winograd, {plan.block} squares of {_PLACES} x {_PLACES} positions and {tile.vectors} x {tile.lanes} channels",
+        operations=kernel.operations,
+    )
+
+
+def _plan(node: Convolution, target: Target) -> _Plan | None:
+    """None where the window, types or channels are others than are known here."""
+    rows, columns = sides_of(node)
+    images, height, width, depth = node.input.shape
+    outputs = node.weights.shape[0]
+    lanes = target.lanes(_FLOAT_BYTES)
+    is_plain = all((side.taps, side.stride, side.dilation) == (3, 1, 1) for side in (rows, columns))
+    is_float = node.input.type is Scalar.FLOAT32 and node.weights.constant is not None
+    if not is_plain or not is_float or node.groups != 1 or depth % lanes or outputs % lanes:
+        return None
+    down, across = (-(-side.places // _PLACES) for side in (rows, columns))
+    squares = images * down * across
+    block = -(-squares // -(-squares // _MOST_SQUARES))
+    product = Product(
+        source=node.input,
+        weights=Operand(value=node.weights, sets=_POINTS, channel_step=depth, term_step=1),
+        parts=(),
+        images=1,
+        rows=Side(length=1, places=1),
+        columns=Side(length=block, places=block),
+        depth=depth,
+        channels=outputs,
+        image_bytes=height * width * depth * _FLOAT_BYTES,
+        row_bytes=width * depth * _FLOAT_BYTES,
+        pixel_bytes=depth * _FLOAT_BYTES + _GAP_BYTES,
+        element_bytes=_FLOAT_BYTES,
+        type=Scalar.FLOAT32,
+        width=outputs,
+    )
+    tile = choose_tile(product, target)
+    groups = min(tile.panels, -(-_LEAST_GRAINS // -(-squares // block)))
+    groups = -(-tile.panels // -(-tile.panels // groups))
+    return _Plan(
+        rows=rows,
+        columns=columns,
+        down=down,
+        across=across,
+        squares=squares,
+        block=block,
+        groups=groups,
+        product=product,
+        tile=tile,
+    )
+
+
+def _transformed(weights: np.ndarray, name: str, plan: _Plan) -> Value:
+    """The weights as they are multiplied: (panels, 16, depth, channels of a panel)."""
+    turned = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+    taps = weights.astype(np.float64).transpose(1, 2, 3, 0)
+    points = np.einsum("ai,bj,ijco->abco", turned, turned, taps, optimize=True)
+    channels = channels_of(plan.tile, plan.product.channels)
+    panels = points.reshape(_POINTS, plan.product.depth, -1)[:, :, channels].transpose(2, 0, 1, 3)
+    array = np.ascontiguousarray(panels, np.float32)
+    return Value(array.shape, Scalar.FLOAT32, array, name)
+
+
+class _Writer:
+    """Writes the function.
+
+    A grain is a block of squares with a group of panels. Scratch memory holds zeros for what lies beside the image, the
+    transformed pixels of a block, and the sums of a panel.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        node: Convolution,
+        plan: _Plan,
+        weights: Value,
+        arguments: Sequence[Value],
+        target: Target,
+    ) -> None:
+        names = pointer_names(arguments)
+        self.code = Instructions(parameter_names(arguments))
+        self._kernel = flattened(kernel)
+        self._plan, self._target = plan, target
+        self._source, self._weights = names[node.input], names[weights]
+        self._epilogue = Epilogue(self._kernel, target, self.code, names)
+        self._v = Vector(self.code, target, plan.tile.lanes)
+        self._single = Vector(self.code, target, 1)
+        matrix = plan.product.depth * _FLOAT_BYTES
+        sums = matrix + _POINTS * plan.matrix_bytes
+        self.scratch_bytes = sums + _POINTS * plan.sums_bytes
+        self._matrix = address(self.code, "%scratch", str(matrix))
+        self._sums = address(self.code, "%scratch", str(sums))
+
+    def write(self) -> None:
+        """The instructions for the range of grains."""
+        code, plan = self.code, self._plan
+        with code.loop("0", str(plan.product.depth), step=plan.tile.lanes) as loop:
+            self._store(self._v.number("float", 0), "%scratch", loop.index)
+        with each_grain(code, (plan.blocks, plan.groups)) as ((block, group), is_first):
+            is_new = code.value(f"icmp eq i64 {group}, 0")
+            first = multiple(code, block, plan.block)
+            with code.when(code.value(f"or i1 {is_first}, {is_new}")):
+                self._write_pixels(first)
+            begin = multiple(code, group, plan.panels_of_group)
+            end = total(code, begin, str(plan.panels_of_group))
+            end = self._single.call("llvm.smin", "i64", end, str(plan.tile.panels))
+            with code.loop(begin, end, may_be_empty=True) as panel:
+                self._write_products(panel.index)
+                self._write_results(first, panel.index)
+
+    def _store(self, value: str, memory: str, channel: str) -> None:
+        to = address(self.code, memory, multiple(self.code, channel, _FLOAT_BYTES))
+        self.code.effect(f"store {self._v.type('float')} {value}, ptr {to}, align {_FLOAT_BYTES}")
+
+    def _load(self, memory: str) -> str:
+        return self.code.fresh(f"load {self._v.type('float')}, ptr {memory}, align {_FLOAT_BYTES}")
+
+    @contextmanager
+    def _each_square(self, first: str) -> Iterator[tuple[str, tuple[str, str, str]]]:
+        """A loop over a block: the number of a square in it, and its image, row and column. The last square stands for missing ones."""
+        code, plan = self.code, self._plan
+        with code.loop("0", str(plan.block)) as loop:
+            number = total(code, first, loop.index)
+            if plan.squares % plan.block:
+                number = self._single.call("llvm.smin", "i64", number, str(plan.squares - 1))
+            line = code.value(f"udiv i64 {number}, {plan.across}")
+            column = code.value(f"urem i64 {number}, {plan.across}")
+            image = code.value(f"udiv i64 {line}, {plan.down}")
+            row = code.value(f"urem i64 {line}, {plan.down}")
+            yield loop.index, (image, row, column)
+
+    def _write_pixels(self, first: str) -> None:
+        """Transforms the pixels of a block."""
+        code, plan, product = self.code, self._plan, self._plan.product
+        sides = (plan.rows, product.row_bytes), (plan.columns, product.pixel_bytes - _GAP_BYTES)
+        with self._each_square(first) as (number, (image, *square)):
+            to = address(code, self._matrix, multiple(code, number, product.pixel_bytes))
+            offsets, inside = [multiple(code, image, product.image_bytes)], []
+            for place, (side, step) in zip(square, sides, strict=True):
+                start = total(code, multiple(code, place, _PLACES), str(-side.before))
+                offsets.append(multiple(code, start, step))
+                inside.append([self._is_inside(total(code, start, str(n)), side) for n in range(_PIXELS)])
+            corner = address(code, self._source, *offsets)
+            pixels = [
+                str(row * product.row_bytes + column * (product.pixel_bytes - _GAP_BYTES))
+                for row in range(_PIXELS)
+                for column in range(_PIXELS)
+            ]
+            is_whole = self._all([each for side in inside for each in side])
+            with code.when(is_whole):
+                self._write_square([address(code, corner, each) for each in pixels], to)
+            with code.when(code.value(f"xor i1 {is_whole}, true")):
+                there = [self._all([row, column]) for row in inside[0] for column in inside[1]]
+                self._write_square(
+                    [
+                        code.value(f"select i1 {condition}, ptr {address(code, corner, each)}, ptr %scratch")
+                        for condition, each in zip(there, pixels, strict=True)
+                    ],
+                    to,
+                )
+
+    def _is_inside(self, place: str, side: Side) -> str:
+        """Whether a pixel lies on the image: negative numbers are large ones without signs."""
+        return self.code.value(f"icmp ult i64 {place}, {side.length}")
+
+    def _all(self, conditions: Sequence[str]) -> str:
+        result = conditions[0]
+        for each in conditions[1:]:
+            result = self.code.value(f"and i1 {result}, {each}")
+        return result
+
+    def _write_square(self, pixels: Sequence[str], to: str) -> None:
+        """Transforms the pixels at 16 places."""
+        code, plan, v = self.code, self._plan, self._v
+
+        def turned(lines: Sequence[Sequence[str]]) -> list[list[str]]:
+            a, b, c, d = lines
+            return [
+                [v.two("fsub", "float", one, other) for one, other in zip(a, c, strict=True)],
+                [v.two("fadd", "float", one, other) for one, other in zip(b, c, strict=True)],
+                [v.two("fsub", "float", one, other) for one, other in zip(c, b, strict=True)],
+                [v.two("fsub", "float", one, other) for one, other in zip(b, d, strict=True)],
+            ]
+
+        with code.loop("0", str(plan.product.depth), step=plan.tile.lanes) as loop:
+            at = multiple(code, loop.index, _FLOAT_BYTES)
+            loaded = [self._load(address(code, each, at)) for each in pixels]
+            rows = turned([loaded[first : first + _PIXELS] for first in range(0, _POINTS, _PIXELS)])
+            columns = turned(list(zip(*rows, strict=True)))
+            for column, values in enumerate(columns):
+                for row, value in enumerate(values):
+                    point = row * _PIXELS + column
+                    self._store(value, address(code, to, str(point * plan.matrix_bytes)), loop.index)
+
+    def _write_products(self, panel: str) -> None:
+        """The sums of a panel at all 16 places."""
+        code, plan, product, tile = self.code, self._plan, self._plan.product, self._plan.tile
+        column_runs = runs(product.columns, tile.places)
+        panel_bytes = product.depth * tile.width * _FLOAT_BYTES
+        weights = Weights(
+            pointer=self._weights,
+            type=Scalar.FLOAT32,
+            set_bytes=0,
+            panel_bytes=panel_bytes,
+            term_bytes=tile.width * _FLOAT_BYTES,
+            channel_bytes=0,
+            vectors=tuple(each * tile.lanes * _FLOAT_BYTES for each in range(tile.vectors)),
+            align=tile.lanes * _FLOAT_BYTES,
+            are_many=True,
+        )
+        tiles = sum(run.count for run in column_runs)
+        sums = Sums(code, self._target, product, tile, weights, tiles=tiles, fetches_inputs=False)
+        zeros = [self._v.number("float", 0)] * tile.vectors
+        taps = segments((range(1),))
+        with code.loop("0", str(_POINTS)) as point:
+            number = total(code, multiple(code, panel, _POINTS), point.index)
+            at = address(code, self._weights, multiple(code, number, panel_bytes))
+            source = address(code, self._matrix, multiple(code, point.index, plan.matrix_bytes))
+            target = address(code, self._sums, multiple(code, point.index, plan.sums_bytes))
+            done = 0
+            for run in column_runs:
+                shape = Shape(
+                    rows=1, columns=run.length, row_segments=taps, column_segments=segments(run.taps)
+                )
+                with code.loop("0", str(run.count)) as loop:
+                    first = total(code, multiple(code, loop.index, run.length), str(run.first))
+                    ahead = sums.ahead(at, total(code, loop.index, str(done)))
+                    begin = address(code, source, multiple(code, first, product.pixel_bytes))
+                    to = address(code, target, multiple(code, first, tile.width * _FLOAT_BYTES))
+                    found = sums.of(shape, zeros, begin, (at, ahead), "0")
+                    for each, value in enumerate(found):
+                        self._store(value, to, str(each * tile.lanes))
+                done += run.count
+
+    def _write_results(self, first: str, panel: str) -> None:
+        """Transforms the sums of a panel to the results of its squares."""
+        code, plan, tile, v = self.code, self._plan, self._plan.tile, self._v
+        channel = multiple(code, panel, tile.width)
+        if tile.panels > 1:
+            channel = self._single.call("llvm.smin", "i64", channel, str(plan.product.channels - tile.width))
+
+        def turned(lines: Sequence[Sequence[str]]) -> list[list[str]]:
+            results: list[list[str]] = [[], []]
+            for a, b, c, d in zip(*lines, strict=True):
+                results[0].append(v.two("fadd", "float", v.two("fadd", "float", a, b), c))
+                results[1].append(v.two("fsub", "float", v.two("fsub", "float", b, c), d))
+            return results
+
+        with self._each_square(first) as (number, (image, row, column)):
+            at = address(code, self._sums, multiple(code, number, tile.width * _FLOAT_BYTES))
+            for each, offset in enumerate(tile.offsets(plan.product.channels)):
+                loaded = [
+                    self._load(
+                        address(code, at, str(point * plan.sums_bytes + each * tile.lanes * _FLOAT_BYTES))
+                    )
+                    for point in range(_POINTS)
+                ]
+                rows = turned([loaded[start : start + _PIXELS] for start in range(0, _POINTS, _PIXELS)])
+                columns = turned(list(zip(*rows, strict=True)))
+                for right, values in enumerate(columns):
+                    for below, value in enumerate(values):
+                        place = (image, row, column), (below, right)
+                        self._write_result(value, place, total(code, channel, str(offset)))
+
+    def _write_result(
+        self, value: str, place: tuple[tuple[str, str, str], tuple[int, int]], channel: str
+    ) -> None:
+        """One of the results of a square, if it is one of the output's."""
+        code, plan = self.code, self._plan
+        (image, *square), offset = place
+        at, missing = [], []
+        for number, further, side in zip(square, offset, (plan.rows, plan.columns), strict=True):
+            position = total(code, multiple(code, number, _PLACES), str(further))
+            if further and side.places % _PLACES:
+                missing.append(code.value(f"icmp ult i64 {position}, {side.places}"))
+            at.append(position)
+        line = total(code, multiple(code, image, plan.rows.places), at[0])
+        position = total(code, multiple(code, line, plan.columns.places), at[1])
+        if not missing:
+            self._epilogue.write(value, (position, channel), plan.tile.lanes)
+            return
+        with code.when(self._all(missing)):
+            self._epilogue.write(value, (position, channel), plan.tile.lanes)
