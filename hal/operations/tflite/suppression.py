@@ -137,8 +137,9 @@ def _lowered(
 
 def _corners(call: Call) -> Array:
     """The boxes with the smaller coordinates first."""
-    pairs = call.array("boxes").reshape(-1, 2, 2)
-    return np.concatenate((pairs.min(axis=1), pairs.max(axis=1)), axis=1)
+    boxes = call.array("boxes")
+    first, second = boxes[:, :2], boxes[:, 2:]
+    return np.concatenate((np.minimum(first, second), np.maximum(first, second)), axis=1)
 
 
 def _filled(values: Array, length: int, dtype: type[np.generic]) -> Array:
