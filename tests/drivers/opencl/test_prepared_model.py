@@ -99,3 +99,19 @@ def test_an_execution_that_fails_gives_its_instance_back(
     inputs = random_inputs(model())
     (result,) = run(prepared, model(), inputs)
     np.testing.assert_array_equal(result, np.abs(inputs[0]))
+
+
+def test_a_request_can_be_bound(prepared: OpenClPreparedModel) -> None:
+    (values,) = inputs = random_inputs(model())
+    request, (result,) = request_of(model(), inputs)
+    assert prepared.create_reusable_execution(request) is None
+    prepared.execute(request, ExecuteOptions())
+    again = prepared.create_reusable_execution(request)
+    assert again is not None
+    for number in range(3):
+        values[0] = -number
+        again()
+        np.testing.assert_array_equal(result, np.abs(values))
+    prepared.device.state.error(INVALID_CONTEXT, "testing")
+    with pytest.raises(DeadObject, match="lost earlier"):
+        again()
