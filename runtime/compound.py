@@ -29,6 +29,8 @@ from neurald.runtime.temporaries import (
 
 #: How many combinations of input shapes a step keeps its output shapes of.
 _SHAPES_KEPT = 64
+#: Requests that are kept for when they come again: in loops, and in executions that do.
+_REQUESTS_KEPT = 256
 
 _Shapes: TypeAlias = tuple[tuple[int, ...] | None, ...]
 
@@ -86,6 +88,7 @@ class _Run:
         self._options = options
         self._runner = runner
         self.temporaries = Temporaries(body, request, workspace)
+        self._requests = workspace.requests_of(request)
         self.clock = StepClock(body.steps)
         self._loops = Loops(self.temporaries, options.loop_timeout_s)
 
@@ -152,6 +155,22 @@ class _Run:
                 self.temporaries.grow(number, too_small)
 
     def _request(self, step: ExecutionStep) -> Request:
+        """What the step is to do: the same object where everything lies as it did before, which devices know again."""
+        places = self.temporaries.places
+        key = (
+            id(step),
+            *((id(p.memory), p.offset, p.length, p.dimensions) for p in map(places.__getitem__, step.reads)),
+            *((id(p.memory), p.offset, p.capacity) for p in map(places.__getitem__, step.writes)),
+        )
+        request = self._requests.get(key)
+        if request is None:
+            if len(self._requests) >= _REQUESTS_KEPT:
+                self._requests.clear()
+            # It has its memories, so that no other ones can be mistaken for them.
+            request = self._requests[key] = self._new_request(step)
+        return request
+
+    def _new_request(self, step: ExecutionStep) -> Request:
         pools: dict[int, tuple[int, Memory]] = {}
 
         def argument(place: Place, length: int, dimensions: Dimensions) -> Argument:

@@ -6,6 +6,8 @@ much where no shape is known (AOSP `DynamicTemporaries`). Each time the room mus
 """
 
 import threading
+import weakref
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -100,6 +102,15 @@ class Workspace:
     shares_memory: bool
     arena: Memory | None
     growing: dict[int, Memory] = field(default_factory=dict)
+    _requests: tuple["weakref.ref[Request]", dict[Hashable, Request]] | None = None
+
+    def requests_of(self, client: Request) -> dict[Hashable, Request]:
+        """The requests of steps that executions of the client's request have left here; they go when it does."""
+        kept = self._requests
+        if kept is None or kept[0]() is not client:
+            found: dict[Hashable, Request] = {}
+            kept = self._requests = weakref.ref(client, lambda _: found.clear()), found
+        return kept[1]
 
     def room(self, key: int, size_bytes: int) -> Memory:
         """Memory of at least that many bytes: what the key has already, if that is not far too large.

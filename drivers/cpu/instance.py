@@ -24,7 +24,9 @@ _CHUNK_NS: Final = 100_000.0
 _CHUNKS_A_THREAD: Final = 4
 #: Bindings for which an instance keeps steps: executions that come again and again take turns with few of them.
 _STEPS_KEPT: Final = 4
-#: The word of a record that says where the call's arguments are.
+#: Words of a step before its records, which of them is the pool, and which of a record says where the arguments are.
+_STEP_WORDS: Final = 6
+_POOL: Final = 5
 _ARGUMENTS: Final = 2
 
 Words: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
@@ -70,7 +72,10 @@ class Instance:
         self._team = team
         self._forks = process.forks
         self._run = team.run
-        self._own = self._own_step(constants)
+        # Where the arguments begin, in words.
+        self._table = _STEP_WORDS + RECORD_WORDS * self._count
+        self._own = self._step(constants)
+        self._own_address: int = self._own.ctypes.data
         self._steps: dict[Binding, _Bound] = {}
         arena = self._arena.address
         self._inputs = tuple(
@@ -88,43 +93,46 @@ class Instance:
             if port.size_bytes
         )
 
-    def _own_step(self, constants: int) -> "_Step":
-        """The step with every argument in the instance's own memory."""
+    def _step(self, constants: int) -> Words:
+        """What native code runs, with every argument in the instance's own memory: the step, the records, and their arguments."""
         bases = {Base.ARENA: self._arena.address, Base.CONSTANTS: constants}
-        calls, address = self._executable.calls, self._code.addresses
+        calls, address, team = self._executable.calls, self._code.addresses, self._team
         places = [bases[place.base] + place.offset for call in calls for place in call.places]
-        table = np.array(places or [0], np.int64)
-        argument, status = table.ctypes.data, ctypes.addressof(self._statuses)
-        records = np.zeros((max(1, len(calls)), RECORD_WORDS), np.int64)
-        for record, call in zip(records, calls, strict=False):
+        step = np.zeros(self._table + len(places), np.int64)
+        step[self._table :] = places
+        begin = step.ctypes.data
+        argument, status = begin + step.itemsize * self._table, ctypes.addressof(self._statuses)
+        for record, call in zip(
+            step[_STEP_WORDS : self._table].reshape(-1, RECORD_WORDS), calls, strict=True
+        ):
             record[:] = (
                 address[caller_name(len(call.places))],
                 address[call.function],
                 argument,
                 status,
                 call.grains,
-                chunks(call, self._team.threads),
+                chunks(call, team.threads),
             )
-            argument += table.itemsize * len(call.places)
+            argument += step.itemsize * len(call.places)
             status += ctypes.sizeof(ctypes.c_int32)
-        return self._step(table, records)
-
-    def _step(self, table: Words, records: Words) -> "_Step":
-        words = (
-            records.ctypes.data,
+        step[:_STEP_WORDS] = (
+            begin + step.itemsize * _STEP_WORDS,
             self._count,
             self._scratch.address,
             self._stride,
-            self._team.threads - 1,
-            self._team.pool(),
+            team.threads - 1,
+            team.pool(),
         )
-        return _Step(table, records, np.array(words, np.int64))
+        return step
 
-    def _copy(self) -> "_Step":
-        """A step of its own with the arguments of the instance."""
-        table, records = self._own.table.copy(), self._own.records.copy()
-        records[:, _ARGUMENTS] += table.ctypes.data - self._own.table.ctypes.data
-        return self._step(table, records)
+    def _copy(self) -> tuple[Words, int]:
+        """A step like the instance's own, and where it is."""
+        step = self._own.copy()
+        address: int = step.ctypes.data
+        moved = address - self._own_address
+        step[0] += moved
+        step[_STEP_WORDS + _ARGUMENTS : self._table : RECORD_WORDS] += moved
+        return step, address
 
     def run(self, binding: Binding) -> None:
         """Runs the step.
@@ -135,6 +143,7 @@ class Instance:
         if self._forks != process.forks:
             # The pool of threads is another one.
             self._forks = process.forks
+            self._own[_POOL] = self._team.pool()
             self._steps.clear()
         bound = self._steps.get(binding) or self._bind(binding)
         for own, address, size in bound.copied_in:
@@ -147,8 +156,9 @@ class Instance:
 
     def _bind(self, binding: Binding) -> "_Bound":
         """What runs the step at these places, kept for when they come again."""
-        step = self._copy()
-        places = step.table
+        step, place = self._copy()
+        # Arguments that are parts of an input or output keep their distance from where it begins.
+        table = step[self._table :]
         copied_in, copied_out = [], []
         for number, size, own, cells in self._inputs:
             address = binding.inputs[number]
@@ -156,17 +166,17 @@ class Instance:
                 copied_in.append((own, address, size))
                 address = own
             for cell in cells:
-                places[cell] = address
+                table[cell] += address - own
         for number, size, own, cells in self._outputs:
             address = binding.outputs[number]
             if not cells or address % ALIGNMENT or self._is_used(number, binding):
                 copied_out.append((address, own, size))
                 address = own
             for cell in cells:
-                places[cell] = address
+                table[cell] += address - own
         if len(self._steps) >= _STEPS_KEPT:
             self._steps.clear()
-        bound = _Bound(step.words.ctypes.data, step, tuple(copied_in), tuple(copied_out))
+        bound = _Bound(place, step, tuple(copied_in), tuple(copied_out))
         self._steps[binding] = bound
         return bound
 
@@ -187,11 +197,9 @@ class Instance:
     def profile(self) -> tuple[KernelTime, ...]:
         """The time of each kernel in a run on whatever was there last."""
         times = []
-        step = self._copy()
-        step.words[1] = 1
-        address = step.words.ctypes.data
-        for number, call in enumerate(self._executable.calls):
-            step.words[0] = step.records[number].ctypes.data
+        step, address = self._copy()
+        step[1] = 1
+        for call in self._executable.calls:
             started = time.perf_counter_ns()
             self._run(address)
             times.append(
@@ -202,35 +210,22 @@ class Instance:
                     label=call.label,
                 )
             )
+            step[0] += step.itemsize * RECORD_WORDS
         return tuple(times)
-
-
-class _Step(NamedTuple):
-    """What `neurald_run` takes, and what that points to.
-
-    Attributes:
-        table: the address of each argument.
-        records: a row for each call.
-        words: the step.
-    """
-
-    table: Words
-    records: Words
-    words: Words
 
 
 class _Bound(NamedTuple):
     """What a binding comes to in an instance.
 
     Attributes:
-        address: of the words of `step`.
+        address: of `step`.
         step: with the addresses of the binding, or the arena's.
         copied_in: inputs that are not aligned: the arena's place, where they are, and bytes.
         copied_out: outputs that cannot be written in place: where they go, the arena's place, and bytes.
     """
 
     address: int
-    step: _Step
+    step: Words
     copied_in: tuple[tuple[int, int, int], ...]
     copied_out: tuple[tuple[int, int, int], ...]
 

@@ -90,7 +90,7 @@ def caller_name(count: int) -> str:
 
 
 def caller_text(count: int) -> str:
-    """A module with a function that calls a routine's function with the pointers of a record."""
+    """A function that calls a routine's function with the pointers of a record."""
     loads = "".join(
         f"  %p{n} = getelementptr ptr, ptr %arguments, i64 {n}\n  %a{n} = load ptr, ptr %p{n}\n"
         for n in range(count)

@@ -1,7 +1,9 @@
 """Compound plans at work: temporaries of unknown size, outputs that do not fit, state, time, and devices that lie."""
 
+import gc
 import itertools
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -433,6 +435,30 @@ def test_what_a_remote_device_reads_more_than_once_is_shared_once() -> None:
     with pytest.raises(nd.OutputInsufficientSize) as caught:
         execution.compute()
     assert caught.value.dimensions == ((2, 3),) * 3
+
+
+def test_what_comes_again_is_the_same_request() -> None:
+    """In the turns of a loop, and in executions that are computed again; no longer than those live."""
+    device = Counting("counting", [Op.ADD, Op.MUL, Op.LESS])
+    compilation = compiled(loop(below(9.0, extra=1), counting(1.0, 2.0)), cpu(), device)
+    execution = nd.Execution(compilation, reusable=True)
+    counter, value = np.zeros(1, np.float32), np.ones(2, np.float32)
+    results = np.empty(1, np.float32), np.empty(2, np.float32)
+    for number, array in enumerate((counter, value)):
+        execution.set_input(number, array)
+        execution.set_output(number, results[number])
+    for turn in range(3):
+        counter[:], value[:] = turn, 3
+        execution.compute()
+        assert results[0] == 9
+        np.testing.assert_array_equal(results[1], np.full(2, 3 * 2.0 ** (9 - turn)))
+    assert len(device.requests) == sum(2 * turns + 1 for turns in (9, 8, 7))
+    distinct = list({id(request): weakref.ref(request) for request in device.requests}.values())
+    assert len(distinct) <= 8
+    device.requests.clear()
+    del execution
+    gc.collect()
+    assert [each() for each in distinct] == [None] * len(distinct)
 
 
 def test_a_loop_on_a_remote_device_shares_what_never_changes() -> None:
