@@ -50,6 +50,8 @@ _RESIDENT_BYTES = 384 << 10
 _WEIGHT_BYTES_PER_CYCLE = 8.0
 #: It has to promise as much: the other way is the more exact one.
 _WORTHWHILE = 0.85
+#: Transformed weights are 16 ninths as large, which is too much for what is large anyway.
+_MOST_WEIGHT_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,21 +99,27 @@ class _Plan:
         return self.block * self.tile.width * _FLOAT_BYTES
 
     @property
+    def weight_bytes(self) -> int:
+        """Of the transformed weights."""
+        return _POINTS * self.product.depth * self.tile.panels * self.tile.width * _FLOAT_BYTES
+
+    @property
     def cycles(self) -> float:
         """What it takes, estimated."""
         lanes, tile, product = self.tile.lanes, self.tile, self.product
         vectors = product.depth // lanes + tile.panels * tile.vectors
         cycles = _POINTS * tile.cycles + self.block * vectors * _TRANSFORM_CYCLES
-        weights = _POINTS * product.depth * tile.panels * tile.width * _FLOAT_BYTES
-        if weights > _RESIDENT_BYTES:
-            cycles += weights / _WEIGHT_BYTES_PER_CYCLE
+        if self.weight_bytes > _RESIDENT_BYTES:
+            cycles += self.weight_bytes / _WEIGHT_BYTES_PER_CYCLE
         return self.blocks * cycles
 
 
 def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None:
     """The routine of a kernel with a convolution, where this way suits it and promises to be faster; else None."""
     plan = _plan(node, target)
-    if plan is None or plan.cycles > _WORTHWHILE * choose_tile(product_of(node), target).cycles:
+    if plan is None or plan.weight_bytes > _MOST_WEIGHT_BYTES:
+        return None
+    if plan.cycles > _WORTHWHILE * choose_tile(product_of(node), target).cycles:
         return None
     constant = node.weights.constant
     assert constant is not None  # noqa: S101 - there is no plan otherwise
@@ -180,11 +188,11 @@ def _plan(node: Convolution, target: Target) -> _Plan | None:
 def _transformed(weights: np.ndarray, name: str, plan: _Plan) -> Value:
     """The weights as they are multiplied: (panels, 16, depth, channels of a panel)."""
     turned = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
-    taps = weights.astype(np.float64).transpose(1, 2, 3, 0)
-    points = np.einsum("ai,bj,ijco->abco", turned, turned, taps, optimize=True)
-    channels = channels_of(plan.tile, plan.product.channels)
-    panels = points.reshape(_POINTS, plan.product.depth, -1)[:, :, channels].transpose(2, 0, 1, 3)
-    array = np.ascontiguousarray(panels, np.float32)
+    outputs, rows, columns, depth = weights.shape
+    taps = weights.astype(np.float64).reshape(outputs, rows * columns, depth)
+    points = (np.kron(turned, turned) @ taps).astype(np.float32)
+    panels = points[channels_of(plan.tile, outputs)]
+    array = np.ascontiguousarray(panels.transpose(0, 2, 3, 1))
     return Value(array.shape, Scalar.FLOAT32, array, name)
 
 
