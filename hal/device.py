@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.errors import BadData
@@ -385,7 +385,6 @@ class PreparedModel(Protocol):
         ...
 
 
-@runtime_checkable
 class ReusesExecutions(Protocol):
     """What a prepared model can do beside, if binding a request once saves time in each execution. Android: IExecution."""
 
@@ -398,6 +397,14 @@ class ReusesExecutions(Protocol):
             undefined. None: nothing would be saved.
         """
         ...
+
+
+def reusable_execution(prepared_model: PreparedModel | None, request: Request) -> Callable[[], None] | None:
+    """What `ReusesExecutions.create_reusable_execution` gives; None also for a prepared model without it."""
+    # Far cheaper than to ask whether it is an instance of the Protocol.
+    create: Callable[[Request], Callable[[], None] | None] | None
+    create = getattr(prepared_model, "create_reusable_execution", None)
+    return None if create is None else create(request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

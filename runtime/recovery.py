@@ -21,8 +21,8 @@ from neurald.hal.device import (
     ExecutionResult,
     KernelTime,
     PreparedModel,
-    ReusesExecutions,
     Timing,
+    reusable_execution,
 )
 from neurald.hal.errors import (
     Cancelled,
@@ -201,8 +201,7 @@ class RecoveringStep:
 
         An error that it raises was not noted: `execute` has to be called for that.
         """
-        prepared = self.usable()
-        return prepared.create_reusable_execution(request) if isinstance(prepared, ReusesExecutions) else None
+        return reusable_execution(self.usable(), request)
 
     def failed(self, error: Error, prepared: PreparedModel, *, has_limit: bool) -> bool:
         """Notes that an execution on `prepared`, which `usable` gave, failed; whether the CPU stands in.

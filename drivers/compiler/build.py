@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from neurald.drivers.compiler.builder import Builder, Unsupported
+from neurald.drivers.compiler.complex_numbers import as_numbers, as_pairs, is_complex, value_shape
 from neurald.drivers.compiler.graph import Graph, Shape, Value
 from neurald.drivers.compiler.lowering import LOWERINGS
 from neurald.drivers.compiler.scalar import Scalar
@@ -80,7 +81,7 @@ def build_graph(model: Model, input_shapes: Mapping[int, Shape] | None = None) -
             result.name = result.name or main.operands[index].name or f"operand {index}"
             values[index] = result
             if result.constant is not None:
-                known[index] = result.constant
+                known[index] = as_numbers(main.operands[index].type, result.constant)
     try:
         graph.inputs = [value_of(index) for index in main.inputs]
         graph.outputs = [value_of(index) for index in main.outputs]
@@ -185,17 +186,20 @@ def _value(operand: Operand, shape: Shape | None, array: Array | None, index: in
         raise Unsupported(f"the shape of operand {index} is not known before execution")
     if operand.lifetime is Lifetime.NO_VALUE:
         raise Unsupported(f"operand {index} is omitted")
-    return Value(shape, kind, array, operand.name or f"operand {index}")
+    elements = None if array is None else as_pairs(array)
+    return Value(value_shape(operand.type, shape), kind, elements, operand.name or f"operand {index}")
 
 
 def scalar_of(kind: OperandType) -> Scalar:
-    """The numbers that an operand of that type holds.
+    """The numbers that an operand of that type holds; of complex ones, those that they are pairs of.
 
     Raises:
         Unsupported: none that kernels know.
     """
     if kind is OperandType.MODEL:
         raise Unsupported("graphs as operands have no kernel")
+    if is_complex(kind):
+        return Scalar.FLOAT32
     try:
         return Scalar.of(kind.dtype)
     except KeyError:
@@ -204,9 +208,9 @@ def scalar_of(kind: OperandType) -> Scalar:
 
 def _require(result: Value, operand: Operand, shape: Shape, call: Call) -> None:
     """What a lowering promises; if it breaks that, it is wrong, whatever the model."""
-    expected = scalar_of(operand.type)
-    if result.shape != shape or result.type is not expected:
+    expected, stored = scalar_of(operand.type), value_shape(operand.type, shape)
+    if result.shape != stored or result.type is not expected:
         raise AssertionError(
             f"the lowering of {call.binding.type.name} gives {result.type.name} {list(result.shape)}; "
-            f"{expected.name} {list(shape)} is expected"
+            f"{expected.name} {list(stored)} is expected"
         )

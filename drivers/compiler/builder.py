@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from neurald.drivers.compiler.complex_numbers import is_complex
 from neurald.drivers.compiler.expression import Axis, Expression, axis, load
 from neurald.drivers.compiler.graph import (
     Compute,
@@ -21,6 +22,7 @@ from neurald.drivers.compiler.graph import (
 )
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operations.call import Call
+from neurald.hal.types import Operand
 
 #: Gives the element at a position.
 Body = Callable[..., Expression]
@@ -48,12 +50,23 @@ class Builder:
         self._operation = operation
 
     def value(self, call: Call, name: str) -> Value:
-        """The value of an input."""
+        """The value of an input.
+
+        Raises:
+            Unsupported: it holds complex numbers, of which only `pairs` makes a value.
+        """
+        _require_real(call.operand(name))
         return self._value_of(call.index(name))
 
     def values(self, call: Call, name: str) -> tuple[Value, ...]:
-        """The values of a variadic input."""
+        """The values of a variadic input, see `value`."""
+        for operand in call.operands(name):
+            _require_real(operand)
         return tuple(self._value_of(each) for each in call.indexes(name))
+
+    def pairs(self, call: Call, name: str) -> Value:
+        """The value of an input of complex numbers: along its last dimension each one's real and imaginary part."""
+        return self._value_of(call.index(name))
 
     def constant(self, array: np.ndarray, name: str = "") -> Value:
         """An array as a value."""
@@ -191,6 +204,11 @@ class Builder:
     def _append(self, node: Node) -> Value:
         self._graph.nodes.append(node)
         return node.output
+
+
+def _require_real(operand: Operand) -> None:
+    if is_complex(operand.type):
+        raise Unsupported("complex numbers have no kernel")
 
 
 def broadcast(value: Value, position: Sequence[Expression]) -> Expression:

@@ -151,8 +151,16 @@ def evaluate_fused(graph: FusedGraph, inputs: Sequence[Array]) -> list[Array]:
             continue
         start = graph.starts.get(kernel.output, 0)
         whole = values.setdefault(owner, np.zeros(owner.shape, owner.type.dtype))
-        whole.reshape(-1)[start : start + result.size] = result.reshape(-1)
+        whole.reshape(-1)[start + _places(kernel)] = result.reshape(-1)
     return [values[value] for value in graph.outputs]
+
+
+def _places(kernel: Kernel) -> Array:
+    """Where a kernel's elements lie, in their order, counted from the beginning of its output."""
+    if kernel.place is None:
+        return np.arange(kernel.output.count)
+    output = Value(kernel.shape, Scalar.INT64)
+    return _compute(Compute(output=output, axes=kernel.axes, body=kernel.place), {}).reshape(-1)
 
 
 def _compute(node: Compute | Kernel, arrays: Mapping[Value, Array], contracted: Array | None = None) -> Array:

@@ -13,7 +13,7 @@ The values of the graph's outputs are always stored, whoever else reads them.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from neurald.drivers.compiler.expression import (
@@ -53,16 +53,18 @@ _MAXIMUM_INPUTS = 16
 
 #: What an expression is replaced by; None keeps it.
 Replace = Callable[[Expression], Expression | None]
+#: Whether a compiler computes a kernel row by row.
+Rows = Callable[[Kernel], bool]
 
 
-def fuse(graph: Graph, *, enabled: bool = True, rows: bool = False) -> FusedGraph:
+def fuse(graph: Graph, *, enabled: bool = True, rows: Rows | None = None) -> FusedGraph:
     """The kernels of a graph.
 
     Args:
         graph: is not changed.
         enabled: otherwise there is one for each node.
-        rows: whether folds of whole rows are computed in the kernels that read them for every element of the row, as in a
-            softmax. It is for compilers that then compute them once for each row, see `Kernel.row_axes`.
+        rows: whether the compiler computes such a kernel row by row, see `Kernel.row_axes`. Folds of whole rows are then
+            computed in the kernels that read them for every element of the row, as in a softmax. None: no kernel.
     """
     fusion = _Fusion(graph, rows=rows)
     if enabled:
@@ -71,7 +73,7 @@ def fuse(graph: Graph, *, enabled: bool = True, rows: bool = False) -> FusedGrap
 
 
 class _Fusion:
-    def __init__(self, graph: Graph, *, rows: bool) -> None:
+    def __init__(self, graph: Graph, *, rows: Rows | None) -> None:
         self._graph = graph
         self._rows = rows
         self._kept = set(graph.outputs)
@@ -143,12 +145,18 @@ class _Fusion:
             size = len(kernel.expressions)
             if size >= self._too_large.get(value, size + 1):
                 continue
-            if self._is_worthwhile(producer, kernel):
-                joined = (
-                    _renamed(producer, kernel)
-                    if _is_same_position(producer, kernel)
-                    else _inlined(producer, kernel)
-                )
+            is_of_rows = self._is_fold_of_rows(producer, kernel)
+            if is_of_rows or self._is_worthwhile(producer, kernel):
+                if kernel.viewed is value:
+                    joined = _reshaped(producer, kernel)
+                elif _is_same_position(producer, kernel):
+                    joined = _renamed(producer, kernel)
+                else:
+                    joined = _inlined(producer, kernel)
+                if joined is not None and not self._keeps_rows((producer, kernel), joined):
+                    joined = None
+                if joined is not None and is_of_rows and not self._is_row_by_row(joined):
+                    joined = joined if self._is_worthwhile(producer, kernel) else None
                 if joined is not None:
                     self._replace(joined)
                     return True
@@ -182,11 +190,23 @@ class _Fusion:
             None if joined is None else replace(joined, axes=producer.axes, contraction=producer.contraction)
         )
 
+    def _is_fold_of_rows(self, producer: Kernel, reader: Kernel) -> bool:
+        """Whether a producer folds what is worth folding again in each reader, if that is computed row by row."""
+        if self._rows is None or producer.requirements or producer.output in self._kept:
+            return False
+        return _is_of_rows(producer, reader)
+
+    def _keeps_rows(self, kernels: Iterable[Kernel], joined: Kernel) -> bool:
+        """Whether folds of the rows of two kernels are not computed for every element by themselves once these are one."""
+        is_of_rows = self._rows is not None and any(each.row_axes is not None for each in kernels)
+        return not is_of_rows or self._is_row_by_row(joined)
+
+    def _is_row_by_row(self, kernel: Kernel) -> bool:
+        return self._rows is not None and self._rows(kernel)
+
     def _is_worthwhile(self, producer: Kernel, reader: Kernel) -> bool:
         if producer.requirements:
             return False
-        if self._rows and producer.output not in self._kept and _is_of_rows(producer, reader):
-            return True
         moves = is_movement(producer.body) and not producer.has_reduction and _weight(producer) <= _CHEAP_MOVE
         if not moves and not self._is_only_reader(producer, reader):
             return False
@@ -254,6 +274,12 @@ def _is_same_position(producer: Kernel, reader: Kernel) -> bool:
         times == 1 and each.guard is None and flat(each.index, each.value.shape) is expected
         for each, times in found
     )
+
+
+def _reshaped(producer: Kernel, reader: Kernel) -> Kernel:
+    """The producer for a reader that only gives its elements another shape: positions stay what they were made for."""
+    operations = tuple(sorted({*producer.operations, *reader.operations}))
+    return replace(producer, output=reader.output, operations=operations)
 
 
 def _renamed(producer: Kernel, reader: Kernel) -> Kernel | None:

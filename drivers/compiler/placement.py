@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from neurald.drivers.compiler.complex_numbers import operand_shape
 from neurald.hal.errors import BadData
 from neurald.hal.memory import aligned_zeros
 from neurald.hal.memory_plan import Lifespan, plan_memory
@@ -111,7 +112,7 @@ class Placement:
         return Port(
             offset=None if place is None else place.offset,
             size_bytes=value.size_bytes,
-            dimensions=value.shape,
+            dimensions=operand_shape(operand.type, value.shape),
             type=int(operand.type),
             scale=operand.scale,
             zero_point=operand.zero_point,

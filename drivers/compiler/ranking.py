@@ -1,4 +1,7 @@
-"""Rankings as expressions, for compilers that have no kernels for them: the rank of an element is how many come before it."""
+"""Rankings as expressions, for compilers that have no kernels for them: the rank of an element is how many come before it.
+
+The largest element of a row alone is found by comparing each with the largest.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -21,7 +24,9 @@ def expand_rankings(graph: Graph) -> None:
 def objection_to_ranking(graph: Graph) -> str:
     """Why rankings of a graph are not worth being expressions; empty: they are."""
     for node in graph.nodes:
-        if isinstance(node, Ranking) and node.input.count * node.input.shape[-1] > _MOST_COMPARISONS:
+        if not isinstance(node, Ranking) or node.output.shape[-1] == 1:
+            continue
+        if node.input.count * node.input.shape[-1] > _MOST_COMPARISONS:
             length = node.input.shape[-1]
             return f"the largest of {length} elements in {node.input.count} have no kernel"
     return ""
@@ -37,7 +42,37 @@ def is_nan(value: Expression) -> Expression:
     return apply(Op.IS_NAN, value) if value.type.is_float else constant(False, Scalar.BOOL)
 
 
+def is_extreme(value: Expression, extreme: Expression) -> Expression:
+    """Whether an element is the largest or smallest, which is not a number where some element is none."""
+    return value.equals(extreme) | is_nan(value)
+
+
 def _expanded(node: Ranking) -> Iterator[Node]:
+    """The nodes for a ranking."""
+    return _of_one(node) if node.output.shape[-1] == 1 else _of_some(node)
+
+
+def _of_one(node: Ranking) -> Iterator[Node]:
+    """The largest element of each row, and where it is."""
+    rows, length = node.input.shape[:-1], node.input.shape[-1]
+    outer = tuple(axis(each, f"i{dimension}") for dimension, each in enumerate(rows))
+    place = axis(length, "r")
+    body = reduce(Fold.MAXIMUM, (place,), ordered(load(node.input, (*outer, place))))
+    largest = Value(rows, body.type)
+    yield Compute(output=largest, axes=outer, body=body, operations=node.operations)
+    outer = tuple(axis(each, f"i{dimension}") for dimension, each in enumerate(rows))
+    is_it = is_extreme(ordered(load(node.input, (*outer, place))), load(largest, outer))
+    how, none = (Fold.MINIMUM, length - 1) if node.is_first_first else (Fold.MAXIMUM, 0)
+    yield Compute(
+        output=node.output,
+        axes=(*outer, axis(1, f"i{len(rows)}")),
+        body=reduce(how, (place,), select(is_it, place.to(Scalar.INT32), none)),
+        operations=node.operations,
+    )
+
+
+def _of_some(node: Ranking) -> Iterator[Node]:
+    """The rank of every element, and where that of each place is."""
     rows, length = node.input.shape[:-1], node.input.shape[-1]
     ranks = Value(node.input.shape, Scalar.INT32)
     outer = [axis(each, f"i{dimension}") for dimension, each in enumerate(rows)]

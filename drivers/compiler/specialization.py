@@ -14,6 +14,7 @@ from neurald.hal.device import (
     FencedExecution,
     KernelTime,
     PreparedModel,
+    reusable_execution,
 )
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.fence import Fence
@@ -117,6 +118,12 @@ class SpecializingModel:
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`. The first execution with some shapes compiles for them."""
         return self._variant(self._shapes(request)).execute(request, options)
+
+    def create_reusable_execution(self, request: Request) -> Callable[[], None] | None:
+        """See `ReusesExecutions.create_reusable_execution`."""
+        with self._lock:
+            variant = self._kept.get(self._shapes(request))
+        return reusable_execution(variant, request)
 
     def _shapes(self, request: Request) -> tuple[Shape | None, ...]:
         main = self._model.main

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -9,16 +10,18 @@ from neurald.drivers.compiler.build import build_graph
 from neurald.drivers.compiler.expression import Expression, Load
 from neurald.drivers.compiler.fusion import fuse
 from neurald.drivers.compiler.graph import Shape, Value
+from neurald.drivers.compiler.interleaving import interleave
 from neurald.drivers.compiler.joining import Alignment, join
 from neurald.drivers.compiler.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.placement import Placement, place
 from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.transformations import transform
 from neurald.drivers.cpu.executable import Call, Executable
+from neurald.drivers.cpu.kernels import stores_runs
+from neurald.drivers.cpu.kernels.rows import is_row_by_row
 from neurald.drivers.cpu.llvm import CompilationFailed
-from neurald.drivers.cpu.object_code import Compilation, Unit, routine_unit
+from neurald.drivers.cpu.object_code import Compilation, Unit, callers_unit, routine_unit
 from neurald.drivers.cpu.routine import ALIGNMENT, Routine
-from neurald.drivers.cpu.runtime import caller_name, caller_text
 from neurald.drivers.cpu.storage_order import reordered
 from neurald.drivers.cpu.tables import tabulated
 from neurald.drivers.cpu.target import Target
@@ -57,6 +60,7 @@ def compile_model(
     input_shapes: Mapping[int, Shape] | None = None,
     positions: Sequence[int] | None = None,
     processes: int = 1,
+    first: Sequence[Unit] = (),
 ) -> Compiled:
     """Compiles a model, every operation of which has a lowering.
 
@@ -67,6 +71,7 @@ def compile_model(
         input_shapes: of inputs, by operand, where the model leaves them open.
         positions: of the model's operations in the one that it is a part of, for people; None: it is all of it.
         processes: how many may compile at the same time.
+        first: what will be needed besides: compiled while there is nothing of the model yet, and kept.
 
     Raises:
         BadData: an operation has no lowering.
@@ -74,9 +79,12 @@ def compile_model(
     """
     names = _Names(model, positions)
     with Compilation(target, processes=processes, expected=len(model.main.operations)) as compilation:
+        for unit in first:
+            compilation.add(unit)
         graph = build_graph(model, input_shapes)
         transform(graph)
-        fused = reordered(join(fuse(graph), Alignment()), target)
+        joined = join(fuse(graph, rows=is_row_by_row), Alignment())
+        fused = reordered(interleave(joined, stores_runs), target)
         kernels = tuple(tabulated(kernel, target) for kernel in fused.kernels if kernel.output.count)
         routines: list[Routine] = []
         for kernel in kernels:
@@ -85,17 +93,17 @@ def compile_model(
             except Exception as error:
                 raise _failed(names, kernel, error) from error
             compilation.add(routine_unit(routines[-1]))
-        for count in sorted({len(routine.arguments) for routine in routines}):
-            compilation.add(Unit(name=caller_name(count), text=caller_text(count)))
+        compilation.add(callers_unit({len(routine.arguments) for routine in routines}))
         placement = place(fused, [routine.arguments for routine in routines], alignment=ALIGNMENT)
         try:
-            codes = tuple(compilation.finish().values())
+            found = compilation.finish()
         except CompilationFailed as error:
             for kernel, routine in zip(kernels, routines, strict=True):
                 if routine.name == error.unit:
                     raise _failed(names, kernel, error) from error
             raise
     executable = _assembled(model, target, placement, kernels, routines, names)
+    codes = tuple(code for name, code in found.items() if name not in {unit.name for unit in first})
     return Compiled(executable=executable, constants=placement.constants, codes=codes)
 
 
@@ -125,7 +133,7 @@ def _assembled(
         for kernel, routine in zip(kernels, routines, strict=True)
     )
     inputs, outputs = placement.ports(model)
-    users = _users(placement.graph, routines)
+    users, written = _users(placement.graph, routines), _written(routines)
     return Executable(
         target=target.name,
         calls=calls,
@@ -133,7 +141,8 @@ def _assembled(
         outputs=outputs,
         input_arguments=tuple(tuple(users.get(value, ())) for value in placement.graph.inputs),
         output_arguments=tuple(
-            tuple(used) if len(used := users.get(value, ())) == 1 else () for value in placement.graph.outputs
+            tuple(used) if written.issuperset(used := users.get(value, ())) else ()
+            for value in placement.graph.outputs
         ),
         arena_bytes=placement.arena_bytes,
         constants_bytes=placement.constants.nbytes,
@@ -173,6 +182,11 @@ def _users(graph: FusedGraph, routines: Sequence[Routine]) -> Mapping[Value, lis
             users.setdefault(graph.aliases.get(argument, argument), []).append(number)
             number += 1
     return users
+
+
+def _written(routines: Sequence[Routine]) -> frozenset[int]:
+    """The arguments that routines write, counted over all of them: the first ones."""
+    return frozenset(accumulate((len(routine.arguments) for routine in routines), initial=0))
 
 
 def _is_tolerant(kernel: Kernel) -> bool:

@@ -69,7 +69,7 @@ class Epilogue:
         self._axes = kernel.axes
         self._kernel, self._target, self._code = narrowed(kernel), target, code
         self._pointers = pointers or pointer_names(arguments_of(kernel))
-        self._place = flat(kernel.axes, kernel.shape)
+        self._place = flat(kernel.axes, kernel.shape) if kernel.place is None else kernel.place
         self._varying: dict[Expression, bool] = {}
 
     def write(self, total: str, axes: Sequence[str], lanes: int, mask: str | None = None) -> None:

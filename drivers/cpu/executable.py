@@ -36,8 +36,8 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         target: the name of the target that its code is for.
         input_arguments: for each input the arguments that are it, counted over all calls.
-        output_arguments: for each output the one that is it; none where kernels also read it, because what is in a request's
-            memory by then may no longer be what was written.
+        output_arguments: for each output those that are it, or a part of it; none where kernels also read it, because what is in
+            a request's memory by then may no longer be what was written.
         arena_bytes, constants_bytes: of the buffers.
         scratch_bytes: what each thread needs besides.
         unshared_bytes: what the arena would have if no two values shared bytes.

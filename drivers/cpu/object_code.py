@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from neurald.drivers.cpu.llvm import CompilationFailed, TargetMachine
 from neurald.drivers.cpu.object_helper import Helper
 from neurald.drivers.cpu.routine import NAME, Routine
+from neurald.drivers.cpu.runtime import caller_text
 from neurald.drivers.cpu.target import Target
 
 _LOG = logging.getLogger(__name__)
@@ -44,6 +45,13 @@ def routine_unit(routine: Routine) -> Unit:
     name = routine.name
     text = "\n".join((*sorted(routine.declarations), routine.text.replace(NAME, name), ""))
     return Unit(name=name, text=text)
+
+
+def callers_unit(counts: Set[int]) -> Unit:
+    """The unit that defines the callers of functions of so many arguments, see `neurald.drivers.cpu.runtime`."""
+    ordered = sorted(counts)
+    name = "neurald_callers_" + "_".join(str(count) for count in ordered)
+    return Unit(name=name, text="\n".join(caller_text(count) for count in ordered))
 
 
 def object_codes(units: Sequence[Unit], target: Target, *, processes: int = 1) -> list[bytes]:

@@ -1,18 +1,16 @@
 """Another process that compiles: a Python that imports nothing but llvmlite."""
 
-import json
 import logging
 import struct
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from neurald.drivers.compiler.worker_process import WorkerProcess
 from neurald.drivers.cpu.target import Target
 
 if TYPE_CHECKING:
-    from neurald.drivers.cpu.object_code import Unit, Work
+    from neurald.drivers.cpu.object_code import Work
 
 _LOG = logging.getLogger(__name__)
 
@@ -29,10 +27,7 @@ class Helper:
 
     def __init__(self, work: "Work", target: Target) -> None:
         self._work = work
-        self._process: subprocess.Popen[bytes] | None = None
-        self._is_closed = False
-        if not sys.executable:
-            return
+        self._process: WorkerProcess | None = None
         import llvmlite
 
         about = {
@@ -41,26 +36,20 @@ class Helper:
             "features": target.features,
         }
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - this Python, and a file of ours
-                [sys.executable, "-I", "-S", str(_WORKER), json.dumps(about)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-            )
+            self._process = WorkerProcess(_WORKER, about, flags=("-S",))
         except OSError as error:
             _LOG.warning("no process helps to compile: %s", error)
             return
         self._thread = threading.Thread(target=self._run, args=(self._process,), daemon=True)
         self._thread.start()
 
-    def _run(self, process: "subprocess.Popen[bytes]") -> None:
+    def _run(self, process: WorkerProcess) -> None:
         while (unit := self._work.next()) is not None:
             try:
-                code = _compiled(process, unit)
+                code = process.answer(unit.text.encode())
             except (OSError, ValueError, struct.error) as error:
                 # Whatever the reason, it is found out where the unit is compiled next.
-                if not self._is_closed:
+                if not process.is_closed:
                     _LOG.warning("a process that helps to compile ended: %s", error)
                 self._work.give_back(unit)
                 return
@@ -68,29 +57,7 @@ class Helper:
 
     def close(self) -> None:
         """Ends the process."""
-        self._is_closed = True
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
             self._thread.join()
-            for pipe in (self._process.stdin, self._process.stdout):
-                if pipe is not None:
-                    pipe.close()
-
-
-def _compiled(process: "subprocess.Popen[bytes]", unit: "Unit") -> bytes:
-    """What a process makes of a unit.
-
-    Raises:
-        OSError, ValueError, struct.error: it has ended, or its pipes are closed.
-    """
-    assert process.stdin is not None  # noqa: S101 - it was asked for
-    assert process.stdout is not None  # noqa: S101 - it was asked for
-    text = unit.text.encode()
-    process.stdin.write(struct.pack("<Q", len(text)) + text)
-    process.stdin.flush()
-    (length,) = struct.unpack("<Q", process.stdout.read(8))
-    code = process.stdout.read(length)
-    if len(code) != length:
-        raise ValueError(f"{len(code)} of {length} bytes")
-    return code
+            self._process.close()

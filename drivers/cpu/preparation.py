@@ -24,7 +24,7 @@ from neurald.drivers.cpu.render import render
 from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.segment import Segment, segments, sub_model
 from neurald.drivers.cpu.target import Target
-from neurald.drivers.cpu.threads import Team, process
+from neurald.drivers.cpu.threads import Team, process, runtime_unit
 from neurald.hal.errors import BadData, Error
 from neurald.hal.inference import bind_operations
 from neurald.hal.types import Model, Subgraph
@@ -183,6 +183,7 @@ class Preparation:
                 input_shapes=shapes,
                 positions=positions,
                 processes=min(_PROCESSES, len(os.sched_getaffinity(0))),
+                first=() if process.has_runtime else (runtime_unit(),),
             )
             executable = compiled.executable
             if not only_calculates(model, model.main, bind_operations(model.main)):

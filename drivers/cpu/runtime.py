@@ -6,7 +6,8 @@ shared call, and how many chunks nobody has claimed yet. Whoever lowers it by co
 that the system holds back claims nothing, and holds nobody up but with the chunk that it is in.
 
 Slots and what workers wait for lie in the *pool*, memory that is never freed, so that a worker that is late only ever reads a
-word that is no longer what it was. What the word's owner points to is read after a claim only: until the chunk is done, its
+word that is no longer what it was. Where there are more chunks than threads, each is smaller than the one before, the last one a
+fraction of a thread's share: threads of different speed come to an end together. What the word's owner points to is read after a claim only: until the chunk is done, its
 owner waits.
 
 Workers look at the slots for a while, then sleep on a futex of their own. Whoever shares a call wakes those that may help.
@@ -138,12 +139,24 @@ run:
   %p.chunks = getelementptr i8, ptr %record, i64 40
   %chunks = load i64, ptr %p.chunks
   %unclaimed = and i64 %word, 4294967295
-  %chunk = sub i64 %chunks, %unclaimed
-  %next = add i64 %chunk, 1
-  %begin.scaled = mul i64 %grains, %chunk
-  %begin = udiv i64 %begin.scaled, %chunks
-  %end.scaled = mul i64 %grains, %next
-  %end = udiv i64 %end.scaled, %chunks
+  %after = sub i64 %unclaimed, 1
+  %p.limit = getelementptr i8, ptr %slot, i64 132
+  %helpers = load atomic i32, ptr %p.limit monotonic, align 4
+  %helpers.wide = zext i32 %helpers to i64
+  %last = sub i64 %chunks, 1
+  %one.each = icmp ule i64 %last, %helpers.wide
+  %before.factor = select i1 %one.each, i64 1, i64 %unclaimed
+  %after.factor = select i1 %one.each, i64 1, i64 %after
+  %all.factor = select i1 %one.each, i64 1, i64 %chunks
+  %before.share = mul i64 %unclaimed, %before.factor
+  %after.share = mul i64 %after, %after.factor
+  %all.shares = mul i64 %chunks, %all.factor
+  %before.scaled = mul i64 %grains, %before.share
+  %left.before = udiv i64 %before.scaled, %all.shares
+  %after.scaled = mul i64 %grains, %after.share
+  %left.after = udiv i64 %after.scaled, %all.shares
+  %begin = sub i64 %grains, %left.before
+  %end = sub i64 %grains, %left.after
   %offset = mul i64 %stride, %thread
   %own = getelementptr i8, ptr %scratch, i64 %offset
   call void @call(ptr %record, ptr %own, i64 %begin, i64 %end)

@@ -36,7 +36,7 @@ def reordered(graph: FusedGraph, target: Target) -> FusedGraph:
     for position, kernel in enumerate(kernels):
         for value in kernel.inputs:
             readers.setdefault(graph.aliases.get(value, value), []).append(position)
-    fixed = {*graph.outputs, *graph.aliases.values()}
+    fixed = {*graph.outputs, *graph.aliases, *graph.aliases.values()}
     for position, kernel in enumerate(kernels):
         using = readers.get(kernel.output, [])
         involved = (kernel, *(kernels[each] for each in using))

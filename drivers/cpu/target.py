@@ -50,7 +50,7 @@ TARGETS: Mapping[str, Target] = {
         Target(
             name="avx512vnni",
             cpu="cascadelake",
-            features="",
+            features="+fast-dpwssd",
             vector_bytes=64,
             registers=32,
             has_fma=True,

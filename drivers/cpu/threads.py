@@ -9,7 +9,7 @@ import ctypes
 import mmap
 import os
 import threading
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from neurald.drivers.cpu.llvm import LoadedCode, linked
 from neurald.drivers.cpu.runtime import (
@@ -26,6 +26,9 @@ from neurald.drivers.cpu.runtime import (
 )
 from neurald.drivers.cpu.target import Target
 from neurald.hal.errors import BadData
+
+if TYPE_CHECKING:
+    from neurald.drivers.cpu.object_code import Unit
 
 #: How many threads an execution may use, where nobody says it for a model.
 THREADS_VARIABLE = "NEURALD_THREADS"
@@ -52,6 +55,13 @@ def thread_count(wanted: int | None) -> int:
         else:
             wanted = len(os.sched_getaffinity(0))
     return max(1, min(wanted, WORKERS + 1)) if can_share() else 1
+
+
+def runtime_unit() -> "Unit":
+    """What the runtime is compiled from."""
+    from neurald.drivers.cpu.object_code import Unit
+
+    return Unit(name="neurald_runtime", text=runtime_text())
 
 
 class Runtime:
@@ -154,11 +164,16 @@ class _Process:
         with self._lock:
             if self._runtime is None:
                 if code is None:
-                    from neurald.drivers.cpu.object_code import Unit, object_codes
+                    from neurald.drivers.cpu.object_code import object_codes
 
-                    (code,) = object_codes([Unit(name="neurald_runtime", text=runtime_text())], target)
+                    (code,) = object_codes([runtime_unit()], target)
                 self._runtime = Runtime(code)
             return self._runtime
+
+    @property
+    def has_runtime(self) -> bool:
+        """Whether the runtime is there."""
+        return self._runtime is not None
 
     def pool(self, runtime: Runtime, threads: int) -> int:
         """See `Team.pool`."""

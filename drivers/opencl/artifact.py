@@ -5,12 +5,15 @@ as they lie in their buffer.
 """
 
 import hashlib
+from collections.abc import Mapping
 
 import msgspec
 import numpy as np
 
 from neurald.drivers.compiler.placement import Base
-from neurald.drivers.opencl.executable import FLAGS, Call, Executable
+from neurald.drivers.opencl.dialect import has_texels
+from neurald.drivers.opencl.executable import FLAGS, Call, Executable, ImageUse
+from neurald.drivers.opencl.storage import TEXEL
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
 from neurald.hal.memory import HostMemory
@@ -79,6 +82,8 @@ def _require_places(executable: Executable, constants_bytes: int) -> None:
         for place in call.places:
             if not 0 <= place.offset <= sizes[place.base]:
                 raise BadData(f"an argument of {call.kernel} begins at {place.offset}, outside of its buffer")
+        for use in call.images:
+            _require_image(call, use, sizes)
         if not 0 <= call.status <= len(executable.calls):
             raise BadData(
                 f"{call.kernel} has status {call.status}; the step has {len(executable.calls)} calls"
@@ -89,3 +94,17 @@ def _require_places(executable: Executable, constants_bytes: int) -> None:
             raise BadData(f"{call.kernel} has {call.groups} groups of {call.local_size}")
     for port in (*executable.inputs, *executable.outputs):
         port.check(executable.arena_bytes)
+
+
+def _require_image(call: Call, use: ImageUse, sizes: Mapping[Base, int]) -> None:
+    """What is read through an image lies in its buffer, in whole texels from its first element on."""
+    if not 0 < use.argument < len(call.places):
+        raise BadData(f"{call.kernel} has no argument {use.argument} to be read through an image")
+    if not has_texels(use.type):
+        raise BadData(f"{call.kernel} reads {use.type.name} through an image")
+    place = call.places[use.argument]
+    is_inside = 0 < use.size_bytes <= sizes[place.base] - place.offset
+    if not is_inside or place.offset % (TEXEL * use.type.size_bytes):
+        raise BadData(
+            f"{call.kernel} reads {use.size_bytes} bytes of {use.type.name} at {place.offset} through an image"
+        )

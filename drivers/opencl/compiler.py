@@ -1,5 +1,6 @@
 """From a step model to an executable: graph, transformations, fusion, choice of kernels, places in memory, program."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,7 @@ from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.placement import Base, Place, Placement, place
 from neurald.drivers.compiler.ranking import expand_rankings
 from neurald.drivers.compiler.transformations import transform
-from neurald.drivers.opencl.executable import FLAGS, Call, Executable
+from neurald.drivers.opencl.executable import FLAGS, Call, Executable, image_uses
 from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.pairs import Pair, pairs_of
 from neurald.drivers.opencl.persistent import (
@@ -31,6 +32,8 @@ from neurald.drivers.opencl.program_text import argument_text, kernel_name, prog
 from neurald.drivers.opencl.render import render
 from neurald.drivers.opencl.source import Source
 from neurald.hal.types import Model
+
+_LOG = logging.getLogger(__name__)
 
 #: Values begin at multiples of so many bytes, for vectors and for whole cache lines.
 ALIGNMENT = 256
@@ -85,11 +88,30 @@ def compile_model(
     Raises:
         BadData: an operation has no lowering.
     """
+    compiled, reason = _compiled(model, input_shapes, facts, precision, choose, is_fused=is_fused)
+    if reason:
+        # Only where images are of whole buffers, whose sizes are not known before.
+        _LOG.info("kernels read buffers, and no images: %s", reason)
+        plain = replace(facts, images=None)
+        compiled, _ = _compiled(model, input_shapes, plain, precision, choose, is_fused=is_fused)
+    return compiled
+
+
+def _compiled(
+    model: Model,
+    input_shapes: Mapping[int, Shape],
+    facts: DeviceFacts,
+    precision: Precision,
+    choose: Choose,
+    *,
+    is_fused: bool,
+) -> tuple[Compiled, str]:
+    """What `compile_model` gives, and why the images that it reads cannot be made; "" if they can."""
     graph = build_graph(model, input_shapes)
     transform(graph)
     lower_precision(graph, precision)
     expand_rankings(graph)
-    fused = fuse(graph, enabled=is_fused, rows=True)
+    fused = fuse(graph, enabled=is_fused, rows=lambda _: True)
     if is_fused:
         fused = join(fused, _ALIGNED)
     kernels = tuple(kernel for kernel in fused.kernels if kernel.output.count)
@@ -105,7 +127,33 @@ def compile_model(
     placement = place(
         fused, [source.arguments for _, source in used], alignment=max(ALIGNMENT, facts.alignment_bytes)
     )
-    return _assembled(model, placement, used, facts)
+    compiled = _assembled(model, placement, used, facts)
+    return compiled, _objection(compiled.executable, facts)
+
+
+def _objection(executable: Executable, facts: DeviceFacts) -> str:
+    """Why a device has not all images that an executable reads; "" if it has."""
+    if facts.images is None:
+        return ""
+    sizes = {Base.ARENA: executable.arena_bytes, Base.CONSTANTS: executable.constants_bytes}
+    needed = {(call.places[use.argument].base, use.type) for call in executable.calls for use in call.images}
+    reasons = (facts.images.objection_to_whole(sizes[base], kind) for base, kind in sorted(needed, key=str))
+    return next(filter(None, reasons), "")
+
+
+def _label(source: Source, facts: DeviceFacts) -> str:
+    """How a source computes, and where kernels read images, which arguments it reads as buffers all the same because of limits."""
+    if facts.images is None:
+        return source.label
+    refused = [
+        f"a{position} from a buffer ({reason})"
+        for position, value in enumerate(source.arguments)
+        if position and (reason := facts.images.objection(value))
+    ]
+    read = (
+        [f"{', '.join(f'a{position}' for position in source.images)} through images"] if source.images else []
+    )
+    return "; ".join((source.label, *read, *refused))
 
 
 def _assembled(
@@ -131,7 +179,8 @@ def _assembled(
             status=status if kernel.requirements else 0,
             workspace=workspace if source.workspace_bytes else None,
             messages=tuple(text for _, text in kernel.requirements),
-            label=source.label,
+            label=_label(source, facts),
+            images=image_uses(source),
             operations=source.operations,
         )
         uses.append((source, bases))

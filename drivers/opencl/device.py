@@ -47,7 +47,7 @@ _LOG = logging.getLogger(__name__)
 #: The precision of models that allow float16, whatever the device would choose: f32, f32_f16 or f16.
 PRECISION_VARIABLE = "NEURALD_OPENCL_PRECISION"
 #: Changes whenever what the compiler makes of a model does.
-_GENERATOR = 2
+_GENERATOR = 3
 
 _TYPES = {
     DeviceKind.GPU: DeviceType.GPU,
@@ -140,7 +140,7 @@ class OpenClDevice:
         compiled = compile_model(
             model,
             input_shapes,
-            self.facts,
+            self.context.facts,
             precision=self._precision(model),
             choose=tuner.choose,
             is_fused=self._is_fused,

@@ -134,6 +134,28 @@ static inline long neurald_fixed_point(long value, int mantissa, int exponent, i
 }
 
 
+_FUNCTIONS |= {
+    f"neurald_part_{kind}4": f"""\
+static inline {kind} neurald_part_{kind}4({kind}4 texel, int at) {{
+  return at & 2 ? (at & 1 ? texel.w : texel.z) : (at & 1 ? texel.y : texel.x);
+}}
+"""
+    for kind in ("float", "int", "uint")
+}
+
+#: How images of four elements are read. Texels of fewer bits are widened.
+_TEXELS = {
+    Scalar.INT8: ("read_imagei", "int4"),
+    Scalar.UINT8: ("read_imageui", "uint4"),
+    Scalar.INT16: ("read_imagei", "int4"),
+    Scalar.UINT16: ("read_imageui", "uint4"),
+    Scalar.INT32: ("read_imagei", "int4"),
+    Scalar.UINT32: ("read_imageui", "uint4"),
+    Scalar.FLOAT16: ("read_imagef", "float4"),
+    Scalar.FLOAT32: ("read_imagef", "float4"),
+}
+
+
 def functions_for(text: str) -> str:
     """The functions of this dialect that a text calls."""
     return "".join(function for name, function in _FUNCTIONS.items() if f"{name}(" in text)
@@ -191,6 +213,28 @@ def load_text(pointer: str, place: str, kind: Scalar) -> str:
     if kind is Scalar.BOOL:
         return f"({pointer}[{place}] != 0)"
     return f"{pointer}[{place}]"
+
+
+def load4_text(pointer: str, place: str, kind: Scalar) -> str:
+    """The four elements from a place of memory on, which is a multiple of four: halves as `float4`, others as they are stored."""
+    if kind is Scalar.FLOAT16:
+        return f"vloada_half4({place} >> 2, {pointer})"
+    return f"*(__global const {stored(kind)}4 *)({pointer} + {place})"
+
+
+def has_texels(kind: Scalar) -> bool:
+    """Whether there are images of elements of a type."""
+    return kind in _TEXELS
+
+
+def texel_text(image: str, texel: str, kind: Scalar) -> str:
+    """The four elements of a texel, a `texel_vector`."""
+    return f"{_TEXELS[kind][0]}({image}, {texel})"
+
+
+def texel_vector(kind: Scalar) -> str:
+    """The type of a texel of elements of a type in registers."""
+    return _TEXELS[kind][1]
 
 
 def store_text(pointer: str, place: str, value: str, kind: Scalar) -> str:

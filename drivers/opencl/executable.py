@@ -6,10 +6,34 @@ All values lie in two buffers, see `neurald.drivers.compiler.placement`.
 import msgspec
 
 from neurald.drivers.compiler.placement import Place, Port
+from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.persistent import GAVE_UP
+from neurald.drivers.opencl.source import Source
 
 #: Where in the zeros a persistent kernel says that a work-group gave up. What calls say of their requirements comes behind.
 FLAGS = 4 * GAVE_UP
+
+
+class ImageUse(msgspec.Struct, frozen=True, array_like=True):
+    """An argument that is read through an image.
+
+    Attributes:
+        argument: its position.
+        type: of its elements.
+        size_bytes: of the value.
+    """
+
+    argument: int
+    type: Scalar
+    size_bytes: int
+
+
+def image_uses(source: Source) -> tuple[ImageUse, ...]:
+    """The arguments of a source that are images."""
+    return tuple(
+        ImageUse(position, source.arguments[position].type, source.arguments[position].size_bytes)
+        for position in source.images
+    )
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True):
@@ -23,6 +47,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
         messages: what a failed requirement means; the first is number 1.
         label: how the kernel computes, for profiles.
         operations: the positions in the model of the operations that it stands for.
+        images: the arguments that are images.
     """
 
     kernel: str
@@ -34,6 +59,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     messages: tuple[str, ...] = ()
     label: str = ""
     operations: tuple[int, ...] = ()
+    images: tuple[ImageUse, ...] = ()
 
 
 class Executable(msgspec.Struct, frozen=True, array_like=True):

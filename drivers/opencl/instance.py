@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neurald.drivers.compiler.placement import Base, Place
-from neurald.drivers.opencl.executable import FLAGS, Call, Executable
+from neurald.drivers.opencl.executable import FLAGS, Call, Executable, ImageUse
+from neurald.drivers.opencl.images import image_over
 from neurald.drivers.opencl.launcher import CommandList, Launch, Transfer
 from neurald.drivers.opencl.persistent import SYNC_BYTES
 from neurald.drivers.opencl.platform import DeviceContext
@@ -225,14 +226,35 @@ def bound_launch(
 ) -> Launch:
     """A kernel with its arguments set, as `program_text.kernel_text` takes them; its status is at that place of the arena."""
     kernel = program.new_kernel(call.kernel)
-    places: tuple[Place, ...] = call.places
+    images = {use.argument: use for use in call.images}
+    kept: list[Any] = []
     with device.state.guard("setting arguments", kernel=call.kernel):
+        arguments: list[Any] = []
+        for position, place in enumerate(call.places):
+            if position in images:
+                image, first = _image(device, buffers[place.base], place, images[position])
+                kept.append(image)
+                arguments += [image, np.int32(first)]
+            else:
+                arguments.append(np.uint64(place.offset))
         kernel.set_args(
             buffers[Base.ARENA],
             buffers[Base.CONSTANTS],
             np.uint64(status),
             np.uint64(call.workspace or 0),
-            *(np.uint64(place.offset) for place in places),
+            *arguments,
         )
     name = f"{call.kernel} of operation {', '.join(map(str, call.operations))}"
-    return Launch(kernel=kernel, name=name, groups=call.groups, local_size=call.local_size)
+    return Launch(
+        kernel=kernel, name=name, groups=call.groups, local_size=call.local_size, images=tuple(kept)
+    )
+
+
+def _image(device: DeviceContext, buffer: "cl.Buffer", place: Place, use: ImageUse) -> tuple["cl.Image", int]:
+    """An image with a value of a buffer, and which texel has its first elements."""
+    images = device.facts.images
+    if images is None:
+        raise OpFailed(f"{device.facts.name} reads no images, and the compiled model has some")
+    part = images.range_of(place.offset, use.size_bytes, buffer.size, use.type)
+    image = image_over(device.context, buffer, part, use.type, is_divided=images.is_divided)
+    return image, part.first

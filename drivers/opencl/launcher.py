@@ -27,12 +27,14 @@ class Launch:
         name: for messages and profiles.
         groups: how many work-groups; 0 launches nothing.
         local_size: work-items of each group.
+        images: those that are its arguments, which are kept here.
     """
 
     kernel: cl.Kernel
     name: str
     groups: int
     local_size: int
+    images: tuple[cl.Image, ...] = ()
 
 
 class Transfer:

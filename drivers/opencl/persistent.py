@@ -85,8 +85,11 @@ class Phase:
 
 
 def is_offered(facts: DeviceFacts) -> bool:
-    """Whether work-groups of a launch that fits are known to be on the device together."""
-    return facts.is_nvidia and (facts.compute_capability or (0, 0)) >= (7, 0)
+    """Whether work-groups of a launch that fits are known to be on the device together.
+
+    Not where kernels read images: phases have pointers only, and caches of textures would keep what a phase before has changed.
+    """
+    return facts.images is None and facts.is_nvidia and (facts.compute_capability or (0, 0)) >= (7, 0)
 
 
 def local_size(sources: Sequence[Source]) -> int | None:

@@ -9,12 +9,14 @@ import contextlib
 import importlib.util
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from neurald.drivers.opencl.errors import DeviceState
+from neurald.drivers.opencl.images import images_of
 from neurald.drivers.opencl.loader import all_libraries, load
+from neurald.drivers.opencl.storage import Images, Storage, storage_of
 from neurald.hal.errors import UnavailableDevice
 
 if TYPE_CHECKING:
@@ -48,6 +50,9 @@ class DeviceFacts:
         compute_capability: of an NVIDIA device, such as (9, 0).
         has_dot_product: whether its OpenCL C has dot products of four bytes (cl_khr_integer_dot_product).
         flush_every: how many kernels are launched between two flushes of the queue; 0: one flush at the end is enough.
+        most_image_texels: of an image over a buffer; 0: there are none.
+        storage: what kernels are to read.
+        images: those that they read; None: buffers, or the device is not open yet.
         handle: pyopencl's device.
     """
 
@@ -75,6 +80,9 @@ class DeviceFacts:
     is_nvidia: bool
     compute_capability: tuple[int, int] | None
     flush_every: int
+    most_image_texels: int = 0
+    storage: Storage = Storage.BUFFER
+    images: Images | None = None
     handle: Any = field(repr=False, compare=False)
 
     @property
@@ -89,6 +97,7 @@ class DeviceFacts:
                 self.driver_version,
                 self.device_version,
                 self.c_version,
+                *(() if self.storage is Storage.BUFFER else (self.storage.value,)),
             )
         )
 
@@ -127,7 +136,7 @@ class DeviceContext:
     """An open device: its context, and queues for it. May be used from several threads; a queue by one at a time.
 
     Attributes:
-        facts: what is known about the device.
+        facts: what is known about the device, also what only an open one tells.
         context: pyopencl's context with this device only.
         state: whether it is still there; all that talk to the device go through its `guard`.
     """
@@ -140,10 +149,10 @@ class DeviceContext:
         """
         import pyopencl as cl
 
-        self.facts = facts
         self.state = DeviceState(f"OpenCL device {facts.name}", is_nvidia=facts.is_nvidia)
         with self.state.guard("opening"):
             self.context: cl.Context = cl.Context([facts.handle])
+            self.facts = replace(facts, images=images_of(self.context, facts))
 
     def queue(self, *, profiling: bool = False) -> cl.CommandQueue:
         """A new queue that runs its commands in order; a profiling one tells the time of each."""
@@ -158,7 +167,8 @@ def discover() -> Discovery:
     """Every OpenCL device of this machine, and what is there but of no use.
 
     Raises:
-        UnavailableDevice: pyopencl is not installed, or there is no OpenCL platform at all.
+        UnavailableDevice: pyopencl is not installed, there is no OpenCL platform at all, or NEURALD_OPENCL_STORAGE names no
+            storage.
     """
     cl = load()
     devices: list[DeviceFacts] = []
@@ -309,8 +319,19 @@ def _facts(platform_index: int, device_index: int, platform: cl.Platform, device
         is_nvidia="nvidia" in device.vendor.lower(),
         compute_capability=capability,
         flush_every=flush_every(name, device.vendor),
+        most_image_texels=_most_image_texels(device),
+        storage=storage_of(name, device.vendor, is_gpu=kind is DeviceKind.GPU),
         handle=device,
     )
+
+
+def _most_image_texels(device: cl.Device) -> int:
+    import pyopencl as cl
+
+    # Some devices have images, and do not know those over buffers.
+    with contextlib.suppress(cl.Error):
+        return int(device.image_max_buffer_size) if device.image_support else 0
+    return 0
 
 
 def flush_every(name: str, vendor: str) -> int:

@@ -10,8 +10,9 @@ _POINTERS = {Base.ARENA: "arena", Base.CONSTANTS: "constants"}
 
 
 def kernel_name(source: Source, bases: Iterable[Base]) -> str:
-    """The kernel that runs a source on arguments in those buffers."""
-    return f"run_{source.name}_{''.join('ac'[base] for base in bases)}"
+    """The kernel that runs a source on arguments in those buffers; of which an image is does not matter."""
+    letters = ("i" if position in source.images else "ac"[base] for position, base in enumerate(bases))
+    return f"run_{source.name}_{''.join(letters)}"
 
 
 def function_text(source: Source) -> str:
@@ -20,11 +21,18 @@ def function_text(source: Source) -> str:
 
 
 def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
-    """The kernel that calls a source's function; it takes both buffers, and where its status, workspace and arguments are."""
-    offsets = "".join(f", const ulong o{position}" for position in range(len(bases)))
-    pointers = "".join(
-        f", {argument_text(source, position, base, f'o{position}')}" for position, base in enumerate(bases)
-    )
+    """The kernel that calls a source's function; it takes both buffers, and where its status, workspace and arguments are.
+
+    For an argument that is an image it takes that, and which of its texels has the first elements.
+    """
+    offsets, pointers = "", ""
+    for position, base in enumerate(bases):
+        if position in source.images:
+            offsets += f", read_only image1d_buffer_t i{position}, const int o{position}"
+            pointers += f", i{position}, o{position}"
+        else:
+            offsets += f", const ulong o{position}"
+            pointers += f", {argument_text(source, position, base, f'o{position}')}"
     scratch = max(16, source.scratch_bytes)
     if source.workspace_bytes:
         pointers += ", arena + workspace"

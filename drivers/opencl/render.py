@@ -8,7 +8,8 @@ from neurald.drivers.compiler.expression import Accumulated, Expression, Reduce,
 from neurald.drivers.compiler.graph import Value, flat, unflat
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.rewriting import free_axes, substitute, walk
-from neurald.drivers.opencl.dialect import computed, fold_start_text, fold_text, store_text, stored
+from neurald.drivers.opencl.arguments import Arguments
+from neurald.drivers.opencl.dialect import computed, fold_start_text, fold_text, store_text
 from neurald.drivers.opencl.source import NAME, Source
 from neurald.drivers.opencl.statements import Statements
 
@@ -28,22 +29,6 @@ _SHORT_ROW = 128
 def arguments_of(kernel: Kernel) -> tuple[Value, ...]:
     """What a kernel's function takes: its output, and each value that it reads."""
     return (kernel.output, *kernel.inputs)
-
-
-def parameters(values: Sequence[Value]) -> str:
-    """The parameter list of a function of those values, the first of which is written; named a0, a1 and so on."""
-    pointers = [
-        f"__global {'' if position == 0 else 'const '}{stored(value.type)} *restrict a{position}"
-        for position, value in enumerate(values)
-    ]
-    return ", ".join(
-        ("const int group", "const int lid", "__local uchar *scratch", *pointers, "__global int *status")
-    )
-
-
-def pointer_names(values: Sequence[Value]) -> dict[Value, str]:
-    """What `parameters` calls each value."""
-    return {value: f"a{position}" for position, value in enumerate(values)}
 
 
 def finish_lines(statements: Statements, kernel: Kernel, place: str) -> list[str]:
@@ -91,14 +76,14 @@ def _moved(kernel: Kernel, position: Sequence[Expression]) -> Kernel:
 
 def _plain(kernel: Kernel, total: int) -> Source:
     """One work-item for each element."""
-    values = arguments_of(kernel)
+    values = Arguments(arguments_of(kernel))
     place = axis(total, "at")
     placed = _by_place(kernel, place)
-    statements = Statements(pointer_names(values), {place: "at"})
+    statements = Statements(values.by_value, {place: "at"})
     lines = finish_lines(statements, placed, "at")
     text = "\n".join(
         (
-            f"static void {NAME}({parameters(values)}) {{",
+            f"static void {NAME}({values.parameters}) {{",
             f"  const int at = group * {LOCAL_SIZE} + lid;",
             f"  if (at >= {total}) return;",
             *lines,
@@ -108,7 +93,7 @@ def _plain(kernel: Kernel, total: int) -> Source:
     )
     return Source(
         text=text,
-        arguments=values,
+        arguments=values.values,
         groups=-(-total // LOCAL_SIZE),
         local_size=LOCAL_SIZE,
         label="element by element",
@@ -127,16 +112,16 @@ def _long_fold(kernel: Kernel, total: int) -> Reduce | None:
 
 def _folding(kernel: Kernel, fold: Reduce, total: int) -> Source:
     """One work-group for each element: every work-item folds a part, and then parts are folded by halves."""
-    values = arguments_of(kernel)
+    values = Arguments(arguments_of(kernel))
     place = axis(total, "at")
     placed = _by_place(kernel, place)
     fold = next(each for each in walk(*placed.roots) if isinstance(each, Reduce))
-    after = Statements(pointer_names(values), {place: "at", fold: "total"}, indent="    ")
+    after = Statements(values.by_value, {place: "at", fold: "total"}, indent="    ")
     lines = finish_lines(after, placed, "at")
     size = _FOLDING_SIZE
     text = "\n".join(
         (
-            f"static void {NAME}({parameters(values)}) {{",
+            f"static void {NAME}({values.parameters}) {{",
             "  const int at = group;",
             *_together(values, fold, "total", {place: "at"}, size),
             "  if (lid == 0) {",
@@ -148,7 +133,7 @@ def _folding(kernel: Kernel, fold: Reduce, total: int) -> Source:
     )
     return Source(
         text=text,
-        arguments=values,
+        arguments=values.values,
         groups=total,
         local_size=size,
         scratch_bytes=8 * size,
@@ -159,7 +144,7 @@ def _folding(kernel: Kernel, fold: Reduce, total: int) -> Source:
 
 
 def _together(
-    values: Sequence[Value], fold: Reduce, name: str, known: Mapping[Expression, str], size: int
+    values: Arguments, fold: Reduce, name: str, known: Mapping[Expression, str], size: int
 ) -> list[str]:
     """The statements by which all work-items of a group fold together; each has the result then.
 
@@ -173,7 +158,7 @@ def _together(
     shape = tuple(each.extent for each in fold.axes)
     along = axis(math.prod(shape), "along")
     body = substitute(fold.body, dict(zip(fold.axes, unflat(along, shape), strict=True)))
-    inner = Statements(pointer_names(values), {**known, along: "along"}, indent="    ")
+    inner = Statements(values.by_value, {**known, along: "along"}, indent="    ")
     value = inner.value(body)
     kind = computed(fold.type)
     return [
@@ -202,7 +187,7 @@ def _together(
 
 def _rows(kernel: Kernel, count: int) -> Source:
     """A group, or where rows are many and short a work-item, for each row: first its folds, then its elements."""
-    values = arguments_of(kernel)
+    values = Arguments(arguments_of(kernel))
     rows, length = math.prod(kernel.shape[:count]), math.prod(kernel.shape[count:])
     row, column = axis(rows, "row"), axis(length, "column")
     at = (*unflat(row, kernel.shape[:count]), *unflat(column, kernel.shape[count:]))
@@ -222,15 +207,15 @@ def _rows(kernel: Kernel, count: int) -> Source:
             known[fold] = f"f{number}"
     else:
         lines = [f"  const int row = group * {size} + lid;", f"  if (row >= {rows}) return;"]
-        before = Statements(pointer_names(values), known, prefix="f")
+        before = Statements(values.by_value, known, prefix="f")
         known.update([(fold, before.value(fold)) for fold in folds])
         lines += before.lines
-    inner = Statements(pointer_names(values), {**known, column: "column"}, indent="  ")
+    inner = Statements(values.by_value, {**known, column: "column"}, indent="  ")
     elements = finish_lines(inner, placed, f"row * {length} + column")
     first, step = ("lid", size) if is_shared else ("0", 1)
     text = "\n".join(
         (
-            f"static void {NAME}({parameters(values)}) {{",
+            f"static void {NAME}({values.parameters}) {{",
             *lines,
             f"  for (int column = {first}; column < {length}; column += {step}) {{",
             *(f"  {line}" for line in elements),
@@ -241,7 +226,7 @@ def _rows(kernel: Kernel, count: int) -> Source:
     )
     return Source(
         text=text,
-        arguments=values,
+        arguments=values.values,
         groups=rows if is_shared else -(-rows // size),
         local_size=size,
         scratch_bytes=8 * size if is_shared else 0,
@@ -254,8 +239,7 @@ def _rows(kernel: Kernel, count: int) -> Source:
 def element_function(kernel: Kernel, values: Sequence[Value], names: Sequence[str] | None = None) -> str:
     """The epilogue of a contraction's kernel, a function that computes and stores one element.
 
-    It is `static inline void KERNEL_NAME_store(const T sum, const int i0, const int i1, ..., <pointers of `parameters`>,
-    __global int *status)`, T being `float`, `int` or `long`; `i0` and so on are the position in the contraction's output.
+    It is `static inline void KERNEL_NAME_store(const T sum, const int i0, const int i1, ..., <Arguments.pointers>)`, T being `float`, `int` or `long`; `i0` and so on are the position in the contraction's output.
 
     Args:
         kernel: with a contraction.
@@ -270,14 +254,14 @@ def element_function(kernel: Kernel, values: Sequence[Value], names: Sequence[st
         **dict(zip(kernel.axes, places, strict=True)),
         **dict.fromkeys(sums, "sum"),
     }
-    statements = Statements(pointer_names(values), known)
+    read = Arguments(tuple(values))
+    statements = Statements(read.by_value, known)
     place = statements.value(flat(kernel.axes, kernel.shape))
     lines = finish_lines(statements, kernel, place)
-    pointers = parameters(values).split("__local uchar *scratch, ")[1]
     position = ", ".join(f"const int {name}" for name in places)
     return "\n".join(
         (
-            f"static inline void {NAME}_store(const {computed(contraction.output.type)} sum, {position}, {pointers}) {{",
+            f"static inline void {NAME}_store(const {computed(contraction.output.type)} sum, {position}, {read.pointers}) {{",
             *lines,
             "}",
             "",

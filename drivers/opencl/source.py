@@ -19,7 +19,8 @@ class Source:
     __global int *status)`, with `group` from 0 to `groups` - 1 and `lid` from 0 to `local_size` - 1: it never asks OpenCL
     where it is, so that one kernel can run the groups of many functions. Every work-item calls it, and every work-item
     gets to each of its barriers. An argument is a pointer to `__global` memory of the value's stored type; the
-    first is the output, the only one that is written. `status` is left alone unless a requirement fails.
+    first is the output, the only one that is written. Those in `images` are an `image1d_buffer_t` instead, and behind it an `int`:
+    which texel has the value's first elements. `status` is left alone unless a requirement fails.
 
     Two kernels that differ only in the memory that they work on have the same text.
 
@@ -30,6 +31,7 @@ class Source:
     Attributes:
         text: the function, and before it what only it needs, with `KERNEL_NAME` in every name at file scope.
         arguments: the values, in the order of the function's pointers; the output first.
+        images: the positions of the arguments that are images.
         workspace_bytes: of global memory, aligned to 16.
         scratch_bytes: of local memory at `scratch`, aligned to 16.
         has_barriers: whether the function has any; its groups then take a whole work-group of exactly `local_size`.
@@ -46,6 +48,7 @@ class Source:
     has_barriers: bool = False
     label: str = ""
     operations: tuple[int, ...] = ()
+    images: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:

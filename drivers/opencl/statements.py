@@ -17,13 +17,13 @@ from neurald.drivers.compiler.expression import (
 from neurald.drivers.compiler.graph import Value, flat
 from neurald.drivers.compiler.rewriting import free_axes, walk
 from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.opencl.arguments import Argument
 from neurald.drivers.opencl.dialect import (
     apply_text,
     computed,
     constant_text,
     fold_start_text,
     fold_text,
-    load_text,
 )
 
 #: Longer keys are replaced by what is as good as unique.
@@ -42,7 +42,7 @@ class Statements:
     """Makes statements for one function, in the order in which they are asked for.
 
     Args:
-        pointers: what the memory of each value that is read is called.
+        pointers: how each value is read.
         names: what axes (and `Accumulated`) are called, or the text of a constant position.
         indent: of the statements.
         prefix: of the names that they declare; others in the same function, whose names are used here, have another one.
@@ -50,7 +50,7 @@ class Statements:
 
     def __init__(
         self,
-        pointers: Mapping[Value, str],
+        pointers: Mapping[Value, Argument],
         names: Mapping[Expression, str],
         indent: str = "  ",
         prefix: str = "t",
@@ -130,7 +130,7 @@ class Statements:
         if isinstance(expression, Apply):
             what = expression.op.name
         elif isinstance(expression, Load):
-            what = f"Load {self._pointers[expression.value]}"
+            what = f"Load {self._pointers[expression.value].name}"
         elif isinstance(expression, Linear):
             # Its terms lie in an order that differs from run to run.
             factors = (factor for _, factor in expression.terms)
@@ -174,8 +174,7 @@ class Statements:
         return whole.removeprefix("+ ")
 
     def _load(self, expression: Load, texts: list[str]) -> str:
-        value = expression.value
-        element = load_text(self._pointers[value], texts[0], value.type)
+        element = self._pointers[expression.value].load(texts[0])
         return element if len(texts) == 1 else f"{texts[1]} ? {element} : {texts[2]}"
 
     def _reduced(self, expression: Reduce) -> str:

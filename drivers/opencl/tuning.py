@@ -4,35 +4,24 @@ import logging
 import math
 import os
 import statistics
-import time
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
-from neurald.drivers.compiler.placement import Base, Place
-from neurald.drivers.opencl.compiler import BUFFERS, Compiled, phase_of
-from neurald.drivers.opencl.executable import Call, Executable
-from neurald.drivers.opencl.instance import Instance, allocate, bound_launch, clear
+from neurald.drivers.opencl.compiler import Compiled
+from neurald.drivers.opencl.executable import Executable
+from neurald.drivers.opencl.instance import Instance, allocate
 from neurald.drivers.opencl.kernels.pairs import Pair
-from neurald.drivers.opencl.launcher import CommandList, Launch
-from neurald.drivers.opencl.persistent import (
-    ITEMS,
-    SYNC_BYTES,
-    is_offered,
-    kernel_text,
-    local_size,
-    meeting_text,
-    resident_groups,
-)
+from neurald.drivers.opencl.measuring import times_ns
+from neurald.drivers.opencl.persistent import ITEMS, is_offered, resident_groups
 from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts
 from neurald.drivers.opencl.program import Program
-from neurald.drivers.opencl.program_text import kernel_name, program_text
+from neurald.drivers.opencl.program_helper import built_elsewhere
 from neurald.drivers.opencl.source import Source
 from neurald.drivers.opencl.staging import upload
-from neurald.hal.errors import BadData, DeadObject, Error
+from neurald.hal.errors import BadData
 from neurald.hal.types import Preference
 
 if TYPE_CHECKING:
@@ -43,15 +32,8 @@ _LOG = logging.getLogger(__name__)
 #: Says how much is measured, whatever the preference: none, fast or exhaustive.
 TUNING_VARIABLE = "NEURALD_OPENCL_TUNING"
 
-_ALIGNMENT = 256
-#: Where the workspace of a source begins that is measured: behind its status.
-_WORKSPACE = _ALIGNMENT
-#: Runs of each choice after the first, of which the median counts.
-_RUNS = 5
-#: The same for whole steps.
+#: Runs of a whole step after the first, of which the median counts.
 _STEP_RUNS = 31
-#: How often a phase is repeated that is measured.
-_PHASES = 5
 
 
 class Tuning(Enum):
@@ -131,96 +113,20 @@ class Tuner:
                 if pair.is_likely:
                     first[pair.first], first[pair.second] = None, sources[0]
             return first
-        return _fastest(tried, pairs, together, self._times_ns(list(measured.values())))
+        times = times_ns(self._device, list(measured.values()), is_resident=self._is_resident)
+        return _fastest(tried, pairs, together, times)
 
     def _tried(self, sources: Sequence[Source]) -> tuple[Source, ...]:
         """Those that are looked at; for a kernel that runs all phases only those that can be one, if there are any."""
-        if self._is_resident:
-            sources = [
-                each for each in sources if not each.has_barriers or each.local_size == ITEMS
-            ] or sources
-        return tuple(sources[: self._limit])
-
-    def _times_ns(self, sources: Sequence[Source]) -> dict[str, float]:
-        """The times of sources on memory of zeros, by name; those that cannot run are left out."""
-        started = time.monotonic()
-        programs = self._programs(sources)
-        size_bytes = max(_layout(source)[1] for source in sources)
-        arena = allocate(self._device, size_bytes)
-        queue = self._device.queue(profiling=True)
-        clear(self._device, queue, arena, 0, size_bytes)
-        times = {}
-        for source, program in zip(sources, programs, strict=True):
-            if program is None:
-                continue
-            try:
-                times[source.name] = self._time_ns(source, program, queue, arena)
-            except DeadObject:
-                raise
-            except Error as error:
-                _LOG.info("a choice for operation %s cannot run: %s", source.operations, error)
-        _LOG.info("measured %d kernels in %.1f s", len(sources), time.monotonic() - started)
-        return times
-
-    def _programs(self, sources: Sequence[Source]) -> list[Program | None]:
-        """The program of each source: one for all, or where that does not build one for each that does."""
-        together = self._built(sources)
-        if together is not None:
-            return [together] * len(sources)
-        return [self._built([source]) for source in sources]
-
-    def _built(self, sources: Sequence[Source]) -> Program | None:
-        uses = [(source, _bases(source)) for source in sources]
-        try:
-            text = program_text(
-                uses, has_fp64=self._device.facts.has_fp64, instead=self._phases_text(sources)
-            )
-            return Program.from_source(self._device, text)
-        except DeadObject:
-            raise
-        except Error as error:
-            _LOG.info("choices for operations do not build: %s", error)
-            return None
-
-    def _phases_text(self, sources: Sequence[Source]) -> str:
-        """For each source a kernel that runs it several times, if that is what is measured."""
-        if not self._is_resident:
-            return ""
-        kernels = (
-            kernel_text(_phases_name(each), BUFFERS, [phase_of(each, _call(each), 0)] * _PHASES)
-            for each in sources
-        )
-        return meeting_text(is_nvidia=self._device.facts.is_nvidia) + "".join(kernels)
-
-    def _time_ns(
-        self, source: Source, program: Program, queue: "cl.CommandQueue", arena: "cl.Buffer"
-    ) -> float:
-        if self._is_resident:
-            return self._phase_ns(source, program, queue, arena)
-        buffers = {Base.ARENA: arena, Base.CONSTANTS: arena}
-        launch = bound_launch(self._device, program, _call(source), buffers, 0)
-        times = CommandList(self._device, [launch] * (1 + _RUNS)).profile(queue)
-        return statistics.median(each.duration_ns for each in times[1:])
-
-    def _phase_ns(
-        self, source: Source, program: Program, queue: "cl.CommandQueue", arena: "cl.Buffer"
-    ) -> float:
-        """The time of a source as a phase of a kernel that stays on the device, with the meeting before it."""
-        size, name = local_size([source]), _phases_name(source)
-        assert size is not None  # noqa: S101 - one source has one size
-        sync = allocate(self._device, SYNC_BYTES)
-        clear(self._device, queue, sync, 0, SYNC_BYTES)
-        medians = []
-        for phases in (1, _PHASES):
-            kernel = program.new_kernel(name)
-            with self._device.state.guard("setting arguments", kernel=name):
-                kernel.set_args(arena, arena, sync, np.int32(phases))
-            launch = Launch(
-                kernel=kernel, name=name, groups=self._device.facts.compute_units, local_size=size
-            )
-            times = CommandList(self._device, [launch] * (1 + _RUNS)).profile(queue)
-            medians.append(statistics.median(each.duration_ns for each in times[1:]))
-        return max(0.0, medians[1] - medians[0]) / (_PHASES - 1)
+        found: list[Source] = []
+        others: list[Source] = []
+        for source in sources:
+            is_phase = not source.has_barriers or source.local_size == ITEMS
+            (found if is_phase or not self._is_resident else others).append(source)
+            # A source that nobody looks at is not made.
+            if len(found) == self._limit:
+                break
+        return tuple((found or others)[: self._limit])
 
 
 def _fastest(
@@ -243,34 +149,6 @@ def _fastest(
     return chosen
 
 
-def _call(source: Source) -> Call:
-    return Call(
-        kernel=kernel_name(source, _bases(source)),
-        places=_layout(source)[0],
-        workspace=_WORKSPACE if source.workspace_bytes else None,
-        groups=source.groups,
-        local_size=source.local_size,
-        operations=source.operations,
-    )
-
-
-def _phases_name(source: Source) -> str:
-    return f"repeat_{source.name}"
-
-
-def _bases(source: Source) -> tuple[Base, ...]:
-    return (Base.ARENA,) * len(source.arguments)
-
-
-def _layout(source: Source) -> tuple[tuple[Place, ...], int]:
-    """Places for the arguments of a source, behind its status and its workspace; and where they end."""
-    places, end = [], _WORKSPACE + -(-source.workspace_bytes // _ALIGNMENT) * _ALIGNMENT
-    for value in source.arguments:
-        places.append(Place(Base.ARENA, end))
-        end += -(-max(1, value.size_bytes) // _ALIGNMENT) * _ALIGNMENT
-    return tuple(places), end
-
-
 def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, Program]:
     """The executable with all calls in one kernel, if that is measured to be faster, otherwise as it is; and its program.
 
@@ -286,8 +164,9 @@ def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, Progr
     constants = allocate(device, single.constants_bytes)
     upload(device, device.queue(), constants, compiled.constants)
     call = compiled.persistent
-    alone = Program.from_source(device, single.text)
-    combined = Program.from_source(device, compiled.persistent_text)
+    with built_elsewhere(device, single.text) as finish:
+        combined = Program.from_source(device, compiled.persistent_text)
+        alone = finish()
     trial = Instance(device, msgspec.structs.replace(single, persistent=call), combined, constants)
     most = resident_groups(device.facts, lambda count: trial.meets(call, count))
     trial.close()

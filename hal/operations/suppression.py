@@ -13,14 +13,17 @@ from neurald.hal.operations.call import Array
 #: From overlaps with a chosen box, what the scores of the others are multiplied with.
 Decay = Callable[[Array], Array]
 
+#: How many boxes are compared with the best ones first.
+_FIRST_BLOCK = 64
+
 
 def overlaps(box: Array, others: Array) -> Array:
     """The IoU of `box` with each row of `others`; 0 where neither has an area."""
     with np.errstate(all="ignore"):
         areas = (others[:, 2] - others[:, 0]) * (others[:, 3] - others[:, 1])
         area = (box[2] - box[0]) * (box[3] - box[1])
-        sides = np.minimum(others[:, 2:], box[2:]) - np.maximum(others[:, :2], box[:2])
-        shared = np.prod(np.maximum(sides, 0), axis=1, dtype=np.float32)
+        sides = (np.minimum(others[:, 2 + d], box[2 + d]) - np.maximum(others[:, d], box[d]) for d in (0, 1))
+        shared = np.multiply(*(np.maximum(side, 0) for side in sides), dtype=np.float32)
         union = areas + area - shared
         iou: Array = np.divide(shared, union, out=np.zeros_like(union), where=union != 0)
     return iou
@@ -38,12 +41,31 @@ def suppress(boxes: Array, scores: Array, threshold: float, limit: int | None = 
     Returns:
         Indexes of the boxes that are kept, best first, of equal ones the lower first.
     """
-    pending = np.argsort(-scores, kind="stable")
+    order = np.argsort(-scores, kind="stable")
+    return keep_apart(order, limit, lambda best, others: overlaps(boxes[best], boxes[others]) < threshold)
+
+
+def keep_apart(order: Array, limit: int | None, stay: Callable[[int, Array], Array]) -> Array:
+    """Those that stay beside all that were kept before them.
+
+    They are looked at in blocks, each longer than the one before: where few are wanted, most are never compared.
+
+    Args:
+        order: indexes, those that are preferred first.
+        limit: how many are kept at most; None for all.
+        stay: says of indexes which of them stay beside one that is kept.
+    """
     kept: list[int] = []
-    while pending.size and (limit is None or len(kept) < limit):
-        best, pending = int(pending[0]), pending[1:]
-        kept.append(best)
-        pending = pending[overlaps(boxes[best], boxes[pending]) < threshold]
+    begin, length = 0, len(order) if limit is None else _FIRST_BLOCK
+    while begin < len(order) and (limit is None or len(kept) < limit):
+        pending = order[begin : begin + length]
+        begin, length = begin + length, 2 * length
+        for each in kept:
+            pending = pending[stay(each, pending)]
+        while pending.size and (limit is None or len(kept) < limit):
+            best, pending = int(pending[0]), pending[1:]
+            kept.append(best)
+            pending = pending[stay(best, pending)]
     return np.array(kept, np.intp)
 
 

@@ -8,6 +8,7 @@ from support.single_operation import Given, call_of, evaluate_all
 
 from neurald.drivers.compiler.builder import Builder
 from neurald.drivers.compiler.check import check
+from neurald.drivers.compiler.complex_numbers import as_numbers, as_pairs
 from neurald.drivers.compiler.evaluate import evaluate
 from neurald.drivers.compiler.graph import Graph, Value
 from neurald.drivers.compiler.lowering import LOWERINGS
@@ -43,7 +44,7 @@ def lowered_all(
 
     call = Call(known.binding, [*operands, *outputs], shape_of, value_of)
     values = {
-        index: Value(each.value.shape, Scalar.of(each.value.dtype), value_of(index), f"input {index}")
+        index: _value(each.value, f"input {index}", is_constant=index not in data)
         for index, each in enumerate(inputs)
         if each.value is not None
     }
@@ -51,10 +52,19 @@ def lowered_all(
     graph.outputs = list(LOWERINGS[operation_type](call, Builder(graph, values.__getitem__)))
     graph.remove_unused()
     check(graph)
-    results = tuple(evaluate(graph, [given for index in data if (given := inputs[index].value) is not None]))
+    arrays = [as_pairs(given) for index in data if (given := inputs[index].value) is not None]
+    results = tuple(
+        as_numbers(operand.type, result)
+        for result, operand in zip(evaluate(graph, arrays), outputs, strict=True)
+    )
     for result, operand in zip(results, outputs, strict=True):
         assert result.dtype == operand.type.dtype
     return results
+
+
+def _value(array: Array, name: str, *, is_constant: bool) -> Value:
+    elements = as_pairs(array)
+    return Value(elements.shape, Scalar.of(elements.dtype), elements if is_constant else None, name)
 
 
 def expect_same(

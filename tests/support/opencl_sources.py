@@ -9,22 +9,29 @@ import pyopencl as cl
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.dialect import functions_for, stored
+from neurald.drivers.opencl.images import image_over
 from neurald.drivers.opencl.platform import DeviceFacts, choose, discover
 from neurald.drivers.opencl.source import NAME, WORKSPACE_ZEROS, Source
+from neurald.drivers.opencl.storage import TEXEL, Range
 from neurald.hal.errors import UnavailableDevice
 
 Array = np.ndarray[Any, np.dtype[Any]]
+#: Of an image, before those of a value.
+_TEXELS_BEFORE = 3
 
 
 def program_of(source: Source) -> str:
     """A program with the kernel `run`."""
-    pointers = [
-        f"__global {'' if position == 0 else 'const '}{stored(value.type)} *a{position}"
-        for position, value in enumerate(source.arguments)
-    ]
+    pointers = []
+    for position, value in enumerate(source.arguments):
+        if position in source.images:
+            pointers += [f"read_only image1d_buffer_t a{position}", f"const int s{position}"]
+        else:
+            const = "const " if position else ""
+            pointers.append(f"__global {const}{stored(value.type)} *a{position}")
     if source.workspace_bytes:
         pointers.append("__global uchar *workspace")
-    names = [each.rsplit("*", 1)[1] for each in pointers]
+    names = [each.rsplit(" ", 1)[1].lstrip("*") for each in pointers]
     return "\n".join(
         (
             functions_for(source.text),
@@ -57,6 +64,16 @@ class Bench:
             cl.enqueue_copy(self.queue, buffer, content)
         return buffer
 
+    def image(self, array: Array, kind: Scalar) -> cl.Image:
+        """An image with the elements of an array, behind some texels that are not theirs and before the rest of a texel."""
+        texel_bytes = TEXEL * kind.size_bytes
+        content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        texels = _TEXELS_BEFORE + -(-content.size // texel_bytes)
+        whole = np.full(texels * texel_bytes, 0xC1, np.uint8)
+        whole[_TEXELS_BEFORE * texel_bytes :][: content.size] = content
+        part = Range(start=0, texels=texels, first=_TEXELS_BEFORE)
+        return image_over(self.context, self.buffer(whole), part, kind, is_divided=False)
+
     def run(self, source: Source, arrays: Mapping[Value, Array]) -> tuple[Array, int]:
         """The output of a source, and its status.
 
@@ -70,9 +87,13 @@ class Bench:
         result = np.empty(output.shape, dtype)
         # What is not written is not a number, or not likely one.
         result.view(np.uint8).fill(0xC1)
-        buffers = [self.buffer(result)]
-        for value in source.arguments[1:]:
-            buffers.append(self.buffer(arrays[value] if value.constant is None else value.constant))
+        buffers: list[Any] = [self.buffer(result)]
+        for position, value in enumerate(source.arguments[1:], start=1):
+            array = arrays[value] if value.constant is None else value.constant
+            if position in source.images:
+                buffers += [self.image(array, value.type), np.int32(_TEXELS_BEFORE)]
+            else:
+                buffers.append(self.buffer(array))
         if source.workspace_bytes:
             workspace = np.full(source.workspace_bytes, 0xC1, np.uint8)
             workspace[:WORKSPACE_ZEROS] = 0

@@ -24,7 +24,6 @@ _LEFT_OUT = frozenset(
         "random",
         "tflite.detection",
         "tflite.random",
-        "tflite.spectral",
         "tflite.suppression",
         "tflite.text",
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from neurald.drivers.compiler.builder import Builder
+from neurald.drivers.compiler.complex_numbers import is_complex, value_shape
 from neurald.drivers.compiler.expression import (
     Constant,
     Expression,
@@ -37,7 +38,9 @@ def known_results(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 def reshaped(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers what gives the same elements in another shape."""
-    return (builder.reshape(builder.value(call, "input"), output_shapes(call)[0]),)
+    kind, (shape,) = call.operand("input").type, output_shapes(call)
+    source = builder.pairs(call, "input") if is_complex(kind) else builder.value(call, "input")
+    return (builder.reshape(source, value_shape(kind, shape)),)
 
 
 def element(value: Value, position: Sequence[Expression] = ()) -> Expression:

@@ -1,13 +1,15 @@
 """Where the largest and smallest elements are: ARGMAX, ARGMIN and TOPK_V2."""
 
+import numpy as np
+
 from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, axis, clamp, load, reduce, select
+from neurald.drivers.compiler.expression import Expression, axis, clamp, constant, load, reduce, select
 from neurald.drivers.compiler.graph import Shape, Value
 from neurald.drivers.compiler.lowering.folding import along, whole_position
 from neurald.drivers.compiler.lowering.moving import output_shapes
 from neurald.drivers.compiler.lowering.table import Lowering
 from neurald.drivers.compiler.op import Fold
-from neurald.drivers.compiler.ranking import is_nan, ordered
+from neurald.drivers.compiler.ranking import is_extreme, ordered
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
@@ -28,6 +30,9 @@ def extreme_places(builder: Builder, source: Value, dimension: int, how: Fold, s
         INT32.
     """
     rank, length = len(source.shape), source.shape[dimension]
+    if dimension == rank - 1 and length:
+        compared = source if how is Fold.MAXIMUM else _turned_round(builder, source)
+        return builder.reshape(builder.ranking(compared, 1, is_first_first=True), shape)
 
     def element(at: tuple[Expression, ...], place: Expression) -> Expression:
         return ordered(load(source, whole_position(at, {dimension: place}, rank)))
@@ -41,10 +46,23 @@ def extreme_places(builder: Builder, source: Value, dimension: int, how: Fold, s
     def first(*at: Expression) -> Expression:
         place = axis(length, "r")
         value = element(at, place)
-        is_it = value.equals(load(extremes, at)) | is_nan(value)
+        is_it = is_extreme(value, load(extremes, at))
         return reduce(Fold.MINIMUM, (place,), select(is_it, place.to(Scalar.INT32), length - 1))
 
     return builder.compute(shape, first)
+
+
+def _turned_round(builder: Builder, source: Value) -> Value:
+    """What is the larger the smaller the elements are; what is not a number stays it."""
+    kind = source.type
+    if kind is Scalar.BOOL:
+        return builder.compute(source.shape, lambda *at: ~load(source, at))
+    if kind.is_float:
+        return builder.compute(source.shape, lambda *at: -load(source, at))
+    # The smallest and the largest number change places.
+    ends = np.iinfo(kind.dtype.name)
+    both = constant(int(ends.min) + int(ends.max), kind)
+    return builder.compute(source.shape, lambda *at: both - load(source, at))
 
 
 def lower_extreme(how: Fold) -> Lowering:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, apply, load
+from neurald.drivers.compiler.builder import Builder, reduction_axes
+from neurald.drivers.compiler.expression import Expression, apply, constant, load, reduce
 from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.lowering.folding import first_along, fold
+from neurald.drivers.compiler.lowering.folding import along, first_along, fold
 from neurald.drivers.compiler.lowering.quantized import real, store
 from neurald.drivers.compiler.op import Fold, Op
 from neurald.drivers.compiler.scalar import Scalar
@@ -32,8 +32,13 @@ def lower_exponents(call: Call, builder: Builder, result: _Result) -> tuple[Valu
             return difference.to(Scalar.FLOAT32) * (operand.scale * beta)
         return (real(value, operand) - real(top, operand)) * beta
 
-    powers = builder.compute(source.shape, lambda *at: apply(Op.EXP, exponent(at)))
-    sums = fold(builder, powers, (axis,), Fold.SUM)
+    def total(*at: Expression) -> Expression:
+        folded = reduction_axes(source.shape, (axis,))
+        return reduce(
+            Fold.SUM, tuple(folded.values()), apply(Op.EXP, exponent(along(at, axis, folded[axis])))
+        )
+
+    sums = builder.compute(largest.shape, total)
     return (
         builder.compute(
             source.shape, lambda *at: store(result(exponent(at), load(sums, first_along(at, axis))), output)
@@ -42,8 +47,12 @@ def lower_exponents(call: Call, builder: Builder, result: _Result) -> tuple[Valu
 
 
 def lower_softmax(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Powers over their sum."""
-    return lower_exponents(call, builder, lambda exponent, total: apply(Op.EXP, exponent) / total)
+    """Powers over their sum: times its reciprocal, which is the same for a whole row."""
+    return lower_exponents(
+        call,
+        builder,
+        lambda exponent, total: apply(Op.EXP, exponent) * (constant(1.0, total.type) / total),
+    )
 
 
 def lower_log_softmax(call: Call, builder: Builder) -> tuple[Value, ...]:

@@ -1,6 +1,6 @@
 """Fast kernels for contractions, rankings, and for moving elements. What none of them fits is computed as `render` computes anything."""
 
-from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution, Ranking
+from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution, Ranking, is_movement
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.kernels import (
@@ -16,15 +16,33 @@ from neurald.drivers.cpu.kernels import (
     weighted,
     winograd,
 )
+from neurald.drivers.cpu.kernels.flattened import flattened, pitch_of
 from neurald.drivers.cpu.kernels.int8 import int8_routine
 from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.target import Target
+
+#: Where places are not in order, rows do not become one: of so many elements they fill vectors by themselves.
+_WIDE = 16
+
+
+def stores_runs(kernel: Kernel) -> bool:
+    """Whether the fastest routine for a kernel with a `place` stores elements there."""
+    node = kernel.contraction
+    if node is None:
+        is_wide = kernel.axes[-1].extent >= _WIDE
+        return is_wide and kernel.row_axes is None and not is_movement(kernel.body)
+    if isinstance(node, Ranking):
+        return False
+    is_regular = not isinstance(node, DepthwiseConvolution) and pitch_of(flattened(kernel)) > 0
+    return node.output.type is Scalar.FLOAT32 or is_regular
 
 
 def routine_for(kernel: Kernel, target: Target) -> Routine | None:
     """The fastest routine for a kernel; None where there is only that of `render`."""
     node = kernel.contraction
     if not kernel.output.count:
+        return None
+    if node is None and kernel.place is not None:
         return None
     if node is None:
         moved = pieces.routine(kernel, target) or transposed.routine(kernel, target)

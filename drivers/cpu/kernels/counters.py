@@ -82,6 +82,15 @@ def address(code: Instructions, base: str, *offsets: str) -> str:
     return base if offset == "0" else code.fresh(f"getelementptr i8, ptr {base}, i64 {offset}")
 
 
+def opaque(code: Instructions, pointer: str) -> str:
+    """The same pointer, computed where it is asked for, of which LLVM does not know that it follows from counters.
+
+    Where many addresses only differ by numbers from one that does, LLVM spends much time on whether they should have counters
+    of their own. There is no instruction for this.
+    """
+    return code.fresh(f'call ptr asm "", "=r,0"(ptr {pointer})')
+
+
 def prefetch(code: Instructions, pointer: str, *, is_written: bool = False) -> None:
     """Asks for a line of memory, which need not be there.
 

@@ -13,9 +13,10 @@ from neurald.drivers.cpu.dialect import from_stored, stored
 from neurald.drivers.cpu.epilogue import Epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.borders import taps_on_image, write_chosen
-from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, prefetch, total
+from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, opaque, prefetch, total
 from neurald.drivers.cpu.kernels.flattened import flattened
 from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text
+from neurald.drivers.cpu.kernels.likeness import shared
 from neurald.drivers.cpu.kernels.packing import as_floats
 from neurald.drivers.cpu.kernels.start import split_bias, starts
 from neurald.drivers.cpu.kernels.tile import lanes_for
@@ -26,8 +27,8 @@ from neurald.drivers.cpu.vector import Vector, vector_type
 
 #: Images that are larger together with the output are not in the second cache.
 _FAR_BYTES = 768 << 10
-#: More positions at once gain nothing.
-_MOST_PLACES = 16
+#: More positions at once take longer to compile, and are slower rather than faster.
+_MOST_PLACES = 8
 #: Weights of a row of the window that are kept in registers.
 _MOST_KEPT = 7
 #: What inputs of a tile may take of the nearest cache.
@@ -45,6 +46,12 @@ def routine(kernel: Kernel, node: DepthwiseConvolution, target: Target) -> Routi
     """
     weights = as_floats(node.weights)
     arguments = arguments_with(kernel, (node.input, weights))
+    return shared(kernel, arguments, target, lambda: _made(kernel, node, weights, arguments, target))
+
+
+def _made(
+    kernel: Kernel, node: DepthwiseConvolution, weights: Value, arguments: tuple[Value, ...], target: Target
+) -> Routine:
     code = Instructions(parameter_names(arguments))
     writer = _Depthwise(code, target, flattened(kernel), node, pointer_names(arguments))
     writer.write(weights)
@@ -157,7 +164,7 @@ class _Depthwise:
         code, rows, columns = self._code, self._rows, self._columns
         _, _, width, channels = self._node.input.shape
         size = self._node.input.type.size_bytes
-        at = address(code, source, multiple(code, channel, size))
+        at = opaque(code, address(code, source, multiple(code, channel, size)))
         across = (run.length - 1) * columns.stride + (columns.taps - 1) * columns.dilation + 1
         last = (rows.taps - 1) * rows.dilation
         for row in range(last + 1, last + 1 + rows.stride):
@@ -168,6 +175,8 @@ class _Depthwise:
         code, v, node = self._code, self._vector, self._node
         first = starts(code, self._target, self._kernel, self._bias, channel, self.lanes, self._pointers)
         carried = [(v.type("float"), first)] * run.length
+        if node.multiplier == 1:
+            source = address(code, source, multiple(code, channel, node.input.type.size_bytes))
         row_bytes = math.prod(node.input.shape[2:]) * node.input.type.size_bytes * self._rows.dilation
         line_bytes = self._columns.taps * self._channels * weights.type.size_bytes
         at = address(code, self._pointers[weights], multiple(code, channel, weights.type.size_bytes))
@@ -175,9 +184,9 @@ class _Depthwise:
             loop.results = self._add_row(
                 run,
                 loop.carried,
-                address(code, source, multiple(code, loop.index, row_bytes)),
+                opaque(code, address(code, source, multiple(code, loop.index, row_bytes))),
                 channel,
-                address(code, at, multiple(code, loop.index, line_bytes)),
+                opaque(code, address(code, at, multiple(code, loop.index, line_bytes))),
                 weights,
             )
         return loop.results
@@ -185,7 +194,16 @@ class _Depthwise:
     def _add_row(
         self, run: Run, sums: list[str], source: str, channel: str, line: str, weights: Value
     ) -> list[str]:
-        """The products of a row of the window: each input with all weights that it meets."""
+        """The products of a row of the window: each input with all weights that it meets.
+
+        Args:
+            run: the tile.
+            sums: at its positions.
+            source: where the row of the input begins, and in it the channels, where they have weights of their own.
+            channel: the first one of the output.
+            line: where the weights of the row begin.
+            weights: whose elements they are.
+        """
         code, v, side = self._code, self._vector, self._columns
         sums = list(sums)
         kept: dict[int, str] = {}
@@ -217,7 +235,7 @@ class _Depthwise:
             return from_stored(Vector(code, self._target, lanes), kind, text)
 
         if multiplier == 1:
-            return load(channel, self.lanes)
+            return load("0", self.lanes)
         if node.input.shape[3] == 1:
             return v.splat("float", load("0", 1))
         group = code.value(f"udiv i64 {channel}, {multiplier}")

@@ -6,6 +6,16 @@ from neurald.drivers.compiler.expression import Expression, axis, index
 from neurald.drivers.compiler.graph import unflat
 from neurald.drivers.compiler.kernel import Kernel, positions
 from neurald.drivers.compiler.rewriting import rewrite
+from neurald.drivers.cpu.places import stride_along
+
+
+def pitch_of(kernel: Kernel) -> int:
+    """How far apart in the output the positions of a flattened kernel are, whose channels are side by side; 0: they are not."""
+    row, channel = kernel.axes
+    if kernel.place is None:
+        return channel.extent
+    is_regular = channel.extent == 1 or stride_along(kernel.place, channel) == 1
+    return (stride_along(kernel.place, row) or 0) if is_regular else 0
 
 
 def flattened(kernel: Kernel) -> Kernel:
@@ -26,4 +36,5 @@ def flattened(kernel: Kernel) -> Kernel:
         axes=(row, channel),
         body=rewrite(kernel.body, mapping.get, memory),
         requirements=tuple((rewrite(each, mapping.get, memory), text) for each, text in kernel.requirements),
+        place=None if kernel.place is None else rewrite(kernel.place, mapping.get, memory),
     )

@@ -1,4 +1,4 @@
-"""The lanes of a vector, added up."""
+"""The lanes of a vector, added up or compared."""
 
 from neurald.drivers.cpu.vector import SUFFIXES, Vector
 
@@ -19,3 +19,19 @@ def added(v: Vector, element: str, value: str) -> str:
     name = f"@llvm.vector.reduce.add.{suffix}"
     v.code.declarations.add(f"declare {element} {name}({kind})")
     return v.code.fresh(f"call {element} {name}({kind} {value})")
+
+
+def reduced(v: Vector, element: str, how: str, value: str) -> str:
+    """The least or the largest of the lanes of a vector.
+
+    Args:
+        v: where instructions go.
+        element: the type of the lanes, an integer.
+        how: `smin` or `smax`.
+        value: the vector.
+    """
+    if v.lanes == 1:
+        return value
+    kind, name = v.type(element), f"@llvm.vector.reduce.{how}.v{v.lanes}{element}"
+    v.code.declarations.add(f"declare {element} {name}({kind})")
+    return v.code.value(f"call {element} {name}({kind} {value})")

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.epilogue import parameter_names, pointer_names
@@ -12,6 +13,7 @@ from neurald.drivers.cpu.kernels.counters import address, multiple
 from neurald.drivers.cpu.kernels.flattened import flattened
 from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text
 from neurald.drivers.cpu.kernels.gemm import Make, Tiles
+from neurald.drivers.cpu.kernels.likeness import shared
 from neurald.drivers.cpu.kernels.packing import packed
 from neurald.drivers.cpu.kernels.product import Product
 from neurald.drivers.cpu.kernels.staging import is_aliased, spread, widened, write_panel
@@ -42,6 +44,20 @@ def routine(kernel: Kernel, product: Product, target: Target) -> Routine:
     if operand.value.constant is not None:
         weights_value = packed(operand, operand.value.constant, tile, product.channels, product.terms)
     arguments = arguments_with(kernel, (product.source, weights_value))
+    return shared(
+        kernel, arguments, target, lambda: _made(kernel, product, tile, weights_value, arguments, target)
+    )
+
+
+def _made(
+    kernel: Kernel,
+    product: Product,
+    tile: Tile,
+    weights_value: Value,
+    arguments: tuple[Value, ...],
+    target: Target,
+) -> Routine:
+    operand = product.weights
     names = pointer_names(arguments)
     code = Instructions(parameter_names(arguments))
     weights = _weights(product, tile, names[weights_value])

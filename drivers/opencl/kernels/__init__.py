@@ -1,11 +1,13 @@
-"""Fast kernels for contractions. Those that none of them fits are folded like anything else, see `render`."""
+"""Fast kernels, for contractions above all. What none of them fits is computed like anything else, see `render`."""
 
-from itertools import zip_longest
+from collections.abc import Iterator, Sequence
+from itertools import chain, zip_longest
 
 from neurald.drivers.compiler.graph import DepthwiseConvolution
 from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.opencl.kernels import cpu_tile, depthwise, dot, tensor_core, tile, vector
+from neurald.drivers.opencl.kernels import cpu_tile, depthwise, dot, fours, tensor_core, tile, vector
 from neurald.drivers.opencl.kernels.product import product_of
+from neurald.drivers.opencl.lazy_sources import LazySources
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.source import Source
 
@@ -15,8 +17,8 @@ _MANY = 1 << 25
 
 def candidates(
     kernel: Kernel, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool = False
-) -> tuple[Source, ...]:
-    """Every way to compute a kernel with a contraction, the one that promises most first.
+) -> Sequence[Source]:
+    """Every fast way to compute a kernel, the one that promises most first.
 
     All give the same integers. Sums of floats are in FLOAT32, in an order that depends on the choice but never on the run.
     Every pointer that a source is called with is aligned to 16 bytes; that of an output that nobody reads as it is may be aligned
@@ -29,22 +31,32 @@ def candidates(
         has_workspace: whether the caller gives a source the workspace that it asks for.
 
     Returns:
-        Nothing for a kernel without a contraction, and where there is only the generic kernel of `render`.
+        Nothing where there is only the generic kernel of `render`.
     """
+    return LazySources(_candidates(kernel, facts, relaxed=relaxed, has_workspace=has_workspace))
+
+
+def _candidates(
+    kernel: Kernel, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool
+) -> Iterator[Source]:
+    if kernel.contraction is None:
+        yield from fours.candidates(kernel, facts)
+        return
     if isinstance(kernel.contraction, DepthwiseConvolution):
-        return tuple(depthwise.candidates(kernel, kernel.contraction, facts))
+        yield from depthwise.candidates(kernel, kernel.contraction, facts)
+        return
     product = product_of(kernel)
     if product is None:
-        return ()
+        return
+    yield from vector.candidates(kernel, product, facts)
     tensor_cores = tensor_core.candidates(
         kernel, product, facts, relaxed=relaxed, has_workspace=has_workspace
     )
     tiles = tile.candidates(kernel, product, facts, has_workspace=has_workspace)
     others = [*cpu_tile.candidates(kernel, product, facts), *dot.candidates(kernel, product, facts)]
     if product.is_integer or relaxed or product.multiplications >= _MANY:
-        promising = [*tensor_cores, *others, *tiles]
+        yield from chain(tensor_cores, others, tiles)
     else:
         # Tensor cores take three products for one of FLOAT32, which is faster only where there are many.
         pairs = zip_longest(tensor_cores, tiles)
-        promising = [*others, *(each for pair in pairs for each in pair if each is not None)]
-    return (*vector.candidates(kernel, product, facts), *promising)
+        yield from chain(others, (each for pair in pairs for each in pair if each is not None))

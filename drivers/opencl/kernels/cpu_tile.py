@@ -13,7 +13,6 @@ from neurald.drivers.opencl.kernels.packing import packed, padded
 from neurald.drivers.opencl.kernels.product import Product, readers
 from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.platform import DeviceFacts
-from neurald.drivers.opencl.render import parameters
 from neurald.drivers.opencl.source import NAME, Source
 
 _COLUMNS = 32
@@ -22,8 +21,13 @@ _DEPTH = 256
 
 
 def candidates(kernel: Kernel, product: Product, facts: DeviceFacts) -> list[Source]:
-    """Tiles of several heights; none on a GPU, and none for a right matrix that is not constant."""
-    if not facts.is_cpu or product.right.constant is None or product.is_right_by_column:
+    """Tiles of several heights; none on a GPU or one that is imitated (with images), nor for a right matrix that is not constant."""
+    if (
+        not facts.is_cpu
+        or facts.images is not None
+        or product.right.constant is None
+        or product.is_right_by_column
+    ):
         return []
     heights = [rows for rows in (8, 12, 4, 1) if rows == 1 or rows < 2 * product.rows]
     return [_source(kernel, product, rows) for rows in heights]
@@ -60,11 +64,11 @@ def _source(kernel: Kernel, product: Product, rows: int) -> Source:
     return Source(
         text=resolved(
             readers(product) + after.text + text,
-            parameters(values),
+            values.parameters,
             {**product.sizes, **after.sizes},
             is_shared=False,
         ),
-        arguments=values,
+        arguments=values.values,
         groups=product.batches * strips * -(-product.rows // rows),
         local_size=1,
         label=f"processor's tile {rows} x {_COLUMNS}",

@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.graph import DepthwiseConvolution
+from neurald.drivers.compiler.graph import DepthwiseConvolution, Value
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.opencl.kernels.epilogue import Epilogue, epilogue, used_values
-from neurald.drivers.opencl.kernels.product import is_supported, loads
+from neurald.drivers.opencl.arguments import as_images
+from neurald.drivers.opencl.kernels.epilogue import Epilogue, epilogue, read_by_fours, used_values
+from neurald.drivers.opencl.kernels.product import is_supported, loads, reader
 from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.platform import DeviceFacts
-from neurald.drivers.opencl.render import LOCAL_SIZE, parameters
+from neurald.drivers.opencl.render import LOCAL_SIZE
 from neurald.drivers.opencl.source import NAME, Source
 
 #: Windows of more taps are looped over, not written out.
@@ -67,26 +68,31 @@ def candidates(kernel: Kernel, contraction: DepthwiseConvolution, facts: DeviceF
     is_busy = _Plan(contraction, width, 2).items >= facts.compute_units * _FEWEST_ITEMS
     order = (2, 4, 1) if is_busy else (1, 2, 4)
     plans.sort(key=lambda plan: order.index(plan.positions))
-    return [_source(kernel, plan, is_shared=facts.is_nvidia) for plan in plans]
+    return [_source(kernel, plan, facts) for plan in plans]
 
 
-def _source(kernel: Kernel, plan: _Plan, *, is_shared: bool) -> Source:
+def _source(kernel: Kernel, plan: _Plan, facts: DeviceFacts) -> Source:
     contraction = plan.contraction
-    values = arguments(kernel.output, (contraction.input, contraction.weights), used_values(kernel))
+    operands = (contraction.input, contraction.weights)
+    images = frozenset[Value]()
+    if facts.images is not None and plan.channels == 4:
+        images = as_images((*operands, *read_by_fours(kernel)), facts.images)
+    values = arguments(kernel.output, operands, used_values(kernel), images)
     after = epilogue(kernel, values, is_vector=plan.channels == 4)
     kind = "float" if contraction.output.type is Scalar.FLOAT32 else "int"
     text = "".join(
         (
-            loads("l", contraction.input, contraction.input_zero, kind),
-            loads("r", contraction.weights, contraction.weights_zero, kind),
+            loads("l", reader(contraction.input, images), contraction.input_zero, kind),
+            loads("r", reader(contraction.weights, images), contraction.weights_zero, kind),
             after.text,
             _text(plan, after, kind),
         )
     )
-    text = resolved(text, parameters(values), {**plan.sizes, **after.sizes}, is_shared=is_shared)
+    text = resolved(text, values.parameters, {**plan.sizes, **after.sizes}, is_shared=facts.is_nvidia)
     return Source(
         text=text,
-        arguments=values,
+        arguments=values.values,
+        images=values.image_positions,
         groups=-(-plan.items // LOCAL_SIZE),
         local_size=LOCAL_SIZE,
         label=f"depthwise, {plan.channels} channels of {plan.positions} positions",
@@ -131,7 +137,8 @@ def _text(plan: _Plan, after: Epilogue, kind: str) -> str:
     )
     lines = [f"  for (int o = 0; o < {plan.positions}; ++o) sums[o] = ({vector})(0);"]
     is_long = contraction.kernel[0] * contraction.kernel[1] > _MAXIMUM_TAPS
-    lines += _looped(plan, vector) if is_long else _written_out(plan, vector)
+    left, right = after.arguments[1].handed_on, after.arguments[2].handed_on
+    lines += _looped(plan, left, right) if is_long else _written_out(plan, vector, left, right)
     store = after.store4 if plan.channels == 4 else after.store
     place = "(image * z_rows + y) * z_columns + x"
     for o in range(plan.positions):
@@ -140,7 +147,7 @@ def _text(plan: _Plan, after: Epilogue, kind: str) -> str:
     return "\n".join((begin.rstrip("\n"), *lines, "}", ""))
 
 
-def _looped(plan: _Plan, vector: str) -> list[str]:
+def _looped(plan: _Plan, source: str, weights: str) -> list[str]:
     """The window of one position, tap by tap."""
     contraction, size = plan.contraction, plan.channels
     return [
@@ -148,13 +155,13 @@ def _looped(plan: _Plan, vector: str) -> list[str]:
         f"    for (int j = 0; j < {contraction.kernel[1]}; ++j) {{",
         f"      const int y_at = i * {contraction.dilation[0]}, x_at = j * {contraction.dilation[1]};",
         "      if ((uint)(top + y_at) < (uint)z_height && (uint)(left + x_at) < (uint)z_width)",
-        f"        sums[0] += {NAME}_l{size}(a1, base + (y_at * z_width + x_at) * z_channels)"
-        f" * {NAME}_r{size}(a2, (i * {contraction.kernel[1]} + j) * z_outputs + c);",
+        f"        sums[0] += {NAME}_l{size}({source}, base + (y_at * z_width + x_at) * z_channels)"
+        f" * {NAME}_r{size}({weights}, (i * {contraction.kernel[1]} + j) * z_outputs + c);",
         "    }",
     ]
 
 
-def _written_out(plan: _Plan, vector: str) -> list[str]:
+def _written_out(plan: _Plan, vector: str, source: str, weights: str) -> list[str]:
     """The windows of all positions; what several of them see is read once."""
     contraction, size = plan.contraction, plan.channels
     rows, columns = contraction.kernel
@@ -164,7 +171,7 @@ def _written_out(plan: _Plan, vector: str) -> list[str]:
         y = i * contraction.dilation[0]
         lines += ["  {", f"    const bool seen = (uint)(top + {y}) < (uint)z_height;"]
         lines += [
-            f"    const {vector} w{j} = {NAME}_r{size}(a2, {i * columns + j} * z_outputs + c);"
+            f"    const {vector} w{j} = {NAME}_r{size}({weights}, {i * columns + j} * z_outputs + c);"
             for j in range(columns)
         ]
         readers: dict[int, list[tuple[int, int]]] = {}
@@ -174,7 +181,9 @@ def _written_out(plan: _Plan, vector: str) -> list[str]:
         for x, pairs in sorted(readers.items()):
             inside = f"seen && (uint)(left + {x}) < (uint)z_width"
             place = f"base + ({y} * z_width + {x}) * z_channels"
-            lines.append(f"    const {vector} x{x} = {inside} ? {NAME}_l{size}(a1, {place}) : ({vector})(0);")
+            lines.append(
+                f"    const {vector} x{x} = {inside} ? {NAME}_l{size}({source}, {place}) : ({vector})(0);"
+            )
             lines += [f"    sums[{o}] += x{x} * w{j};" for o, j in pairs]
         lines.append("  }")
     return lines

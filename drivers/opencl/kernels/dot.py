@@ -22,14 +22,14 @@ import numpy as np
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.opencl.arguments import Argument, as_images
 from neurald.drivers.opencl.dialect import stored
 from neurald.drivers.opencl.kernels.epilogue import epilogue, used_values
 from neurald.drivers.opencl.kernels.finish import GATHERED, Sums, finish, gathered
 from neurald.drivers.opencl.kernels.packing import packed, padded
-from neurald.drivers.opencl.kernels.product import Product
+from neurald.drivers.opencl.kernels.product import Product, reader
 from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.platform import DeviceFacts
-from neurald.drivers.opencl.render import parameters
 from neurald.drivers.opencl.source import Source
 
 _BYTES = 4
@@ -131,9 +131,7 @@ def candidates(kernel: Kernel, product: Product, facts: DeviceFacts) -> list[Sou
         if tiling.scratch_bytes <= limit and not _is_wasteful(tiling, product)
     ]
     tilings.sort(key=lambda tiling: _cost(tiling, product, facts))
-    return [
-        _source(kernel, product, right, tiling, instruction, is_shared=facts.is_nvidia) for tiling in tilings
-    ]
+    return [_source(kernel, product, right, tiling, instruction, facts) for tiling in tilings]
 
 
 def _tilings(items: int) -> Iterator[_Tiling]:
@@ -201,15 +199,19 @@ def _source(
     right: _Right,
     tiling: _Tiling,
     instruction: Instruction,
-    *,
-    is_shared: bool,
+    facts: DeviceFacts,
 ) -> Source:
     operands = [product.left, right.value]
     if right.corrections is not None:
         operands.append(right.corrections)
-    values = arguments(kernel.output, operands, used_values(kernel))
-    after = epilogue(kernel, values, is_vector=product.column_step == 0 or product.columns % 4 == 0)
     is_constant = right.value.constant is not None
+    # A right matrix that is not constant is read word by word, also where it is the left one.
+    in_texels = operands[1:] if is_constant else []
+    if product.run % _BYTES == 0 and right.value is not product.left:
+        in_texels.append(product.left)
+    images = as_images(in_texels, facts.images)
+    values = arguments(kernel.output, operands, used_values(kernel), images)
+    after = epilogue(kernel, values, is_vector=product.column_step == 0 or product.columns % 4 == 0)
     words = right.value.shape[1] if is_constant else 0
     one_for_all = right.value.shape[0] == 1
     names = {
@@ -253,18 +255,28 @@ def _source(
         (
             product.text,
             _dot_text(instruction, product.left.type is Scalar.INT8, right.is_signed),
-            _left_word(product),
-            _words_of_constant(right) if is_constant else _words_of_columns(product, right),
+            _left_word(product, reader(product.left, images)),
+            _words_of_constant(right, reader(right.value, images))
+            if is_constant
+            else _words_of_columns(product, right),
             after.text,
             fill(
                 _TEXT,
                 **names,
+                LEFT_POINTER=values[1].handed_on,
+                RIGHT_POINTER=values[2].handed_on,
                 ROW_SUMS=_ROW_SUMS if has_row_sums else "",
                 COLUMN_SUMS=_COLUMN_SUMS if has_column_sums else "",
             ),
             fill(_LESS_ROW_SUMS, **names) if has_row_sums else "",
             fill(_LESS_COLUMN_SUMS, **names) if has_column_sums else "",
-            fill(_LESS_CORRECTIONS, **names) if right.corrections is not None else "",
+            fill(
+                _LESS_CORRECTIONS,
+                **names,
+                CORRECTION=values[3].load4(f"{names['COLUMN_BASE']} + n0 + across * 4"),
+            )
+            if right.corrections is not None
+            else "",
             fill(
                 _ALL_SLICES + GATHERED + "  barrier(CLK_LOCAL_MEM_FENCE);\n",
                 **names,
@@ -277,8 +289,9 @@ def _source(
         )
     )
     return Source(
-        text=resolved(text, parameters(values), sizes, is_shared=is_shared),
-        arguments=values,
+        text=resolved(text, values.parameters, sizes, is_shared=facts.is_nvidia),
+        arguments=values.values,
+        images=values.image_positions,
         groups=tiling.tiles(product) * product.batches,
         local_size=tiling.items,
         scratch_bytes=tiling.scratch_bytes,
@@ -326,17 +339,22 @@ def _word_of(zero: int) -> str:
     return f"{(zero & 0xFF) * _ONES}u"
 
 
-def _left_word(product: Product) -> str:
+def _left_word(product: Product, read: Argument) -> str:
     """`KERNEL_NAME_left_word(pointer, row, k)`: four bytes along the depth."""
     head = (
-        f"static inline uint KERNEL_NAME_left_word(__global const {stored(product.left.type)} *p,"
+        f"static inline uint KERNEL_NAME_left_word({read.parameter},"
         " const KERNEL_NAME_row row, const int k@PARAMETERS) {\n"
     )
     zero = product.left_zero
     if product.run % _BYTES == 0:
+        word = (
+            f"as_uint(convert_{stored(read.type)}4({read.load4('at')}))"
+            if read.first
+            else "*(__global const uint *)(p + at)"
+        )
         return (
             f"{head}  const int at = KERNEL_NAME_left(row, k@SIZES);\n"
-            f"  return at < 0 ? {_word_of(zero)} : *(__global const uint *)(p + at);\n}}\n"
+            f"  return at < 0 ? {_word_of(zero)} : {word};\n}}\n"
         )
     lines = []
     for i in range(_BYTES):
@@ -346,16 +364,16 @@ def _left_word(product: Product) -> str:
 
 
 _RIGHT_HEAD = (
-    "static inline uint4 KERNEL_NAME_right_words(__global const {} *p, const int base, const int word,"
+    "static inline uint4 KERNEL_NAME_right_words({}, const int base, const int word,"
     " const int n@PARAMETERS) {{\n"
 )
 
 
-def _words_of_constant(right: _Right) -> str:
+def _words_of_constant(right: _Right, read: Argument) -> str:
     """`KERNEL_NAME_right_words(pointer, base, word, n)`: the words of four columns."""
     return (
-        f"{_RIGHT_HEAD.format('uint')}"
-        "  return word < z_words && n < z_right_pitch ? *(__global const uint4 *)(p + base + word * z_right_pitch + n)\n"
+        f"{_RIGHT_HEAD.format(read.parameter)}"
+        f"  return word < z_words && n < z_right_pitch ? {read.load4('base + word * z_right_pitch + n')}\n"
         f"                                             : (uint4)({_word_of(right.zero)});\n}}\n"
     )
 
@@ -376,7 +394,7 @@ def _words_of_columns(product: Product, right: _Right) -> str:
                 f"  found.s{i} |= (uint)(uchar)({seen} ? p[{place} + {j}] : {right.zero}) << {8 * j};\n"
             )
     return (
-        f"{_RIGHT_HEAD.format(stored(right.value.type))}  uint4 found = (uint4)({_word_of(right.zero)});\n"
+        f"{_RIGHT_HEAD.format(Argument('p', right.value.type).parameter)}  uint4 found = (uint4)({_word_of(right.zero)});\n"
         f"{''.join(lines)}  return found;\n}}\n"
     )
 
@@ -405,12 +423,12 @@ _TEXT = """\
     _Pragma("unroll") for (int i = 0; i < $NA; ++i) { \\
       const int e = lid + i * $ITEMS; \\
       if ((i + 1) * $ITEMS <= $BM * $KW || e < $BM * $KW) \\
-        left[i] = ${KERNEL}_left_word(a1, rows[i], ((step) * $KW + e % $KW) * 4@SIZES); \\
+        left[i] = ${KERNEL}_left_word($LEFT_POINTER, rows[i], ((step) * $KW + e % $KW) * 4@SIZES); \\
     } \\
     _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
       const int e = lid + i * $ITEMS; \\
       if ((i + 1) * $ITEMS <= $BN * $KW / 4 || e < $BN * $KW / 4) \\
-        right[i] = ${KERNEL}_right_words(a2, base, (step) * $KW + e / ($BN / 4), n0 + e % ($BN / 4) * 4@SIZES); \\
+        right[i] = ${KERNEL}_right_words($RIGHT_POINTER, base, (step) * $KW + e / ($BN / 4), n0 + e % ($BN / 4) * 4@SIZES); \\
     } }
 #define NEURALD_KEEP(buffer) { \\
     _Pragma("unroll") for (int i = 0; i < $NA; ++i) { \\
@@ -480,7 +498,7 @@ _LESS_COLUMN_SUMS = """\
 
 _LESS_CORRECTIONS = """\
   if (slice == 0 && n0 + across * 4 < z_right_pitch) {
-    const int4 correction = *(__global const int4 *)(a3 + $COLUMN_BASE + n0 + across * 4);
+    const int4 correction = $CORRECTION;
 #pragma unroll
     for (int i = 0; i < $TM; ++i) sums[i] -= correction;
   }

@@ -19,8 +19,8 @@ from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.rewriting import substitute, walk
 from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.opencl.arguments import Arguments
 from neurald.drivers.opencl.dialect import computed, constant_text, store_text, stored
-from neurald.drivers.opencl.render import parameters, pointer_names
 from neurald.drivers.opencl.source import NAME
 from neurald.drivers.opencl.statements import Statements
 
@@ -36,21 +36,21 @@ class Epilogue:
     Attributes:
         text: of the functions.
         has_fetch: whether there is a function that `fetch4` calls.
-        values: the arguments of the kernel's function that the calls hand on.
+        arguments: those of the kernel's function, which the calls hand on.
         row_length: columns of the matrix.
         is_aligned: whether four columns, the first of which is a multiple of four, are stored at once.
     """
 
     text: str
     has_fetch: bool
-    values: tuple[Value, ...]
+    arguments: Arguments
     row_length: int
     is_aligned: bool
 
     @property
     def handed_on(self) -> str:
         """The pointers, as arguments of a call."""
-        return ", ".join((*(f"a{position}" for position in range(len(self.values))), "status"))
+        return self.arguments.handed_on
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -75,8 +75,15 @@ def used_values(kernel: Kernel) -> tuple[Value, ...]:
     return tuple(dict.fromkeys(each.value for each in walk(*kernel.roots) if isinstance(each, Load)))
 
 
+def read_by_fours(kernel: Kernel) -> tuple[Value, ...]:
+    """What the epilogue of a kernel reads four elements at a time, where it computes as many; each once."""
+    if kernel.shape[-1] % 4 or kernel.requirements:
+        return ()
+    return _writer(kernel, Arguments((kernel.output, *used_values(kernel)))).read_by_fours(kernel.shape[-1])
+
+
 def epilogue(
-    kernel: Kernel, values: Sequence[Value], *, is_vector: bool = False, is_fetched: bool = False
+    kernel: Kernel, arguments: Arguments, *, is_vector: bool = False, is_fetched: bool = False
 ) -> Epilogue:
     """The epilogue of a contraction's kernel.
 
@@ -85,12 +92,12 @@ def epilogue(
 
     Args:
         kernel: with a contraction.
-        values: the arguments of the kernel's function; the output first, and all that `used_values` names.
+        arguments: those of the kernel's function; all that `used_values` names is among them.
         is_vector: whether four elements are stored at a time wherever that can be.
         is_fetched: whether there is to be a function that fetches what four elements need, in PTX.
     """
     length = kernel.shape[-1]
-    writer = _writer(kernel, values)
+    writer = _writer(kernel, arguments)
     is_aligned = length % 4 == 0
     four = writer.vector(length) if is_aligned and not writer.requirements else None
     fetch = ""
@@ -104,13 +111,13 @@ def epilogue(
     return Epilogue(
         text=text + fetch,
         has_fetch=bool(fetch),
-        values=tuple(values),
+        arguments=arguments,
         row_length=length,
         is_aligned=is_aligned,
     )
 
 
-def _writer(kernel: Kernel, values: Sequence[Value]) -> "_Writer":
+def _writer(kernel: Kernel, arguments: Arguments) -> "_Writer":
     assert kernel.contraction is not None  # noqa: S101 - callers render a contraction
     length = kernel.shape[-1]
     row, column = axis(math.prod(kernel.shape[:-1]), "row"), axis(length, "column")
@@ -119,17 +126,17 @@ def _writer(kernel: Kernel, values: Sequence[Value]) -> "_Writer":
     body = substitute(kernel.body, where)
     requirements = [substitute(condition, where) for condition, _ in kernel.requirements]
     kind = computed(kernel.contraction.output.type)
-    return _Writer(body, requirements, row, column, kind, values, kernel.output.type)
+    return _Writer(body, requirements, row, column, kind, arguments, kernel.output.type)
 
 
-def computing4(kernel: Kernel, values: Sequence[Value]) -> str | None:
+def computing4(kernel: Kernel, arguments: Arguments) -> str | None:
     """A function `KERNEL_NAME_value4` that gives four elements of a kernel from their sums, as floats; None: there is none.
 
     Args:
         kernel: with a contraction.
-        values: the arguments of the function that calls it, with all that `used_values` names.
+        arguments: those of the function that calls it, with all that `used_values` names.
     """
-    writer = _writer(kernel, values)
+    writer = _writer(kernel, arguments)
     if kernel.shape[-1] % 4 or writer.requirements:
         return None
     return writer.vector(kernel.shape[-1], is_stored=False)
@@ -142,16 +149,12 @@ class _Writer:
     row: Axis
     column: Axis
     kind: str
-    values: Sequence[Value]
+    arguments: Arguments
     stored_as: Scalar
-
-    @property
-    def _pointers(self) -> str:
-        return parameters(self.values).split("__local uchar *scratch, ")[1]
 
     def _head(self, name: str, kind: str, result: str = "void") -> str:
         places = "const int row, const int column"
-        return f"static inline {result} {NAME}_{name}(const {kind} sum, {places}, {self._pointers}@PARAMETERS) {{"
+        return f"static inline {result} {NAME}_{name}(const {kind} sum, {places}, {self.arguments.pointers}@PARAMETERS) {{"
 
     @property
     def _names(self) -> dict[Expression, str]:
@@ -160,12 +163,12 @@ class _Writer:
 
     def scalar(self) -> str:
         """The element as a number, and the function that stores it."""
-        statements = Statements(pointer_names(self.values), self._names)
+        statements = Statements(self.arguments.by_value, self._names)
         for code, condition in enumerate(self.requirements, start=1):
             holds = statements.value(condition)
             statements.lines.append(f"  if (!{holds}) *status = {code};")
         element = statements.value(self.body)
-        call = f"{NAME}_element(sum, row, column, {self._handed_on}@SIZES)"
+        call = f"{NAME}_element(sum, row, column, {self.arguments.handed_on}@SIZES)"
         return "\n".join(
             (
                 self._head("element", self.kind, computed(self.stored_as)),
@@ -179,18 +182,16 @@ class _Writer:
             )
         )
 
-    @property
-    def _handed_on(self) -> str:
-        return ", ".join((*(f"a{position}" for position in range(len(self.values))), "status"))
-
     def one_by_one(self, is_aligned: bool) -> str:
         """Four elements, each computed by itself."""
-        elements = [f"{NAME}_element(sum.s{i}, row, column + {i}, {self._handed_on}@SIZES)" for i in range(4)]
+        elements = [
+            f"{NAME}_element(sum.s{i}, row, column + {i}, {self.arguments.handed_on}@SIZES)" for i in range(4)
+        ]
         if is_aligned:
             lines = [self._stored4(f"({computed(self.stored_as)}4)({', '.join(elements)})")]
         else:
             lines = [
-                f"  if (column + {i} < z_length) {NAME}_store(sum.s{i}, row, column + {i}, {self._handed_on}@SIZES);"
+                f"  if (column + {i} < z_length) {NAME}_store(sum.s{i}, row, column + {i}, {self.arguments.handed_on}@SIZES);"
                 for i in range(4)
             ]
         return "\n".join((self._head("store4", f"{self.kind}4"), *lines, "}", ""))
@@ -216,6 +217,12 @@ class _Writer:
             lines = [self._head("value4", "float4", "float4"), *texts.lines, f"  return {value};"]
         return "\n".join((*lines, "}", ""))
 
+    def read_by_fours(self, length: int) -> tuple[Value, ...]:
+        """What `vector` loads four elements of at a time, each once; nothing where there is no vector."""
+        texts = _Vector(self, length)
+        is_there = self.kind == "float" and texts.value(self._unrounded) is not None
+        return tuple(dict.fromkeys(texts.by_fours)) if is_there else ()
+
     def fetch(self, length: int) -> str:
         """A function that fetches what the vector loads."""
         texts = _Vector(self, length)
@@ -238,13 +245,15 @@ class _Vector:
     """Expressions at four columns."""
 
     def __init__(self, writer: _Writer, length: int) -> None:
-        self._pointers = pointer_names(writer.values)
+        self._pointers = writer.arguments.by_value
         self._column, self._row, self._length = writer.column, writer.row, length
         self._places = Statements(self._pointers, writer._names)
         self._texts: dict[Expression, str | None] = {}
         self._lines: list[str] = []
-        #: Of what is loaded.
+        #: Of what is loaded from pointers.
         self.addresses: list[str] = []
+        #: What four elements are loaded of at a time.
+        self.by_fours: list[Value] = []
 
     @property
     def lines_of_places(self) -> list[str]:
@@ -285,20 +294,18 @@ class _Vector:
         if expression.guard is not None:
             return None
         place = flat(expression.index, expression.value.shape)
-        pointer = self._pointers[expression.value]
-        is_half = expression.value.type is Scalar.FLOAT16
+        read = self._pointers[expression.value]
         if not self._varies(place):
             text = self._places.value(place)
-            self.addresses.append(f"{pointer} + {text}")
-            return f"(float4)(vload_half({text}, {pointer}))" if is_half else f"(float4)({pointer}[{text}])"
+            self.addresses.append(f"{read.name} + {text}")
+            return f"(float4)({read.load(text)})"
         start = place - self._column
-        if self._varies(start) or not _is_multiple_of_4(start):
+        if self._varies(start) or not is_multiple_of_4(start):
             return None
         text = self._matrix_place(start) or self._places.value(place)
-        self.addresses.append(f"{pointer} + {text}")
-        if is_half:
-            return f"vloada_half4({text} >> 2, {pointer})"
-        return f"*(__global const float4 *)({pointer} + {text})"
+        self.addresses.append(f"{read.name} + {text}")
+        self.by_fours.append(expression.value)
+        return read.load4(text)
 
     def _matrix_place(self, start: Expression) -> str | None:
         """The place of an element of a matrix like the output, by the size that texts name."""
@@ -344,7 +351,8 @@ def _extreme(op: Op, operands: Sequence[Expression], texts: Sequence[str]) -> st
     return f"select({second}, {first}, ({first} {sign} {second}) | ({first} != {first}))"
 
 
-def _is_multiple_of_4(place: Expression) -> bool:
+def is_multiple_of_4(place: Expression) -> bool:
+    """Whether a position is known to be one."""
     if isinstance(place, Linear):
         return place.constant % 4 == 0 and all(factor % 4 == 0 for _, factor in place.terms)
     return place.low == place.high and place.low % 4 == 0

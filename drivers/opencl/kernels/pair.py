@@ -7,14 +7,15 @@ needs of the depthwise convolution it computes again, which is little where its 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution, Value
+from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.opencl.arguments import Arguments
 from neurald.drivers.opencl.kernels import tile
-from neurald.drivers.opencl.kernels.epilogue import computing4, used_values
-from neurald.drivers.opencl.kernels.product import is_supported, loads, product_of
+from neurald.drivers.opencl.kernels.epilogue import computing4, read_by_fours, used_values
+from neurald.drivers.opencl.kernels.product import is_supported, loads, product_of, reader
+from neurald.drivers.opencl.lazy_sources import LazySources
 from neurald.drivers.opencl.platform import DeviceFacts
-from neurald.drivers.opencl.render import parameters
 from neurald.drivers.opencl.source import NAME, Source
 
 #: Larger windows are better computed once.
@@ -23,7 +24,7 @@ _MOST_TAPS = 9
 
 def candidates(
     first: Kernel, second: Kernel, facts: DeviceFacts, *, has_workspace: bool = False
-) -> tuple[Source, ...]:
+) -> Sequence[Source]:
     """Every way to compute `second` from what `first` reads, the best first; `first.output` is not stored.
 
     The caller sees to it that nobody else reads that. None for other kernels than a depthwise convolution of floats by which
@@ -41,16 +42,17 @@ def candidates(
     is_plain = depthwise.multiplier == 1 and depthwise.output.type is Scalar.FLOAT32 and product.run % 4 == 0
     if not is_small or not is_plain or not is_supported(depthwise.input, depthwise.weights, depthwise.output):
         return ()
-    if computing4(first, (first.output, *used_values(first))) is None:
+    if computing4(first, Arguments((first.output, *used_values(first)))) is None:
         return ()
     computed = tile.ComputedLeft(
         kernel=first,
         values=tuple(dict.fromkeys((depthwise.weights, *used_values(first)))),
-        left4=lambda values: _left4(first, depthwise, values),
+        by_fours=(depthwise.weights, *read_by_fours(first)),
+        left4=lambda arguments: _left4(first, depthwise, arguments),
         sizes=_sizes(depthwise),
     )
     read = replace(product, left=depthwise.input, text=_ROW)
-    return tuple(tile.candidates(second, read, facts, has_workspace=has_workspace, computed=computed))
+    return LazySources(tile.candidates(second, read, facts, has_workspace=has_workspace, computed=computed))
 
 
 def _sizes(depthwise: DepthwiseConvolution) -> dict[str, int]:
@@ -83,17 +85,15 @@ static inline {NAME}_row {NAME}_row_of(const int batch, const int m@PARAMETERS) 
 """
 
 
-def _left4(first: Kernel, depthwise: DepthwiseConvolution, values: Sequence[Value]) -> str:
+def _left4(first: Kernel, depthwise: DepthwiseConvolution, arguments: Arguments) -> str:
     """Four channels of a position of the depthwise convolution, after its epilogue."""
-    value4 = computing4(first, values)
+    value4 = computing4(first, arguments)
     assert value4 is not None  # noqa: S101 - the caller has looked
-    pointers = parameters(values).split("__local uchar *scratch, ")[1]
-    handed_on = ", ".join((*(f"a{position}" for position in range(len(values))), "status"))
-    weights = f"a{values.index(depthwise.weights)}"
+    source, weights = arguments[1].handed_on, arguments.by_value[depthwise.weights].handed_on
     lines = [
         value4.replace(f"{NAME}_value4", f"{NAME}_left_value4").replace("z_length", "z_channels"),
-        loads("w", depthwise.weights, 0, "float"),
-        f"static inline float4 {NAME}_left4({pointers}, const {NAME}_row row, const int k@PARAMETERS) {{",
+        loads("w", reader(depthwise.weights, arguments.images), 0, "float"),
+        f"static inline float4 {NAME}_left4({arguments.pointers}, const {NAME}_row row, const int k@PARAMETERS) {{",
         "  if (row.row < 0 || k >= z_depth) return (float4)(0);",
         "  float4 sum = (float4)(0);",
     ]
@@ -104,11 +104,11 @@ def _left4(first: Kernel, depthwise: DepthwiseConvolution, values: Sequence[Valu
         y, x = i * depthwise.dilation[0], j * depthwise.dilation[1]
         lines += [
             f"  const bool in{number} = (uint)(row.y + {y}) < (uint)z_height && (uint)(row.x + {x}) < (uint)z_width;",
-            f"  const float4 x{number} = {NAME}_l4(a1, in{number} ? row.base + ({y} * z_width + {x}) * z_channels + k : 0);",
+            f"  const float4 x{number} = {NAME}_l4({source}, in{number} ? row.base + ({y} * z_width + {x}) * z_channels + k : 0);",
         ]
     lines += [
         f"  sum += (in{number} ? x{number} : (float4)(0)) * {NAME}_w4({weights}, {number} * z_channels + k);"
         for number in range(len(taps))
     ]
-    lines += [f"  return {NAME}_left_value4(sum, row.row, k, {handed_on}@SIZES);", "}", ""]
+    lines += [f"  return {NAME}_left_value4(sum, row.row, k, {arguments.handed_on}@SIZES);", "}", ""]
     return "\n".join(lines)

@@ -24,7 +24,7 @@ class Pair:
 
     first: int
     second: int
-    sources: tuple[Source, ...]
+    sources: Sequence[Source]
     is_likely: bool
 
 

@@ -21,7 +21,7 @@ from neurald.drivers.compiler.graph import (
 )
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.opencl.dialect import stored
+from neurald.drivers.opencl.arguments import Argument
 from neurald.drivers.opencl.kernels.packing import packed, padded
 from neurald.drivers.opencl.source import NAME
 from neurald.drivers.opencl.statements import Statements
@@ -80,6 +80,17 @@ class Product:
             "left_pitch": self.left_row,
             "right_pitch": self.right_row,
         }
+
+    @property
+    def read_by_fours(self) -> tuple[Value, ...]:
+        """Those of the matrices of which the functions of `readers` read four elements at a time."""
+        left = (self.left,) if self.run % 4 == 0 else ()
+        return (*left, *self.right_by_fours)
+
+    @property
+    def right_by_fours(self) -> tuple[Value, ...]:
+        """The right matrix, if it is among them."""
+        return (self.right,) if self.right_row % 4 == 0 else ()
 
     @property
     def multiplications(self) -> int:
@@ -264,7 +275,7 @@ def _batch_text(value: Value, batch: tuple[int, ...], size: int) -> str:
     return text
 
 
-def readers(product: Product, left4: str | None = None) -> str:
+def readers(product: Product, images: frozenset[Value] = frozenset(), left4: str | None = None) -> str:
     """The product's functions, and those that read its matrices.
 
     `KERNEL_NAME_left4(pointer, row, k)` gives four elements along the depth, `KERNEL_NAME_right4(pointer, base, k, n)` four
@@ -272,76 +283,80 @@ def readers(product: Product, left4: str | None = None) -> str:
 
     Args:
         product: what is computed.
+        images: the values that are images; functions that read them have an image and its first texel as the pointer.
         left4: another text for that function.
     """
     kind = "int" if product.is_integer else "float"
+    left, right = reader(product.left, images), reader(product.right, images)
     return "".join(
         (
             product.text,
-            loads("l", product.left, product.left_zero, kind),
-            loads("r", product.right, product.right_zero, kind),
-            _left4(product, kind) if left4 is None else left4,
-            _right4(product, kind),
+            loads("l", left, product.left_zero, kind),
+            loads("r", right, product.right_zero, kind),
+            _left4(product, left, kind) if left4 is None else left4,
+            _right4(product, right, kind),
         )
     )
 
 
-def loads(name: str, value: Value, zero: int, kind: str) -> str:
+def reader(value: Value, images: frozenset[Value]) -> Argument:
+    """How functions that read a value call it: the pointer p, or the image p with the texel s."""
+    return Argument("p", value.type, "s" if value in images else "")
+
+
+def loads(name: str, read: Argument, zero: int, kind: str) -> str:
     """Functions that read numbers less their zero point: `KERNEL_NAME_<name>1` one, `..4` four at a multiple of four.
 
     Args:
         name: of what is read.
-        value: where from.
+        read: where from.
         zero: what stands for zero.
         kind: `float` or `int`: what is computed with.
     """
     less = f" - {zero}" if zero else ""
-    memory = stored(value.type)
-    if value.type is Scalar.FLOAT16:
-        one, four = "vload_half(at, p)", "vloada_half4(at >> 2, p)"
-    elif value.type is Scalar.FLOAT32:
-        one, four = "p[at]", "*(__global const float4 *)(p + at)"
-    else:
-        one, four = f"(int)p[at]{less}", f"convert_int4(*(__global const {memory}4 *)(p + at)){less}"
-    head = f"(__global const {memory} *p, const int at)"
+    one, four = read.load("at"), read.load4("at")
+    if read.type not in _FLOATS:
+        one, four = f"(int){one}{less}", f"convert_int4({four}){less}"
+    head = f"({read.parameter}, const int at)"
     return (
         f"static inline {kind} {NAME}_{name}1{head} {{ return {one}; }}\n"
         f"static inline {kind}4 {NAME}_{name}4{head} {{ return {four}; }}\n"
     )
 
 
-def _left4(product: Product, kind: str) -> str:
+def _left4(product: Product, read: Argument, kind: str) -> str:
     head = (
-        f"static inline {kind}4 {NAME}_left4(__global const {stored(product.left.type)} *p,"
+        f"static inline {kind}4 {NAME}_left4({read.parameter},"
         f" const {NAME}_row row, const int k@PARAMETERS) {{\n"
     )
+    p = read.handed_on
     if product.run % 4 == 0:
         return (
             f"{head}  const int at = {NAME}_left(row, k@SIZES);\n"
-            f"  return at < 0 ? ({kind}4)(0) : {NAME}_l4(p, at);\n}}\n"
+            f"  return at < 0 ? ({kind}4)(0) : {NAME}_l4({p}, at);\n}}\n"
         )
     lines = [f"  {kind}4 found;\n"]
     for i in range(4):
         lines.append(f"  const int at{i} = {NAME}_left(row, k + {i}@SIZES);\n")
-        lines.append(f"  found.s{i} = at{i} < 0 ? 0 : {NAME}_l1(p, at{i});\n")
+        lines.append(f"  found.s{i} = at{i} < 0 ? 0 : {NAME}_l1({p}, at{i});\n")
     return f"{head}{''.join(lines)}  return found;\n}}\n"
 
 
-def _right4(product: Product, kind: str) -> str:
+def _right4(product: Product, read: Argument, kind: str) -> str:
     head = (
-        f"static inline {kind}4 {NAME}_right4(__global const {stored(product.right.type)} *p,"
+        f"static inline {kind}4 {NAME}_right4({read.parameter},"
         " const int base, const int k, const int n@PARAMETERS) {\n"
     )
-    length = product.right_row
+    p, length = read.handed_on, product.right_row
     place = "n * z_right_pitch + k" if product.is_right_by_column else "k * z_right_pitch + n"
     if length % 4 == 0:
         limit = "z_columns" if product.is_right_by_column else "z_right_pitch"
         inside = f"k < z_depth && n < {limit}"
-        return f"{head}  return {inside} ? {NAME}_r4(p, base + {place}) : ({kind}4)(0);\n}}\n"
+        return f"{head}  return {inside} ? {NAME}_r4({p}, base + {place}) : ({kind}4)(0);\n}}\n"
     k, n = ("k + {}", "n") if product.is_right_by_column else ("k", "n + {}")
     lines = [
         f"  found.s{i} = {k.format(i)} < z_depth && {n.format(i)} < z_columns"
-        f" ? {NAME}_r1(p, base + {place} + {i}) : 0;\n"
+        f" ? {NAME}_r1({p}, base + {place} + {i}) : 0;\n"
         for i in range(4)
     ]
     return f"{head}  {kind}4 found;\n{''.join(lines)}  return found;\n}}\n"

@@ -12,6 +12,7 @@ import string
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.graph import Value
+from neurald.drivers.opencl.arguments import Arguments
 from neurald.drivers.opencl.source import NAME
 
 #: The beginning of a function, up to its brace.
@@ -23,9 +24,16 @@ def fill(text: str, **names: object) -> str:
     return string.Template(text).substitute(KERNEL=NAME, **{key: str(each) for key, each in names.items()})
 
 
-def arguments(output: Value, operands: Sequence[Value], used: Sequence[Value]) -> tuple[Value, ...]:
-    """The arguments of a kernel's function: a0 is the output, a1 and a2 the operands, then what the epilogue reads."""
-    return (output, *operands, *(value for value in used if value not in operands))
+def arguments(
+    output: Value, operands: Sequence[Value], used: Sequence[Value], images: frozenset[Value] = frozenset()
+) -> Arguments:
+    """The arguments of a kernel's function: a0 is the output, a1 and a2 the operands, then what the epilogue reads.
+
+    Args:
+        output, operands, used: what they are.
+        images: those among them that are images.
+    """
+    return Arguments((output, *operands, *(value for value in used if value not in operands)), images)
 
 
 def resolved(text: str, head: str, sizes: Mapping[str, int], *, is_shared: bool) -> str:
@@ -37,7 +45,8 @@ def resolved(text: str, head: str, sizes: Mapping[str, int], *, is_shared: bool)
         sizes: by name, those that the text has and any others.
         is_shared: whether the function is one that others with the same text call too.
     """
-    used = [name for name in sizes if re.search(rf"\bz_{name}\b", text)]
+    named = set(re.findall(r"\bz_(\w+)", text))
+    used = [name for name in sizes if name in named]
     if not is_shared:
         text = re.sub(r"\bz_(\w+)", lambda found: str(sizes[found[1]]), text)
         text = text.replace("@PARAMETERS", "").replace("@SIZES", "")

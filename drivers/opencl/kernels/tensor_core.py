@@ -38,7 +38,6 @@ from neurald.drivers.opencl.kernels.product import Product
 from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.kernels.tensor_core_text import CORRECTED, begun
 from neurald.drivers.opencl.platform import DeviceFacts
-from neurald.drivers.opencl.render import parameters
 from neurald.drivers.opencl.source import Source
 
 _LOCAL_BYTES = 48 * 1024
@@ -100,21 +99,22 @@ _SHAPES = (
 
 def candidates(
     kernel: Kernel, product: Product, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool
-) -> list[Source]:
+) -> Iterator[Source]:
     """Every tiling that suits, the best first; none where there are no tensor cores for such operands."""
     if not facts.is_nvidia or (facts.compute_capability or (0, 0)) < (8, 0):
-        return []
+        return
     right = _right(product)
     if right is None or not product.is_left_by_row:
-        return []
+        return
     if product.run % (16 // product.left.type.size_bytes) and product.left_zero:
-        return []
+        return
     is_exact = product.left.type is Scalar.FLOAT32 and not relaxed
     found = []
     for tiling in _tilings(product, facts, has_workspace):
         found.append((_cost(tiling, product, facts), tiling))
     found.sort(key=lambda pair: pair[0])
-    return [_source(kernel, product, right, tiling, is_exact=is_exact) for _, tiling in found]
+    for _, tiling in found:
+        yield _source(kernel, product, right, tiling, is_exact=is_exact)
 
 
 def _right(product: Product) -> Value | None:
@@ -217,7 +217,7 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, 
     )
     kind = "int" if product.is_integer else "float"
     size = product.left.type.size_bytes
-    head = parameters(values)
+    head = values.parameters
     if tiling.split > 1:
         head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
     is_shared = right.constant is not None and right.shape[0] == 1
@@ -280,7 +280,7 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, 
     )
     return Source(
         text=resolved(text, head, sizes, is_shared=True),
-        arguments=values,
+        arguments=values.values,
         groups=tiles * product.batches * tiling.split,
         local_size=_ITEMS,
         scratch_bytes=tiling.scratch_bytes,

@@ -8,13 +8,14 @@ and the last one to do so adds all of them up, always in the same order.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.opencl.kernels.epilogue import Epilogue, epilogue, used_values
+from neurald.drivers.opencl.arguments import Arguments, as_images
+from neurald.drivers.opencl.kernels.epilogue import Epilogue, epilogue, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.finish import (
     GATHERED,
     MOST_TILES,
@@ -28,7 +29,6 @@ from neurald.drivers.opencl.kernels.finish import (
 from neurald.drivers.opencl.kernels.product import Product, readers
 from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.platform import DeviceFacts
-from neurald.drivers.opencl.render import parameters
 from neurald.drivers.opencl.source import Source
 
 #: Local memory that a group may use, where the device has as much.
@@ -109,13 +109,15 @@ class ComputedLeft:
     Attributes:
         kernel: what gives it.
         values: what it is computed from, besides the product's left matrix, which stands for the first of it.
+        by_fours: those of them that are read four elements at a time.
         left4: the function `KERNEL_NAME_left4`, for a function with the arguments that are given; it takes all of those.
         sizes: that it names.
     """
 
     kernel: Kernel
     values: tuple[Value, ...]
-    left4: Callable[[Sequence[Value]], str]
+    by_fours: tuple[Value, ...]
+    left4: Callable[[Arguments], str]
     sizes: dict[str, int]
 
 
@@ -126,14 +128,15 @@ def candidates(
     *,
     has_workspace: bool,
     computed: ComputedLeft | None = None,
-) -> list[Source]:
+) -> Iterator[Source]:
     """Every tiling that suits, the best first."""
     items = max(size for size in (256, 64, 16) if size <= facts.max_work_group_size)
     if facts.is_cpu:
         items = min(items, 64)
     limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
     asynchronous = facts.is_nvidia and (facts.compute_capability or (0, 0)) >= (8, 0) and _is_copied(product)
-    asynchronous = asynchronous and computed is None
+    # It copies from pointers.
+    asynchronous = asynchronous and computed is None and facts.images is None
     # Groups find each other's sums by fences that this generation was the first to have.
     is_split = has_workspace and facts.is_nvidia and (facts.compute_capability or (0, 0)) >= (7, 0)
     found: list[tuple[float, Tiling]] = []
@@ -149,10 +152,12 @@ def candidates(
         splits = _splits(chosen, product, facts) if is_split else [1]
         found += [(_cost(each, product, facts), each) for each in (_with(chosen, split=s) for s in splits)]
     found.sort(key=lambda pair: pair[0])
-    return [
-        _source(kernel, product, tiling, asynchronous, computed, is_shared=facts.is_nvidia)
-        for _, tiling in found
-    ]
+    images = frozenset[Value]()
+    if facts.images is not None:
+        computing = computed.by_fours if computed is not None else ()
+        images = as_images((*product.read_by_fours, *computing, *read_by_fours(kernel)), facts.images)
+    for _, tiling in found:
+        yield _source(kernel, product, tiling, asynchronous, computed, images, is_shared=facts.is_nvidia)
 
 
 def _with(tiling: Tiling, *, split: int | None = None, stages: int | None = None) -> Tiling:
@@ -220,16 +225,17 @@ def _source(
     tiling: Tiling,
     asynchronous: bool,
     computed: ComputedLeft | None,
+    images: frozenset[Value],
     *,
     is_shared: bool,
 ) -> Source:
     more = () if computed is None else computed.values
-    values = arguments(kernel.output, (product.left, product.right, *more), used_values(kernel))
+    values = arguments(kernel.output, (product.left, product.right, *more), used_values(kernel), images)
     after = epilogue(
         kernel,
         values,
         is_vector=product.column_step == 0 or product.columns % 4 == 0,
-        is_fetched=is_shared,
+        is_fetched=is_shared and not images,
     )
     has_workspace = tiling.split > 1
     groups = tiling.tiles(product) * product.batches * tiling.split
@@ -243,7 +249,8 @@ def _source(
             computed,
             is_shared=is_shared,
         ),
-        arguments=values,
+        arguments=values.values,
+        images=values.image_positions,
         groups=groups,
         local_size=tiling.items,
         scratch_bytes=tiling.scratch_bytes,
@@ -259,9 +266,9 @@ def _source(
     )
 
 
-def _parameters(values: Sequence[Value], has_workspace: bool) -> str:
+def _parameters(values: Arguments, has_workspace: bool) -> str:
     """The parameter list of the function."""
-    text = parameters(values)
+    text = values.parameters
     if has_workspace:
         text = text.replace("__global int *status", "__global uchar *workspace, __global int *status")
     return text
@@ -306,7 +313,11 @@ def _text(
         "each": -(-tiling.steps(product) // tiling.split),
     }
     pieces = [
-        readers(product, None if computed is None else computed.left4(after.values)),
+        readers(
+            product,
+            after.arguments.images,
+            None if computed is None else computed.left4(after.arguments),
+        ),
         after.text,
         fill(_BEGIN, **names),
         fetch(product, after, _sums(product, tiling)),
@@ -316,7 +327,12 @@ def _text(
         else fill(
             _THROUGH_REGISTERS,
             **names,
-            LOAD=_load(product, names, "a1" if computed is None else after.handed_on),
+            LOAD=_load(
+                product,
+                names,
+                after.arguments[1].handed_on if computed is None else after.handed_on,
+                after.arguments[2].handed_on,
+            ),
             KEEP=_keep(product, names),
         ),
         fill(_ALL_SLICES, **names) if tiling.slices > 1 else "",
@@ -341,7 +357,7 @@ def _sums(product: Product, tiling: Tiling) -> Sums:
     )
 
 
-def _load(product: Product, names: dict[str, object], pointers: str) -> str:
+def _load(product: Product, names: dict[str, object], left_pointers: str, right_pointer: str) -> str:
     """Statements that read a step into registers."""
     right = "e / ($KC / 4)", "(e % ($KC / 4)) * 4"
     if not product.is_right_by_column:
@@ -354,10 +370,11 @@ def _load(product: Product, names: dict[str, object], pointers: str) -> str:
     _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
       const int e = lid + i * $ITEMS; \\
       if ((i + 1) * $ITEMS <= $BN * $KC / 4 || e < $BN * $KC / 4) \\
-        right[i] = ${KERNEL}_right4(a2, base, (step) * $KC + $RIGHT_K, n0 + $RIGHT_N@SIZES); \\
+        right[i] = ${KERNEL}_right4($RIGHT, base, (step) * $KC + $RIGHT_K, n0 + $RIGHT_N@SIZES); \\
     }""",
         **{key: names[key] for key in ("NA", "NB", "ITEMS", "BM", "BN", "KC")},
-        LEFT=pointers,
+        LEFT=left_pointers,
+        RIGHT=right_pointer,
         RIGHT_K=fill(right[1], KC=names["KC"], BN=names["BN"]),
         RIGHT_N=fill(right[0], KC=names["KC"], BN=names["BN"]),
     )

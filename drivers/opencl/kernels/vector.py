@@ -3,13 +3,14 @@
 The work-items of a group share out the depth, and add up by halves what they have.
 """
 
+from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.opencl.kernels.epilogue import epilogue, used_values
+from neurald.drivers.opencl.arguments import as_images
+from neurald.drivers.opencl.kernels.epilogue import epilogue, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.finish import store_text
 from neurald.drivers.opencl.kernels.product import Product, readers
 from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.platform import DeviceFacts
-from neurald.drivers.opencl.render import parameters
 from neurald.drivers.opencl.source import Source
 
 #: Products with more rows are better cut into tiles.
@@ -25,11 +26,16 @@ def candidates(kernel: Kernel, product: Product, facts: DeviceFacts) -> list[Sou
         items //= 2
     # Of four columns each where those lie side by side, else of one.
     lanes = [2, 4, 8, 1] if not product.is_right_by_column else [8, 2, 16]
-    return [_source(kernel, product, items, each) for each in lanes if each <= items // 2]
+    return [_source(kernel, product, items, each, facts) for each in lanes if each <= items // 2]
 
 
-def _source(kernel: Kernel, product: Product, items: int, lanes: int) -> Source:
-    values = arguments(kernel.output, (product.left, product.right), used_values(kernel))
+def _source(kernel: Kernel, product: Product, items: int, lanes: int, facts: DeviceFacts) -> Source:
+    images = frozenset[Value]()
+    if facts.images is not None:
+        # Along the columns, elements of the left matrix are read one by one.
+        operands = product.read_by_fours if product.is_right_by_column else product.right_by_fours
+        images = as_images((*operands, *read_by_fours(kernel)), facts.images)
+    values = arguments(kernel.output, (product.left, product.right), used_values(kernel), images)
     after = epilogue(kernel, values)
     width = 1 if product.is_right_by_column else 4
     store = store_text(product, after)
@@ -56,17 +62,20 @@ def _source(kernel: Kernel, product: Product, items: int, lanes: int) -> Source:
             ROWS=product.rows,
             SLICES=items // lanes,
             DEPTH=product.depth,
+            LEFT=values[1].handed_on,
+            RIGHT=values[2].handed_on,
         ),
         STORE=store,
     )
     return Source(
         text=resolved(
-            readers(product) + after.text + text,
-            parameters(values),
+            readers(product, images) + after.text + text,
+            values.parameters,
             {**product.sizes, **after.sizes},
             is_shared=False,
         ),
-        arguments=values,
+        arguments=values.values,
+        images=values.image_positions,
         groups=groups * product.batches,
         local_size=items,
         scratch_bytes=16 * items * product.rows,
@@ -80,11 +89,11 @@ def _source(kernel: Kernel, product: Product, items: int, lanes: int) -> Source:
 _ALONG_COLUMNS = """\
 #pragma unroll 8
     for (int k = slice; k < $DEPTH; k += $SLICES) {
-      const ${T}4 right = ${KERNEL}_right4(a2, base, k, n@SIZES);
+      const ${T}4 right = ${KERNEL}_right4($RIGHT, base, k, n@SIZES);
 #pragma unroll
       for (int m = 0; m < $ROWS; ++m) {
         const int at = ${KERNEL}_left(rows[m], k@SIZES);
-        sums[m] += (at < 0 ? 0 : ${KERNEL}_l1(a1, at)) * right;
+        sums[m] += (at < 0 ? 0 : ${KERNEL}_l1($LEFT, at)) * right;
       }
     }"""
 
@@ -92,9 +101,9 @@ _ALONG_COLUMNS = """\
 _ALONG_DEPTH = """\
 #pragma unroll 4
     for (int k = slice * 4; k < $DEPTH; k += $SLICES * 4) {
-      const ${T}4 right = ${KERNEL}_right4(a2, base, k, n@SIZES);
+      const ${T}4 right = ${KERNEL}_right4($RIGHT, base, k, n@SIZES);
 #pragma unroll
-      for (int m = 0; m < $ROWS; ++m) sums[m] += ${KERNEL}_left4(a1, rows[m], k@SIZES) * right;
+      for (int m = 0; m < $ROWS; ++m) sums[m] += ${KERNEL}_left4($LEFT, rows[m], k@SIZES) * right;
     }"""
 
 _TEXT = """\

@@ -12,7 +12,7 @@ from neurald.hal.operations.call import Array, Call, Shape
 from neurald.hal.operations.definition import Definition
 from neurald.hal.operations.quantized import real
 from neurald.hal.operations.signature import Form, Parameter, row, scalar, tensor
-from neurald.hal.operations.suppression import overlaps
+from neurald.hal.operations.suppression import keep_apart, overlaps
 from neurald.hal.types import FeatureLevel, OperandType
 
 _SCALES = ("scale_y", "scale_x", "scale_height", "scale_width")
@@ -81,14 +81,9 @@ def _boxes(call: Call) -> Array:
 def _suppress(call: Call, boxes: Array, scores: Array, limit: int) -> Array:
     """The anchors that are kept, best first: none overlaps a better one by more than the threshold."""
     candidates = np.flatnonzero(scores >= np.float32(call.scalar("score_threshold")))
-    pending = candidates[np.argsort(-scores[candidates], kind="stable")]
+    order = candidates[np.argsort(-scores[candidates], kind="stable")]
     threshold = np.float32(call.scalar("iou_threshold"))
-    kept: list[int] = []
-    while pending.size and len(kept) < limit:
-        best, pending = int(pending[0]), pending[1:]
-        kept.append(best)
-        pending = pending[~(_overlaps(boxes[best], boxes[pending]) > threshold)]
-    return np.array(kept, np.intp)
+    return keep_apart(order, limit, lambda best, others: ~(_overlaps(boxes[best], boxes[others]) > threshold))
 
 
 def _overlaps(box: Array, others: Array) -> Array:

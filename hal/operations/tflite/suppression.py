@@ -135,9 +135,8 @@ def _lowered(
     return float(left), False
 
 
-def _corners(call: Call) -> Array:
-    """The boxes with the smaller coordinates first."""
-    boxes = call.array("boxes")
+def _corners(boxes: Array) -> Array:
+    """Boxes with the smaller coordinates first."""
     first, second = boxes[:, :2], boxes[:, 2:]
     return np.concatenate((np.minimum(first, second), np.maximum(first, second)), axis=1)
 
@@ -150,16 +149,19 @@ def _filled(values: Array, length: int, dtype: type[np.generic]) -> Array:
 
 def _reference(call: Call) -> tuple[Array, ...]:
     limit, is_soft = call.scalar_in("limit", 0), "sigma" in call.binding.inputs
-    indexes, found = choose(
-        _corners(call),
-        call.array("scores"),
+    scores, lowest = call.array("scores"), call.scalar("score_threshold")
+    # Most boxes are no candidates.
+    candidates = np.flatnonzero(scores > np.float32(lowest))
+    places, found = choose(
+        _corners(call.array("boxes")[candidates]),
+        scores[candidates],
         call.scalar("iou_threshold"),
-        call.scalar("score_threshold"),
+        lowest,
         limit,
         call.scalar("sigma") if is_soft else 0.0,
     )
-    scores = (_filled(found, limit, np.float32),) if is_soft else ()
-    return _filled(indexes, limit, np.int32), *scores, np.array(len(indexes), np.int32)
+    left = (_filled(found, limit, np.float32),) if is_soft else ()
+    return _filled(candidates[places], limit, np.int32), *left, np.array(len(places), np.int32)
 
 
 def _definition(

@@ -17,7 +17,7 @@ from neurald.drivers.compiler.expression import (
     reduce,
     select,
 )
-from neurald.drivers.compiler.fusion import fuse, guarded
+from neurald.drivers.compiler.fusion import Rows, fuse, guarded
 from neurald.drivers.compiler.graph import Contraction, Graph, Value, inside
 from neurald.drivers.compiler.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.op import Fold, Op
@@ -63,12 +63,12 @@ def row_sums(builder: GraphBuilder, source: Value) -> Value:
     return builder.compute((rows,), lambda i: reduce(Fold.SUM, (along,), load(source, (i, along))))
 
 
-def fused(graph: Graph, *, rows: bool = False) -> FusedGraph:
+def fused(graph: Graph, *, rows: Rows | None = None) -> FusedGraph:
     """The fused graph, once it is shown to compute what the nodes do, in whatever way it is fused."""
     generator = np.random.default_rng(0)
     inputs = [random_array(generator, value.shape, value.type) for value in graph.inputs]
     expected = evaluate(graph, inputs)
-    for found in (fuse(graph), fuse(graph, enabled=False), fuse(graph, rows=True)):
+    for found in (fuse(graph), fuse(graph, enabled=False), fuse(graph, rows=lambda _: True)):
         assert len(set(found.outputs)) == len(graph.outputs)
         for result, wanted in zip(evaluate_fused(found, inputs), expected, strict=True):
             np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
@@ -184,8 +184,38 @@ def test_a_fold_is_computed_again_for_a_whole_row_only_where_that_is_asked_for()
     end = builder.compute((4, 6), lambda i, j: load(source, (i, j)) / load(sums, (i,)))
     graph = builder.finish(end)
     assert len(fused(graph).kernels) == 2
-    kernel = only(fused(graph, rows=True))
+    kernel = only(fused(graph, rows=lambda _: True))
     assert kernel.row_axes == 1
+
+
+def test_a_fold_of_rows_is_left_where_the_compiler_does_not_compute_rows() -> None:
+    builder = GraphBuilder()
+    source = builder.input(4, 6)
+    sums = row_sums(builder, source)
+    end = builder.compute((4, 6), lambda i, j: load(source, (i, j)) / load(sums, (i,)))
+    assert len(fused(builder.finish(end), rows=lambda _: False).kernels) == 2
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_rows_are_not_taken_apart(is_turned: bool) -> None:
+    builder = GraphBuilder()
+    source = builder.input(4, 6)
+    sums = row_sums(builder, source)
+    scaled = builder.compute((4, 6), lambda i, j: load(source, (i, j)) / load(sums, (i,)))
+    if is_turned:
+        end = builder.compute((6, 4), lambda i, j: load(scaled, (j, i)))
+    else:
+        end = builder.compute((4, 6), lambda i, j: load(scaled, (i, j)) + 1)
+    found = fused(builder.finish(end), rows=lambda kernel: kernel.row_axes is not None)
+    assert len(found.kernels) == (2 if is_turned else 1)
+
+
+def test_another_shape_leaves_positions_as_they_were() -> None:
+    builder = GraphBuilder()
+    table = builder.input(3, 2)
+    looked_up = builder.compute((4, 6), lambda i, j: exp(load(table, (i % 3, j // 3))))
+    kernel = only(fused(builder.finish(builder.reshape(looked_up, (2, 12)))))
+    assert (kernel.shape, kernel.output.shape) == ((4, 6), (2, 12))
 
 
 def test_what_reads_a_contraction_is_its_epilogue() -> None:

@@ -17,7 +17,7 @@ def _ranking(kind: Scalar, *shape: int, count: int, is_first_first: bool) -> Gra
 @pytest.mark.parametrize("is_first_first", [False, True])
 @pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.FLOAT16, Scalar.INT8, Scalar.UINT32, Scalar.BOOL])
 def test_expressions_rank_alike(kind: Scalar, is_first_first: bool) -> None:
-    for shape, count in (((9,), 9), ((3, 20), 4), ((2, 1, 5), 1), ((0, 3), 2)):
+    for shape, count in (((9,), 9), ((3, 20), 4), ((2, 1, 5), 1), ((0, 3), 2), ((6,), 1)):
         graph = _ranking(kind, *shape, count=count, is_first_first=is_first_first)
         assert changes(graph, expand_rankings)
         assert kinds(graph) == ["Compute", "Compute"]

@@ -72,6 +72,19 @@ def test_every_set_of_shapes_is_compiled_once_while_it_is_kept() -> None:
     assert len(compiler.shapes) == 10
 
 
+def test_a_request_can_be_bound_to_what_was_compiled_for_its_shapes() -> None:
+    prepared = SpecializingModel(open_model(), Compiler(), owner=None, tolerant=False)
+    array = np.ones((4, 3), np.float32)
+    request, (result,) = request_of(open_model(), [array], [(3,)])
+    assert prepared.create_reusable_execution(request) is None
+    prepared.execute(request, ExecuteOptions())
+    again = prepared.create_reusable_execution(request)
+    assert again is not None
+    array[:] = -2
+    again()
+    np.testing.assert_array_equal(result, np.full(3, 8))
+
+
 def test_shapes_that_do_not_fit_fail_the_execution_and_are_not_kept() -> None:
     compiler = Compiler()
     prepared = SpecializingModel(open_model(), compiler, owner=None, tolerant=False)

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from support.interleaved import interleaved_model
 from support.joined import joined_model
-from support.opencl_models import QUANT8, expect_close, random_inputs, run
+from support.opencl_models import QUANT8, Models, expect_close, random_inputs, run
 
 import neurald as nd
 from neurald.drivers.compiler.kernel import Kernel
@@ -19,7 +20,7 @@ from neurald.drivers.cpu.device import CpuDevice, create_reference
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.drivers.cpu.routine import Routine
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.target import Target, host_target
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import REFERENCE, Artifact, ExecuteOptions, ExecutionResult, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, OpFailed
@@ -64,6 +65,68 @@ def test_values_behind_one_another(seed: int, kind: nd.OperandType) -> None:
         for device in (CpuDevice(), create_reference())
     )
     expect_close(found, expected, 1e-4)
+
+
+@pytest.mark.parametrize("kind", [FLOAT, QUANT8], ids=["float", "quant8"])
+@pytest.mark.parametrize("seed", range(8))
+def test_values_side_by_side(seed: int, kind: nd.OperandType) -> None:
+    model = interleaved_model(seed, kind)
+    inputs = random_inputs(model, seed)
+    found, expected = (
+        run(device.prepare_model(model, OPTIONS), model, inputs)
+        for device in (CpuDevice(), create_reference())
+    )
+    expect_close(found, expected, 1e-4)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_what_outputs_are_made_of_is_written_to_the_memory_of_a_request(axis: int) -> None:
+    models = Models()
+    source = models.input(FLOAT, (4, 8))
+    parts = []
+    for columns in (16, 16):
+        weights = models.constant(models.generator.normal(size=(columns, 8)))
+        bias = models.constant(np.zeros(columns))
+        product = [source, weights, bias, models.number(0)]
+        parts.append(models.add(nd.OperationType.FULLY_CONNECTED, product, shape=(4, columns)))
+    shape = (8, 16) if axis == 0 else (4, 32)
+    model = models.finish(
+        models.add(nd.OperationType.CONCATENATION, [*parts, models.number(axis)], shape=shape)
+    )
+    prepared = CpuDevice().prepare_model(model, OPTIONS)
+    assert len(prepared.profile()) == 2
+    compiled = compiler.compile_model(model, host_target(), preparation.generate)
+    assert [len(each) for each in compiled.executable.output_arguments] == [2]
+    inputs = random_inputs(model)
+    expected = run(create_reference().prepare_model(model, OPTIONS), model, inputs)
+    expect_close(run(prepared, model, inputs), expected)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5, 40), (7, 1, 512), (3, 130)])
+def test_complex_numbers_between_operations_and_as_outputs(shape: tuple[int, ...]) -> None:
+    rows, columns = (8, 64) if len(shape) == 4 else (1, 512)
+    complex_type = nd.OperandType.TENSOR_COMPLEX64
+    builder = nd.ModelBuilder()
+    source = builder.add_operand(FLOAT, shape)
+    lengths = builder.add_operand(INT, (2,))
+    builder.set_operand_value(lengths, [rows, columns])
+    numbers = builder.add_operand(complex_type, (*shape[:-2], rows, columns // 2 + 1))
+    builder.add_operation(nd.OperationType.TFLITE_RFFT2D, [source, lengths], [numbers])
+    results = [numbers]
+    for kind in (nd.OperationType.TFLITE_COMPLEX_ABS, nd.OperationType.TFLITE_IMAG):
+        results.append(builder.add_operand(FLOAT, (*shape[:-2], rows, columns // 2 + 1)))
+        builder.add_operation(kind, [numbers], [results[-1]])
+    builder.identify_inputs_and_outputs([source], results)
+    model = builder.finish()
+    inputs = random_inputs(model, 0)
+    prepared = CpuDevice().prepare_model(model, OPTIONS)
+    assert not any(kernel.is_reference for kernel in prepared.profile())
+    found = run(prepared, model, inputs)
+    expected = run(create_reference().prepare_model(model, OPTIONS), model, inputs)
+    for result, reference in zip(found, expected, strict=True):
+        assert result.dtype == reference.dtype
+        assert result.shape == reference.shape
+        assert np.abs(result - reference).max() <= 2.0**-21 * np.abs(inputs[0]).sum()
 
 
 def unary(kinds: Sequence[nd.OperationType], shape: tuple[int, ...] = (3, 5)) -> nd.Model:
@@ -174,10 +237,10 @@ def test_all_other_kernels_are_compiled(
     monkeypatch.setattr(preparation, "generate", wrong)
     builder = nd.ModelBuilder()
     source, axis = builder.add_operand(FLOAT, (3, 5)), builder.add_operand(INT, (1,))
-    builder.set_operand_value(axis, np.array([1], np.int32))
+    builder.set_operand_value(axis, np.array([0], np.int32))
     none = builder.add_operand(nd.OperandType.INT32)
     builder.set_operand_value(none, 1)
-    total, result = builder.add_operand(FLOAT, (3, 1)), builder.add_operand(FLOAT, (3, 5))
+    total, result = builder.add_operand(FLOAT, (1, 5)), builder.add_operand(FLOAT, (3, 5))
     activation = builder.add_operand(nd.OperandType.INT32)
     builder.set_operand_value(activation, 0)
     builder.add_operation(nd.OperationType.MEAN, [source, axis, none], [total])

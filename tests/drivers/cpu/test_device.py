@@ -10,6 +10,7 @@ from support.models import FLOAT, add_model
 import neurald as nd
 from neurald.drivers.compiler.specialization import SpecializingModel
 from neurald.drivers.cpu.device import CpuDevice, create, create_reference
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.hal import registry
 from neurald.hal.device import (
@@ -18,7 +19,6 @@ from neurald.hal.device import (
     BufferRole,
     ExecuteOptions,
     PrepareOptions,
-    ReusesExecutions,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
 from neurald.hal.memory import HostMemory
@@ -180,7 +180,7 @@ def test_a_request_can_be_bound() -> None:
     prepared = create().prepare_model(add_model(), PrepareOptions())
     first, second, result = floats(1), floats(2), floats(0)
     wanted = request(first, second, result)
-    assert isinstance(prepared, ReusesExecutions)
+    assert isinstance(prepared, CpuPreparedModel)
     assert prepared.create_reusable_execution(wanted) is None
     prepared.execute(wanted, ExecuteOptions())
     again = prepared.create_reusable_execution(wanted)

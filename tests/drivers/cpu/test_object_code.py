@@ -9,7 +9,8 @@ from support.cpu_routines import TARGET, adding
 
 from neurald.drivers.cpu import object_code, object_helper
 from neurald.drivers.cpu.llvm import CompilationFailed, LoadedCode
-from neurald.drivers.cpu.object_code import Compilation, Unit, object_codes, routine_unit
+from neurald.drivers.cpu.object_code import Compilation, Unit, callers_unit, object_codes, routine_unit
+from neurald.drivers.cpu.runtime import caller_name
 
 
 def answering(number: int, name: str | None = None) -> Unit:
@@ -106,7 +107,7 @@ def test_a_process_that_is_stuck_is_not_waited_for(
         assert answer(compilation.finish()["stuck"], "stuck") == 8
         process = compilation._helpers[0]._process
     assert process is not None
-    assert process.poll() is not None
+    assert process.has_ended
     assert "give nothing" in caplog.text
 
 
@@ -127,3 +128,11 @@ def test_units_of_routines() -> None:
     assert unit.name == routine.name
     assert f"@{routine.name}(" in unit.text
     assert "KERNEL_NAME" not in unit.text
+
+
+def test_callers_are_one_unit() -> None:
+    unit = callers_unit({5, 2})
+    assert unit == callers_unit({2, 5})
+    (code,) = object_codes([unit], TARGET)
+    names = [caller_name(count) for count in (2, 5)]
+    assert set(LoadedCode((code,), names).addresses) == set(names)

@@ -11,14 +11,16 @@ import pytest
 _TESTS = Path(__file__).parents[2]
 
 _PROGRAM = """
+from dataclasses import replace
 import numpy as np
 from support import opencl_sources
 from support.compiler_graphs import random_array
 from support.opencl_kernels import GRAPHS, kernels
 from neurald.drivers.compiler.evaluate import evaluate
 from neurald.drivers.opencl.kernels import candidates
-from neurald.drivers.opencl.platform import choose, discover
+from neurald.drivers.opencl.platform import DeviceContext, choose, discover
 from neurald.drivers.opencl.render import render
+from neurald.drivers.opencl.storage import Storage
 
 facts = choose(discover())
 assert "Oclgrind" in facts.name, facts.name
@@ -26,6 +28,8 @@ assert "Oclgrind" in facts.name, facts.name
 whole = opencl_sources.program_of
 opencl_sources.program_of = lambda source: whole(source).replace("*restrict ", "*")
 bench = opencl_sources.Bench(facts.handle)
+with_images = DeviceContext(replace(facts, storage=Storage.IMAGE)).facts
+assert with_images.images is not None
 for name, make in GRAPHS.items():
     graph = make()
     inputs = [random_array(np.random.default_rng(0), value.shape, value.type) for value in graph.inputs]
@@ -34,7 +38,11 @@ for name, make in GRAPHS.items():
     arrays = dict(zip(graph.inputs, inputs, strict=True))
     (expected,) = evaluate(graph, inputs)
     for kernel in kernels(graph):
-        for source in (*candidates(kernel, facts, relaxed=False, has_workspace=True)[:2], render(kernel)):
+        for source in (
+            *candidates(kernel, facts, relaxed=False, has_workspace=True)[:2],
+            *candidates(kernel, with_images, relaxed=False)[:1],
+            render(kernel),
+        ):
             result, status = bench.run(source, arrays)
             assert status == 0
             if kernel.output is graph.outputs[0]:

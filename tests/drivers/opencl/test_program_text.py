@@ -1,5 +1,7 @@
 """Programs as text: each function once, and kernels for each combination of buffers."""
 
+from dataclasses import replace
+
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.placement import Base
 from neurald.drivers.compiler.scalar import Scalar
@@ -50,6 +52,17 @@ def test_order_and_repetition_of_uses_decide_nothing_but_order() -> None:
     first, second = (program_text(uses, has_fp64=False) for uses in ([one, other], [other, one, other]))
     assert sorted(first.splitlines()) == sorted(second.splitlines())
     assert "inline float neurald_sign(float" in first
+
+
+def test_images_are_arguments_of_their_own_whatever_buffer_they_are_of() -> None:
+    found = replace(source(), images=(1,))
+    assert (
+        kernel_name(found, (ARENA, CONSTANTS)) == kernel_name(found, (ARENA, ARENA)) == f"run_{found.name}_ai"
+    )
+    text = program_text([(found, (ARENA, CONSTANTS)), (found, (ARENA, ARENA))], has_fp64=False)
+    assert text.count("__kernel") == 1
+    assert "const ulong o0, read_only image1d_buffer_t i1, const int o1) {" in text
+    assert "scratch, (__global float *)(arena + o0), i1, o1, (__global int *)(arena + status));" in text
 
 
 def test_local_memory_and_workspaces() -> None:

@@ -18,8 +18,9 @@ from support.opencl_sources import Bench
 
 from neurald.drivers.compiler.evaluate import RequirementFailed, evaluate
 from neurald.drivers.compiler.graph import Graph, Value
+from neurald.drivers.opencl.arguments import Arguments
 from neurald.drivers.opencl.platform import DeviceContext
-from neurald.drivers.opencl.render import arguments_of, element_function, parameters, render
+from neurald.drivers.opencl.render import arguments_of, element_function, render
 from neurald.drivers.opencl.source import NAME, Source
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -141,4 +142,7 @@ def test_the_epilogue_as_a_function() -> None:
 def test_parameters_name_the_stored_types() -> None:
     (kernel,) = kernels(GRAPHS["halves"]())
     assert [value.type.name for value in arguments_of(kernel)] == ["FLOAT16", "BOOL", "FLOAT16"]
-    assert "__global half *restrict a0, __global const uchar *restrict a1" in parameters(arguments_of(kernel))
+    assert (
+        "__global half *restrict a0, __global const uchar *restrict a1"
+        in Arguments(arguments_of(kernel)).parameters
+    )

@@ -4,10 +4,11 @@ from neurald.drivers.compiler.expression import Expression, apply, axis, load, r
 from neurald.drivers.compiler.graph import Value, inside
 from neurald.drivers.compiler.op import Fold, Op
 from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.opencl.arguments import Argument
 from neurald.drivers.opencl.statements import Statements
 
 SOURCE, OTHER = Value((8, 8), Scalar.FLOAT32), Value((8,), Scalar.FLOAT32)
-POINTERS = {SOURCE: "a1", OTHER: "a2"}
+POINTERS = {SOURCE: Argument("a1", SOURCE.type), OTHER: Argument("a2", OTHER.type)}
 
 
 def written(body: Expression, names: dict[Expression, str], prefix: str = "t") -> tuple[str, str]:

@@ -1,16 +1,16 @@
 """Choices among sources: how many are measured, and that what does not build or run is never chosen."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
-from support.opencl_kernels import GRAPHS, kernels
+from support.opencl_trials import broken, good, slowed
 
-from neurald.drivers.opencl import tuning
+from neurald.drivers.opencl import trials, tuning
 from neurald.drivers.opencl.kernels.pairs import Pair
+from neurald.drivers.opencl.lazy_sources import LazySources
 from neurald.drivers.opencl.platform import DeviceContext
-from neurald.drivers.opencl.render import render
-from neurald.drivers.opencl.source import NAME, Source
+from neurald.drivers.opencl.source import Source
 from neurald.drivers.opencl.tuning import TUNING_VARIABLE, Tuner, Tuning
 from neurald.hal.errors import BadData
 from neurald.hal.types import Preference
@@ -19,25 +19,6 @@ from neurald.hal.types import Preference
 @pytest.fixture(autouse=True)
 def _no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(TUNING_VARIABLE, raising=False)
-
-
-def good() -> Source:
-    (kernel,) = kernels(GRAPHS["elementwise"]())
-    return render(kernel)
-
-
-def slow() -> Source:
-    """The same, many times over."""
-    text = good().text.replace(
-        "  if (at >=",
-        "  for (int i = 0; i < 20000; ++i) ((__local volatile uchar *)scratch)[0] = i;\n  if (at >=",
-    )
-    assert text != good().text
-    return replace(good(), text=text, groups=4)
-
-
-def broken() -> Source:
-    return replace(good(), text=f"static void {NAME}(;\n")
 
 
 def texts(sources: Sequence[Source | None]) -> list[str | None]:
@@ -67,14 +48,42 @@ def test_preferences_say_how_much_is_measured(opencl: DeviceContext, monkeypatch
 
 
 def test_without_measuring_the_first_is_taken(opencl: DeviceContext) -> None:
-    first, second = slow(), good()
+    first, second = slowed(20000), good()
     tuner = Tuner(opencl, Tuning.NONE)
     assert tuner.choose([[first, second], [second]]) == [first, second]
 
 
 def test_the_fastest_is_taken(opencl: DeviceContext) -> None:
     tuner = Tuner(opencl, Tuning.EXHAUSTIVE)
-    assert texts(tuner.choose([[slow(), good()]])) == [good().text]
+    assert texts(tuner.choose([[slowed(20000), good()]])) == [good().text]
+
+
+@pytest.mark.parametrize("how", [Tuning.NONE, Tuning.FAST])
+def test_what_nobody_looks_at_is_not_made(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, how: Tuning
+) -> None:
+    made = []
+
+    def offered() -> Iterator[Source]:
+        for number in range(100):
+            made.append(number)
+            yield slowed(number)
+
+    monkeypatch.setattr(tuning, "times_ns", lambda device, sources, is_resident: {slowed(5).name: 1.0})
+    (chosen,) = Tuner(opencl, how).choose([LazySources(offered())])
+    assert len(made) == (1 if how is Tuning.NONE else 8)
+    assert texts([chosen]) == [slowed(0 if how is Tuning.NONE else 5).text]
+
+
+def test_what_cannot_be_a_phase_is_looked_at_only_where_nothing_else_is(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "is_offered", lambda facts: True)
+    monkeypatch.setattr(tuning, "times_ns", lambda device, sources, is_resident: {})
+    other = replace(slowed(1), has_barriers=True, local_size=32)
+    tuner = Tuner(opencl, Tuning.FAST)
+    assert texts(tuner.choose([[other, good()], [other, slowed(2)]])) == [good().text, slowed(2).text]
+    assert texts(tuner.choose([[other, replace(other, text="another")]])) == [other.text]
 
 
 def test_what_does_not_build_is_not_taken(opencl: DeviceContext) -> None:
@@ -88,7 +97,7 @@ def test_what_does_not_build_is_not_taken(opencl: DeviceContext) -> None:
 @pytest.mark.parametrize("how", Tuning)
 def test_a_pair_is_taken_where_it_is_faster(opencl: DeviceContext, how: Tuning) -> None:
     """Or, if nothing is measured, where that is likely."""
-    single, double = replace(good(), label="single"), slow()
+    single, double = replace(good(), label="single"), slowed(20000)
     is_measured = how is not Tuning.NONE
     for first, pair, is_likely in ((double, single, not is_measured), (single, double, is_measured)):
         offered = Pair(first=0, second=2, sources=(pair,), is_likely=is_likely)
@@ -102,6 +111,8 @@ def test_phases_of_a_kernel_for_the_whole_step_are_measured_as_such(
 ) -> None:
     """With a single work-group, which every device keeps."""
     monkeypatch.setattr(tuning, "is_offered", lambda facts: True)
+    # Runtimes on CPUs take long to compile more phases.
+    monkeypatch.setattr(trials, "_PHASES", 2)
     alone = DeviceContext(replace(opencl.facts, compute_units=1))
     tuner = Tuner(alone, Tuning.EXHAUSTIVE)
-    assert texts(tuner.choose([[slow(), broken(), good()]])) == [good().text]
+    assert texts(tuner.choose([[slowed(20000), broken(), good()]])) == [good().text]

@@ -33,7 +33,7 @@ def test_overlaps_of_nothing() -> None:
 
 @pytest.mark.parametrize("limit", [None, 0, 1, 3, 100])
 @pytest.mark.parametrize("threshold", [0.0, 0.2, 0.5, 1.0])
-@pytest.mark.parametrize("count", [0, 1, 25])
+@pytest.mark.parametrize("count", [0, 1, 25, 150])
 def test_hard_suppression(count: int, threshold: float, limit: int | None) -> None:
     generator = np.random.default_rng(count)
     boxes = random_boxes(generator, count)

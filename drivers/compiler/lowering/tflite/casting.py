@@ -1,11 +1,25 @@
-"""Numbers, and bits, as another type: CAST, BITCAST."""
+"""Numbers, and bits, as another type: CAST, BITCAST, and parts of complex numbers."""
+
+import math
+from collections.abc import Callable
 
 import numpy as np
 
 from neurald.drivers.compiler.builder import Builder, Unsupported
-from neurald.drivers.compiler.expression import Expression, apply, constant, load, select
+from neurald.drivers.compiler.complex_numbers import is_complex
+from neurald.drivers.compiler.expression import (
+    Expression,
+    apply,
+    constant,
+    index,
+    load,
+    maximum,
+    minimum,
+    select,
+)
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.lowering.pointwise import ONE, pointwise
+from neurald.drivers.compiler.lowering.table import Lowering
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
@@ -28,7 +42,7 @@ def _target(call: Call) -> Scalar:
 
 
 def _cast(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Whole numbers keep the bits that fit; what is not a number becomes the largest whole one."""
+    """Whole numbers keep the bits that fit; what is not a number becomes the largest whole one. See `cast` of the operation."""
     target = _target(call)
 
     def function(value: Expression) -> Expression:
@@ -37,7 +51,35 @@ def _cast(call: Call, builder: Builder) -> tuple[Value, ...]:
         largest = constant(int(np.iinfo(target.dtype.name).max), target)
         return select(apply(Op.IS_NAN, value), largest, value.to(target))
 
+    if is_complex(call.operand("input").type):
+        return _of_pairs(call, builder, lambda real, _: function(real))
     return pointwise(call, builder, ONE, function)
+
+
+def _of_pairs(
+    call: Call, builder: Builder, function: Callable[[Expression, Expression], Expression]
+) -> tuple[Value, ...]:
+    """A function of the real and the imaginary part of each number."""
+    source = builder.pairs(call, "input")
+
+    def body(*at: Expression) -> Expression:
+        return function(load(source, (*at, index(0))), load(source, (*at, index(1))))
+
+    return (builder.compute(source.shape[:-1], body),)
+
+
+def _magnitude(real: Expression, imaginary: Expression) -> Expression:
+    """The root of the sum of squares, which does not overflow where the result does not."""
+    one, other = apply(Op.ABSOLUTE, real), apply(Op.ABSOLUTE, imaginary)
+    larger, smaller = maximum(one, other), minimum(one, other)
+    ratio = smaller / larger
+    root = larger * apply(Op.SQRT, ratio * ratio + 1.0)
+    is_infinite = one.equals(math.inf) | other.equals(math.inf)
+    return select(is_infinite, math.inf, select(larger.equals(0.0), 0.0, root))
+
+
+def _part(function: Callable[[Expression, Expression], Expression]) -> Lowering:
+    return lambda call, builder: _of_pairs(call, builder, function)
 
 
 def _as_bits(value: Expression) -> Expression:
@@ -74,4 +116,10 @@ def _bitcast(call: Call, builder: Builder) -> tuple[Value, ...]:
     return (builder.compute(source.shape[:-1], joined),)
 
 
-LOWERINGS = {OperationType.TFLITE_CAST: _cast, OperationType.TFLITE_BITCAST: _bitcast}
+LOWERINGS = {
+    OperationType.TFLITE_CAST: _cast,
+    OperationType.TFLITE_BITCAST: _bitcast,
+    OperationType.TFLITE_COMPLEX_ABS: _part(_magnitude),
+    OperationType.TFLITE_REAL: _part(lambda real, _: real),
+    OperationType.TFLITE_IMAG: _part(lambda _, imaginary: imaginary),
+}

@@ -8,14 +8,12 @@ from neurald.drivers.compiler.builder import Builder, Unsupported
 from neurald.drivers.compiler.expression import (
     Expression,
     apply,
-    axis,
     clamp,
     constant,
     index,
     load,
     maximum,
     minimum,
-    reduce,
 )
 from neurald.drivers.compiler.graph import Value, unflat
 from neurald.drivers.compiler.lowering.folding import (
@@ -40,8 +38,6 @@ from neurald.hal.operations.tflite.reduction import cumulative_axis, product_mul
 _INT32 = -1 << 31, (1 << 31) - 1
 #: Products of stored values are rescaled at each step: an expression for each.
 _LONGEST_PRODUCT = 64
-#: Up to so many elements, each sum of CUMSUM reads all that it is made of.
-_SHORT_SUM = 64
 
 #: Truth values are folded as what the same numbers would give.
 TRUTHS = {Fold.SUM: Fold.ANY, Fold.MAXIMUM: Fold.ANY, Fold.PRODUCT: Fold.ALL, Fold.MINIMUM: Fold.ALL}
@@ -150,44 +146,26 @@ def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _cumulative(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Sums of blocks first, so that a sum of n elements reads about 2·√n numbers."""
+    """Sums of two elements, then of four, and so on: each is one of half as many, and the one right before that."""
     source, dimension = builder.value(call, "input"), cumulative_axis(call)
-    is_reverse, gap = bool(call.scalar("reverse")), int(bool(call.scalar("exclusive")))
+    way = -1 if call.scalar("reverse") else 1
     length = source.shape[dimension]
-    block = max(1, length if length <= _SHORT_SUM else math.isqrt(length - 1) + 1)
-    blocks = -(-length // block) if length else 0
 
-    def element(at: tuple[Expression, ...], place: Expression, holds: Expression) -> Expression:
-        """The element at `place`, counted in the direction of the sum, or 0 unless it `holds`."""
-        where = length - 1 - place if is_reverse else place
-        return widen(load(source, along(at, dimension, where), holds & (place < length), 0))
+    def element(value: Value, at: tuple[Expression, ...], distance: int) -> Expression:
+        """The element so far back, against the direction of the sum; 0 where there is none."""
+        place = at[dimension] - way * distance
+        return widen(load(value, along(at, dimension, place), (place >= 0) & (place < length), 0))
 
-    def sum_of_block(*at: Expression) -> Expression:
-        inner = axis(block, "r")
-        place = at[dimension] * block + inner
-        return reduce(Fold.SUM, (inner,), element(at, place, index(0).equals(0)))
-
-    is_single = blocks <= 1
-    sums = None if is_single else builder.compute(_along_shape(source, dimension, blocks), sum_of_block)
-
-    def body(*at: Expression) -> Expression:
-        last = (length - 1 - at[dimension] if is_reverse else at[dimension]) - gap
-        inner = axis(block, "r")
-        number = at[dimension] * 0 if sums is None else maximum(last, 0) // block
-        place = number * block + inner
-        total = reduce(Fold.SUM, (inner,), element(at, place, place <= last))
-        if sums is not None:
-            outer = axis(blocks, "b")
-            before = load(sums, along(at, dimension, outer), outer < number, 0)
-            total = total + reduce(Fold.SUM, (outer,), before)
-        return total.to(source.type)
-
-    return (builder.compute(source.shape, body),)
-
-
-def _along_shape(source: Value, dimension: int, length: int) -> tuple[int, ...]:
-    """The shape of a value with another length along a dimension."""
-    return (*source.shape[:dimension], length, *source.shape[dimension + 1 :])
+    sums, count = source, 1
+    while count < length:
+        sums = builder.compute(
+            source.shape,
+            lambda *at, sums=sums, count=count: widen(load(sums, at)) + element(sums, at, count),
+        )
+        count *= 2
+    if call.scalar("exclusive"):
+        sums = builder.compute(source.shape, lambda *at: element(sums, at, 1))
+    return (builder.compute(source.shape, lambda *at: load(sums, at).to(source.type)),)
 
 
 LOWERINGS = {

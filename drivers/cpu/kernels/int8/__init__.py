@@ -75,13 +75,13 @@ def _scheme(source: Value, target: Target) -> Scheme:
     return Scheme(target=target, is_bytes=target.has_vnni and source.type in _BYTES)
 
 
-def _tail(kernel: Kernel, largest: Array) -> Tail:
+def _tail(kernel: Kernel, largest: Array, target: Target) -> Tail:
     """What follows sums that are no larger than (channels,)."""
     flat = flattened(kernel)
     is_short = kernel.contraction is not None and kernel.contraction.output.type is Scalar.INT32
     rescaling = find_rescaling(flat, largest.size) if is_short else None
     if rescaling is not None and rescaling.fits(largest):
-        tail = Tail(flat, rescaling)
+        tail = Tail(flat, rescaling.with_floats(largest, target))
         if tail.is_whole:
             return tail
     return Tail(flat, None)
@@ -98,7 +98,7 @@ def _product(
     few = dots.routine(kernel, product, scheme, weights, zeros[0])
     if few is not None:
         return few
-    tail = _tail(kernel, weights.largest.reshape(-1))
+    tail = _tail(kernel, weights.largest.reshape(-1), target)
     is_direct = (
         source.type is Scalar.UINT8 if scheme.is_bytes else source.type is Scalar.INT16 and not zeros[0]
     )
@@ -111,6 +111,7 @@ def _product(
         tail.starts(weights.starts),
         tail.words(plan.groups, product.channels),
         product.weights.value.name,
+        residual=() if tail.residual is None else tail.residual.words,
         in_pairs=is_packed(plan, tail),
     )
     arguments = arguments_with(tail.kernel, (source, panels))
@@ -143,7 +144,7 @@ def _depthwise(kernel: Kernel, node: DepthwiseConvolution, constant: Array, targ
         if factors.min() < -128 or factors.max() > 127:
             # Bytes hold both halves.
             parts = np.stack((factors >> 1, factors - (factors >> 1)))
-    tail = _tail(kernel, largest)
+    tail = _tail(kernel, largest, target)
     plan = depthwise_plan.plan_of(node, scheme, *sides_of(node), len(parts))
     if not plan.is_small:
         return None

@@ -3,17 +3,17 @@
 See `depthwise_plan` for the words that this makes, and for the order of channels.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-
-import numpy as np
+from functools import partial
 
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.cpu.epilogue import Epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.instructions import Instructions
-from neurald.drivers.cpu.kernels.counters import address, multiple
+from neurald.drivers.cpu.kernels.counters import address, multiple, opaque
 from neurald.drivers.cpu.kernels.int8.blocks import Blocks
-from neurald.drivers.cpu.kernels.int8.depthwise_plan import Bundle, DepthwisePlan, lane_channels
+from neurald.drivers.cpu.kernels.int8.depthwise_plan import Bundle, DepthwisePlan
+from neurald.drivers.cpu.kernels.int8.interleaving import Interleaving
 from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES
 from neurald.drivers.cpu.kernels.int8.stores import store_lanes
 from neurald.drivers.cpu.kernels.int8.tail import Tail
@@ -42,6 +42,7 @@ class Depthwise:
         self._single = Vector(self.code, self._scheme.target, 1)
         self._vector = Vector(self.code, self._scheme.target, self._scheme.lanes)
         self._blocks = Blocks(self.code, plan.layout, source=source, zero=zero, outside=self._weights)
+        self._interleaving = Interleaving(self.code, plan)
         self._register = self._scheme.target.vector_bytes
 
     def write(self) -> None:
@@ -75,14 +76,16 @@ class Depthwise:
         for bundle in plan.bundles:
             size = ((1 + self._tail.rows) * bundle.vectors + plan.steps(bundle.vectors)) * self._register
             with self._counted(bundle.count) as number:
-                weights = address(code, self._weights, str(offset), multiple(code, number, size))
+                weights = opaque(
+                    code, address(code, self._weights, str(offset), multiple(code, number, size))
+                )
                 channel = v.two("add", "i64", multiple(code, number, bundle.channels), str(bundle.first))
                 inputs = address(code, source, multiple(code, channel, self._scheme.element_bytes))
                 with code.loop(first, last, may_be_empty=True) as units:
                     row = self._row(units.index)
                     inner = v.two("sub", "i64", row, begin)
                     step = plan.layout.rows.stride * plan.layout.row_bytes
-                    line = address(code, inputs, multiple(code, inner, step))
+                    line = opaque(code, address(code, inputs, multiple(code, inner, step)))
                     top = v.two("add", "i64", multiple(code, image, plan.height), row)
                     self._write_unit(bundle, line, weights, channel, multiple(code, top, plan.width))
             offset += bundle.count * size
@@ -96,7 +99,11 @@ class Depthwise:
             yield loop.index
 
     def _write_unit(self, bundle: Bundle, source: str, weights: str, channel: str, position: str) -> None:
+        """All positions of the rows of a unit."""
         plan, code, v = self._plan, self.code, self._single
+        if plan.is_rolling(bundle):
+            self._write_rolling(bundle, source, weights, channel, position)
+            return
         tiles = -(-plan.width // plan.pixels(bundle))
         pixels = -(-plan.width // tiles)
         with self._counted(tiles) as tile:
@@ -105,156 +112,119 @@ class Depthwise:
             if plan.width % pixels:
                 column = v.call("llvm.smin", "i64", column, str(plan.width - pixels))
             step = plan.layout.columns.stride * plan.layout.pixel_bytes
-            start = address(code, source, multiple(code, column, step))
-            self._write_tile(bundle, pixels, start, weights, channel, v.two("add", "i64", position, column))
+            start = opaque(code, address(code, source, multiple(code, column, step)))
+            at = v.two("add", "i64", position, column)
+            totals = self._sums(bundle, pixels, weights, partial(self._interleaving.words, bundle, start))
+            words = self._epilogue_words(bundle, weights)
+            for pixel, rows in enumerate(totals):
+                self._finish(bundle, rows, words, at, pixel, channel)
+
+    def _write_rolling(self, bundle: Bundle, source: str, weights: str, channel: str, position: str) -> None:
+        """The positions one after another, of which each carries on the columns that the next one sees too."""
+        plan, code, v = self._plan, self.code, self._single
+        side, epilogue, pixels = plan.layout.columns, self._epilogue_words(bundle, weights), plan.turn(bundle)
+        kept = [(word, column) for word in range(plan.words) for column in plan.kept_columns]
+        carried = [
+            (self._vector.type("i32"), each)
+            for word, column in kept
+            for each in self._interleaving.words(bundle, source, word, column)
+        ]
+        with code.loop("0", str(plan.width), carried, step=pixels) as loop:
+            step = side.stride * plan.layout.pixel_bytes
+            line = opaque(code, address(code, source, multiple(code, loop.index, step)))
+            names = iter(loop.carried)
+            known = {each: [next(names) for _ in range(bundle.vectors)] for each in kept}
+            for word in range(plan.words):
+                for column in plan.new_columns(pixels):
+                    known[word, column] = self._interleaving.words(bundle, line, word, column)
+            totals = self._sums(bundle, pixels, weights, lambda word, column: known[word, column])
+            at = v.two("add", "i64", position, loop.index)
+            for pixel, rows in enumerate(totals):
+                self._finish(bundle, rows, epilogue, at, pixel, channel)
+            further = pixels * side.stride
+            loop.results = [each for word, column in kept for each in known[word, column + further]]
 
     def _load(self, base: str, number: int) -> str:
         """A vector of words of a bundle's constants."""
         at = address(self.code, base, str(number * self._register))
         return self.code.fresh(f"load {self._vector.type('i32')}, ptr {at}, align {self._register}")
 
-    def _write_tile(
-        self, bundle: Bundle, pixels: int, source: str, weights: str, channel: str, position: str
-    ) -> None:
-        """Some positions of each row of a unit."""
+    def _sums(
+        self, bundle: Bundle, pixels: int, weights: str, inputs: Callable[[int, int], list[str]]
+    ) -> list[list[list[str]]]:
+        """The sums of some positions that follow one another: for each of them, each row of a unit, each vector.
+
+        Args:
+            bundle: which channels.
+            pixels: how many positions.
+            weights: the constants of the bundle.
+            inputs: gives the vectors of a word of a column, which is counted from the first one that the positions see.
+        """
         plan, side = self._plan, self._plan.layout.columns
         starts = [self._load(weights, each) for each in range(bundle.vectors)]
-        totals = {(row, pixel): list(starts) for row in range(plan.rows) for pixel in range(pixels)}
+        totals = [[list(starts) for _ in range(plan.rows)] for _ in range(pixels)]
         steps = (1 + self._tail.rows) * bundle.vectors
-        seen = sorted(
-            {pixel * side.stride + tap * side.dilation for pixel in range(pixels) for tap in range(side.taps)}
-        )
         for word in range(plan.words):
-            for column in seen:
+            for column in range(plan.seen(pixels)):
                 uses = [
                     (pixel, tap)
                     for pixel in range(pixels)
                     for tap in range(side.taps)
                     if pixel * side.stride + tap * side.dilation == column
                 ]
-                inputs = self._interleaved(bundle, source, word, column)
+                if not uses:
+                    continue
+                vectors = inputs(word, column)
                 for part in range(plan.parts):
                     for row in range(plan.rows):
                         for pixel, tap in uses:
                             number = ((part * plan.rows + row) * plan.words + word) * side.taps + tap
                             factors = steps + number * bundle.vectors
-                            totals[row, pixel] = [
+                            totals[pixel][row] = [
                                 self._scheme.step(
                                     self.code, total, each, self._load(weights, factors + vector)
                                 )
                                 for vector, (total, each) in enumerate(
-                                    zip(totals[row, pixel], inputs, strict=True)
+                                    zip(totals[pixel][row], vectors, strict=True)
                                 )
                             ]
-        self._finish(bundle, totals, weights, channel, position)
+        return totals
 
-    def _interleaved(self, bundle: Bundle, source: str, word: int, column: int) -> list[str]:
-        """The words of a column of the input: vectors of i32."""
-        plan, code, scheme = self._plan, self.code, self._scheme
-        layout, element = plan.layout, scheme.element
-        kind = f"<{bundle.channels} x {element}>"
-        lines = []
-        for number in range(scheme.group):
-            row = word * scheme.group + number
-            if row >= layout.rows.taps + plan.rows - 1:
-                lines.append("zeroinitializer")
-                continue
-            offset = row * layout.rows.dilation * layout.row_bytes + column * layout.pixel_bytes
-            at = address(code, source, str(offset))
-            lines.append(code.fresh(f"load {kind}, ptr {at}, align {scheme.element_bytes}"))
-        if bundle.vectors == 1:
-            return [self._interleaved_single(lines)]
-        if scheme.is_bytes:
-            first, second = (self._unpacked(lines[0], lines[1], 1), self._unpacked(lines[2], lines[3], 1))
-            parts = [
-                each for low, high in zip(first, second, strict=True) for each in self._unpacked(low, high, 2)
-            ]
-        else:
-            parts = self._unpacked(lines[0], lines[1], 2)
-        target = self._vector.type("i32")
-        return [code.fresh(f"bitcast <{self._register} x i8> {each} to {target}") for each in parts]
-
-    def _unpacked(self, first: str, second: str, size: int) -> list[str]:
-        """Pieces of so many bytes of two vectors by turns, from the lower and from the upper halves of each 128 bits."""
-        code = self.code
-        count = self._register // size
-        kind, bytes_ = f"<{count} x i{8 * size}>", f"<{self._register} x i8>"
-        names = []
-        for each in (first, second):
-            is_given = each == "zeroinitializer"
-            source = bytes_ if self._scheme.is_bytes else kind
-            names.append(each if is_given else code.value(f"bitcast {source} {each} to {kind}"))
-        piece = 16 // size
-        results = []
-        for half in (0, piece // 2):
-            picked = [
-                start + half + each + side * count
-                for start in range(0, count, piece)
-                for each in range(piece // 2)
-                for side in (0, 1)
-            ]
-            mask = ", ".join(f"i32 {each}" for each in picked)
-            mixed = code.fresh(
-                f"shufflevector {kind} {names[0]}, {kind} {names[1]}, <{count} x i32> <{mask}>"
-            )
-            results.append(code.fresh(f"bitcast {kind} {mixed} to {bytes_}"))
-        return results
-
-    def _interleaved_single(self, lines: list[str]) -> str:
-        """The bytes of four vectors of as many bytes as there are lanes: words in the order of the channels."""
-        code, lanes = self.code, self._scheme.lanes
-        halves = []
-        for first, second in ((lines[0], lines[1]), (lines[2], lines[3])):
-            joined = ", ".join(f"i32 {each}" for each in range(2 * lanes))
-            kind = f"<{lanes} x i8>"
-            halves.append(
-                code.fresh(f"shufflevector {kind} {first}, {kind} {second}, <{2 * lanes} x i32> <{joined}>")
-            )
-        kind, whole = f"<{2 * lanes} x i8>", f"<{4 * lanes} x i8>"
-        joined = ", ".join(f"i32 {each}" for each in range(4 * lanes))
-        rows = code.fresh(
-            f"shufflevector {kind} {halves[0]}, {kind} {halves[1]}, <{4 * lanes} x i32> <{joined}>"
-        )
-        # First words to where their channels belong, then bytes within 128 bits.
-        words = code.fresh(f"bitcast {whole} {rows} to {self._vector.type('i32')}")
-        quarter = lanes // 4
-        order = ", ".join(f"i32 {row * quarter + piece}" for piece in range(quarter) for row in range(4))
-        kind = self._vector.type("i32")
-        words = code.fresh(f"shufflevector {kind} {words}, {kind} poison, <{lanes} x i32> <{order}>")
-        bytes_ = code.fresh(f"bitcast {kind} {words} to {whole}")
-        order = ", ".join(
-            f"i32 {start + 4 * row + each}"
-            for start in range(0, 4 * lanes, 16)
-            for each in range(4)
-            for row in range(4)
-        )
-        bytes_ = code.fresh(f"shufflevector {whole} {bytes_}, {whole} poison, <{4 * lanes} x i32> <{order}>")
-        return code.fresh(f"bitcast {whole} {bytes_} to {kind}")
+    def _epilogue_words(self, bundle: Bundle, weights: str) -> list[list[str]]:
+        """For each row of words of the epilogue its vectors."""
+        return [
+            [self._load(weights, (1 + row) * bundle.vectors + each) for each in range(bundle.vectors)]
+            for row in range(self._tail.rows)
+        ]
 
     def _finish(
         self,
         bundle: Bundle,
-        totals: dict[tuple[int, int], list[str]],
-        weights: str,
-        channel: str,
+        totals: list[list[str]],
+        words: list[list[str]],
         position: str,
+        pixel: int,
+        channel: str,
     ) -> None:
+        """Stores what follows from the sums of so many positions after another one, for each row of a unit."""
         plan, tail = self._plan, self._tail
-        words = [
-            [self._load(weights, (1 + row) * bundle.vectors + each) for each in range(bundle.vectors)]
-            for row in range(tail.rows)
-        ]
-        for (row, pixel), sums in totals.items():
-            values, target = sums, plan.scheme.target
-            if tail.rescaling is not None:
-                is_packed = bundle.vectors == _PACKED_VECTORS and tail.rescaling.type.size_bytes == 1
-                scale = tail.rescaling.scaled if is_packed else tail.rescaling.write
-                values = [
-                    scale(self.code, target, total, [each[vector] for each in words])
-                    for vector, total in enumerate(sums)
-                ]
-                if is_packed:
-                    values = [tail.rescaling.packed(self.code, target, values)]
+        target = plan.scheme.target
+        is_packed = (
+            tail.rescaling is not None
+            and bundle.vectors == _PACKED_VECTORS
+            and tail.rescaling.type.size_bytes == 1
+        )
+        if tail.rescaling is not None:
+            scale = tail.rescaling.scaled if is_packed else tail.rescaling.write
+            # All rows of a vector, while its words are in registers.
+            scaled = [
+                [scale(self.code, target, sums[vector], [each[vector] for each in words]) for sums in totals]
+                for vector in range(bundle.vectors)
+            ]
+            totals = [list(each) for each in zip(*scaled, strict=True)]
+        for row, values in enumerate(totals):
+            if tail.rescaling is not None and is_packed:
+                values = [tail.rescaling.packed(self.code, target, values, [each[0] for each in words])]
             at = self._single.two("add", "i64", position, str(row * plan.width + pixel))
             self._store(bundle, values, position, row * plan.width + pixel, at, channel)
 
@@ -266,11 +236,11 @@ class Depthwise:
         element = "i32"
         if tail.rescaling is not None:
             element = f"i{8 * tail.rescaling.type.size_bytes}"
-        whole = self._in_order(bundle, values, element)
+        whole = self._interleaving.in_order(bundle, values, element)
         if tail.is_stored:
             size = tail.kernel.output.type.size_bytes
             place = self._single.two("add", "i64", multiple(code, position, plan.channels), channel)
-            base = code.value(f"getelementptr {element}, ptr {self._output}, i64 {place}")
+            base = opaque(code, code.value(f"getelementptr {element}, ptr {self._output}, i64 {place}"))
             to = address(code, base, str(number * plan.channels * size))
             store_lanes(code, whole, element, bundle.channels, to, there)
             return
@@ -288,24 +258,3 @@ class Depthwise:
                 part = code.fresh(f"shufflevector {kind} {whole}, {kind} poison, <{lanes} x i32> <{picked}>")
             axes = (at, self._single.two("add", "i64", channel, str(each * lanes)))
             self._epilogue.write(part, axes, lanes, mask)
-
-    def _in_order(self, bundle: Bundle, values: list[str], element: str) -> str:
-        """The channels of a bundle in their order, as one vector."""
-        code, count = self.code, self._scheme.lanes
-        if len(values) == 1:
-            return values[0]
-        parts = list(values)
-        while len(parts) > 1:
-            kind = f"<{count} x {element}>"
-            joined = ", ".join(f"i32 {each}" for each in range(2 * count))
-            parts = [
-                code.fresh(f"shufflevector {kind} {first}, {kind} {second}, <{2 * count} x i32> <{joined}>")
-                for first, second in zip(parts[::2], parts[1::2], strict=True)
-            ]
-            count *= 2
-        channels = lane_channels(self._scheme, bundle).reshape(-1)
-        order = ", ".join(f"i32 {each}" for each in np.argsort(channels))
-        kind = f"<{bundle.channels} x {element}>"
-        return code.fresh(
-            f"shufflevector {kind} {parts[0]}, {kind} poison, <{bundle.channels} x i32> <{order}>"
-        )

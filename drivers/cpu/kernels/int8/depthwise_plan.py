@@ -25,6 +25,8 @@ _BLOCK_BYTES = 64 << 10
 
 #: Steps that are written one after another, at most: a tile has no loops.
 _MOST_STEPS = 1500
+#: Vectors of sums of a row that are computed at once, at most, where positions are computed one after another.
+_SUMS = 4
 #: What it takes to interleave a column of a bundle, and what follows each vector of sums.
 _INTERLEAVING_CYCLES, _STORE_CYCLES = 8.0, 6.0
 
@@ -113,6 +115,40 @@ class DepthwisePlan:
         spare = bundle.vectors + self.scheme.spare_registers + 8
         most = max(1, (self.scheme.target.registers - spare) // (bundle.vectors * self.rows))
         return max(1, min(most, self.width, 8, _MOST_STEPS // self.steps(bundle.vectors)))
+
+    def seen(self, pixels: int) -> int:
+        """Columns that so many positions of a row see."""
+        side = self.layout.columns
+        return (pixels - 1) * side.stride + (side.taps - 1) * side.dilation + 1
+
+    def turn(self, bundle: Bundle) -> int:
+        """Positions of a turn, where positions are computed one after another: enough that sums do not wait for each other."""
+        return next(each for each in range(max(1, _SUMS // bundle.vectors), 0, -1) if not self.width % each)
+
+    def new_columns(self, pixels: int) -> tuple[int, ...]:
+        """Columns that so many positions see and those before them do not, counted from the first one of their window."""
+        return self._needed(range(self.seen(1) - self.layout.columns.stride, self.seen(pixels)))
+
+    @property
+    def kept_columns(self) -> tuple[int, ...]:
+        """The other columns that a position or one after it sees."""
+        return self._needed(range(self.seen(1) - self.layout.columns.stride))
+
+    def _needed(self, columns: range) -> tuple[int, ...]:
+        side = self.layout.columns
+        starts = [tap * side.dilation for tap in range(side.taps)]
+        return tuple(
+            column
+            for column in columns
+            if any(column >= start and (column - start) % side.stride == 0 for start in starts)
+        )
+
+    def is_rolling(self, bundle: Bundle) -> bool:
+        """Whether positions are computed one after another: registers hold the columns that one sees, and its sums."""
+        columns = len(self.kept_columns) + len(self.new_columns(1))
+        sums = self.rows * bundle.vectors
+        registers = columns * self.words * bundle.vectors + sums + self.scheme.spare_registers
+        return self.width > 1 and registers <= self.scheme.target.registers
 
     @property
     def is_small(self) -> bool:

@@ -11,6 +11,8 @@ from neurald.drivers.cpu.kernels.window import Side
 class Layout:
     """Rows of the input as a scheme multiplies them, as many as some rows of the output need.
 
+    Where windows are single pixels of an image, some way apart, these are picked out: they are seen as rows of their own.
+
     Attributes:
         scheme: how elements are multiplied.
         type: of the input's elements.
@@ -22,6 +24,7 @@ class Layout:
         is_direct: inputs are read where they are, and nothing is packed.
         unit: rows of the output that are computed at a time.
         block: rows of the output whose inputs are packed at a time, at most.
+        picked: how windows that are single pixels move over the image; None: all pixels are packed.
     """
 
     scheme: Scheme
@@ -35,6 +38,7 @@ class Layout:
     is_direct: bool
     unit: int
     block: int
+    picked: tuple[Side, Side] | None = None
 
     @property
     def pixel_bytes(self) -> int:

@@ -1,9 +1,11 @@
 """Weights and what belongs to channels, as tiles read them: one constant for a kernel.
 
-It begins with a head: a vector that stands for elements outside of the image, and the factor of sums of inputs. Panels follow:
+It begins with a head: a vector that stands for elements outside of the image, the factor of sums of inputs, and the words of a
+residual. Panels follow:
 what sums begin with, rows of words for the epilogue, and weights, word by word of the window all vectors of the panel.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +19,8 @@ from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 HEAD_BYTES = 128
 #: Where the head has the factor.
 FACTOR_OFFSET = 64
+#: Where it has words of a residual, one for all channels each.
+RESIDUAL_OFFSET = 80
 _WRAP = 1 << 32
 #: Words in 128 bits.
 _PIECE = 4
@@ -81,7 +85,14 @@ def panel_bytes(plan: Plan, rows: int) -> int:
 
 
 def packed(
-    plan: Plan, weights: Weights, starts: Array, rows: Array, name: str, *, in_pairs: bool = False
+    plan: Plan,
+    weights: Weights,
+    starts: Array,
+    rows: Array,
+    name: str,
+    *,
+    residual: Sequence[int] = (),
+    in_pairs: bool = False,
 ) -> Value:
     """The constant.
 
@@ -91,6 +102,7 @@ def packed(
         starts: (groups, channels), what sums begin with; only the lower 32 bits count.
         rows: (rows, groups, channels), the same for the epilogue.
         name: for people.
+        residual: words that belong to all channels, see `Residual.words`.
         in_pairs: whether two vectors take four channels by turns, as instructions do that narrow them together.
     """
     groups, channels, _ = weights.factors.shape
@@ -112,18 +124,20 @@ def packed(
     steps = np.where(is_real[..., None, None], steps, 0).transpose(0, 1, 4, 2, 3, 5)
     parts = (np.ascontiguousarray(rows_of_words, np.uint32), np.ascontiguousarray(steps, scheme.dtype))
     bodies = np.concatenate([part.reshape(groups * plan.panels, -1).view(np.uint8) for part in parts], axis=1)
-    array = np.concatenate((head_of(weights.outside, weights.sums), bodies.reshape(-1)))
+    array = np.concatenate((head_of(weights.outside, weights.sums, residual), bodies.reshape(-1)))
     return Value(array.shape, Scalar.UINT8, array, name)
 
 
-def head_of(outside: int, factor: int) -> Array:
+def head_of(outside: int, factor: int, residual: Sequence[int] = ()) -> Array:
     """What a constant begins with.
 
     Args:
         outside: the element that stands for what is outside of the image.
         factor: what sums of inputs are multiplied with.
+        residual: see `packed`.
     """
     head = np.zeros(HEAD_BYTES, np.uint8)
     head[:FACTOR_OFFSET] = np.uint8(outside)
     head[FACTOR_OFFSET : FACTOR_OFFSET + WORD_BYTES].view(np.int32)[:] = factor
+    head[RESIDUAL_OFFSET : RESIDUAL_OFFSET + len(residual) * WORD_BYTES].view(np.int32)[:] = residual
     return head

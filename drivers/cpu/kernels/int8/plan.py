@@ -1,7 +1,7 @@
 """How a sum of products of quantised values is divided: vectors, tiles, panels, units of rows, and blocks of units."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from neurald.drivers.cpu.kernels.int8.layout import Layout, seen_width
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
@@ -10,17 +10,23 @@ from neurald.drivers.cpu.kernels.window import Side
 
 #: A block of packed inputs stays within the second cache, or within the first where the weights are small as well.
 _BLOCK_BYTES, _SMALL_BLOCK_BYTES, _SMALL_WEIGHTS_BYTES = 160 << 10, 12 << 10, 16 << 10
-#: With fewer units than this, panels are shared among threads rather than units.
-_FEW_UNITS = 6
+#: With fewer units than this, panels are shared among threads rather than units; so are they, unless they are fewer, where weights
+#: are so much more than inputs: these are packed by every thread then, but no weight is read by two.
+_FEW_UNITS, _HEAVY_WEIGHTS = 6, 4
 #: More vectors of weights side by side do not help anybody.
 _MOST_VECTORS = 8
 #: Steps that are written one after the other, in products: more make code large, and weights of several steps in registers at
 #: once leave too few for sums.
 _UNROLLED = 30
-#: What a tile costs beside its steps, and what each of its vectors does, in pairs and alone.
-_TILE_CYCLES, _PAIRED_CYCLES, _SINGLE_CYCLES = 40.0, 4.5, 5.0
+#: What follows the sums of so few positions is written out, rather than kept in memory for a loop.
+_FEW_POSITIONS = 3
+#: What a tile costs beside its steps, if its sums are kept in memory and if not; and what each of its vectors does, in pairs
+#: and alone.
+_KEPT_CYCLES, _TILE_CYCLES, _PAIRED_CYCLES, _SINGLE_CYCLES = 40.0, 20.0, 3.6, 5.0
 #: What a vector of weights takes at least, from the second cache; and what it and an input take beside products.
 _WEIGHTS_CYCLES, _MORE_WEIGHTS_CYCLES, _MORE_INPUT_CYCLES = 1.3, 0.4, 0.1
+#: A panel of so many bytes stays in the first cache beside few inputs and results; what its vectors take then.
+_NEAR_BYTES, _MORE_NEAR_CYCLES = 18 << 10, 0.1
 #: Pixels this far apart would fall on the same few lines of the first cache.
 _BAD_STRIDE = 1024
 
@@ -33,7 +39,8 @@ class Plan:
     positions: parts of its only row, or all of it at once. What is left over at an end is not computed by itself: the last
     unit, tile or panel begins so early that it is as large as the others.
 
-    Where windows are single pixels side by side, every position is seen as a row of its own, of one image.
+    Where windows are single pixels, every position is seen as a row of its own, of one image: either these follow one another, or
+    they are picked out when they are packed.
 
     Attributes:
         product: what is computed.
@@ -139,6 +146,11 @@ class Plan:
         return self.product.rows.taps * self.runs * self.run_steps
 
     @property
+    def keeps_totals(self) -> bool:
+        """Whether the sums of a tile are kept in memory."""
+        return self.pixels > _FEW_POSITIONS
+
+    @property
     def unrolled(self) -> int:
         """Steps of a turn of a loop."""
         return max(1, min(self.run_steps, _UNROLLED // (self.pixels * self.vectors), 8))
@@ -157,6 +169,12 @@ def is_flat(product: Product) -> bool:
     )
 
 
+def _is_picked(product: Product) -> bool:
+    """Whether windows are single pixels within images."""
+    sides = (product.rows, product.columns)
+    return all(side.taps == 1 and side.before == 0 and side.is_inside for side in sides)
+
+
 def most_pixels(scheme: Scheme, vectors: int) -> int:
     """Positions of a tile for which there are registers."""
     return max(1, (scheme.target.registers - scheme.spare_registers) // vectors - 1)
@@ -170,10 +188,14 @@ def plan_of(product: Product, scheme: Scheme, *, is_direct: bool) -> Plan:
         scheme: of the target.
         is_direct: whether elements need not be changed before they are multiplied.
     """
-    rows, columns, images = product.rows, product.columns, product.images
-    if is_flat(product):
+    rows, columns, images, picked = product.rows, product.columns, product.images, None
+    if not is_flat(product) and not is_direct and _is_picked(product):
+        picked = rows, columns
+    if is_flat(product) or picked:
         positions = images * rows.places * columns.places
         images, rows, columns = 1, Side(length=positions, places=positions), Side(length=1, places=1)
+    if picked:
+        product = replace(product, images=images, rows=rows, columns=columns)
     height, width = rows.places, columns.places
     groups = math.prod(part.extent for part in product.parts)
     channels = pixel = product.depth * groups
@@ -191,6 +213,8 @@ def plan_of(product: Product, scheme: Scheme, *, is_direct: bool) -> Plan:
     units = -(-height // unit)
     weights = product.terms / scheme.group * panels * vectors * scheme.target.vector_bytes
     budget = _SMALL_BLOCK_BYTES if weights <= _SMALL_WEIGHTS_BYTES else _BLOCK_BYTES
+    inputs = images * rows.length * row * scheme.element_bytes
+    is_heavy = weights > _HEAVY_WEIGHTS * inputs and panels >= _FEW_UNITS
     # Results are written beside inputs, channel by channel: they should not leave the cache half written.
     unit_bytes = unit * (rows.stride * row * scheme.element_bytes + width * product.channels * groups)
     block = max(1, min(units, budget // max(1, unit_bytes)))
@@ -215,8 +239,9 @@ def plan_of(product: Product, scheme: Scheme, *, is_direct: bool) -> Plan:
             is_direct=is_direct,
             unit=unit,
             block=block * unit,
+            picked=picked,
         ),
-        shares_panels=groups == 1 and images * units < _FEW_UNITS and panels > images * units,
+        shares_panels=groups == 1 and (is_heavy or panels > images * units < _FEW_UNITS),
     )
 
 
@@ -233,12 +258,18 @@ def _cycles(product: Product, scheme: Scheme, vectors: int, height: int, width: 
     tiles = -(-height // rows) * (1 if rows > 1 else -(-width // most))
     pixels = rows * width if rows > 1 else -(-width // -(-width // most))
     panels = -(-product.channels // (vectors * scheme.lanes))
+    words = product.terms / scheme.group
+    is_kept = pixels > _FEW_POSITIONS
+    panel = words * vectors * scheme.target.vector_bytes
+    is_near = scheme.is_bytes and not is_kept and panel <= _NEAR_BYTES
+    weights, least = (_MORE_NEAR_CYCLES, 0.0) if is_near else (_MORE_WEIGHTS_CYCLES, _WEIGHTS_CYCLES)
     step = max(
-        pixels * (vectors * scheme.cycles + _MORE_INPUT_CYCLES) + vectors * _MORE_WEIGHTS_CYCLES,
+        pixels * (vectors * scheme.cycles + _MORE_INPUT_CYCLES) + vectors * weights,
         (pixels + vectors) / 2,
-        vectors * _WEIGHTS_CYCLES,
+        vectors * least,
         # Sums that depend on each other.
         5 if scheme.is_bytes else 2,
     )
     store = _SINGLE_CYCLES if vectors % 2 else _PAIRED_CYCLES
-    return panels * tiles * (product.terms / scheme.group * step + _TILE_CYCLES + pixels * vectors * store)
+    tile = _KEPT_CYCLES if is_kept else _TILE_CYCLES
+    return panels * tiles * (words * step + tile + pixels * vectors * store)

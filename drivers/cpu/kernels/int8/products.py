@@ -20,9 +20,6 @@ from neurald.drivers.cpu.kernels.int8.tile_sums import TileSums
 from neurald.drivers.cpu.kernels.int8.window_sums import WindowSums
 from neurald.drivers.cpu.vector import Vector
 
-#: What follows the sums of so few positions is written out.
-_FEW_POSITIONS = 3
-
 
 class Products:
     """Writes the function of a kernel.
@@ -42,7 +39,7 @@ class Products:
         source, weights = (self._names[each] for each in arguments[1:3])
         self._weights = weights
         self.code = Instructions(parameter_names(arguments))
-        self._results = Results(self.code, plan, tail, self._names)
+        self._results = Results(self.code, plan, tail, self._names, head=weights)
         self._single = Vector(self.code, plan.scheme.target, 1)
         self._blocks = Blocks(self.code, plan.layout, source=source, zero=zero, outside=weights)
         self._sums = TileSums(plan, rows=tail.rows, has_sums=sums)
@@ -52,7 +49,7 @@ class Products:
     @property
     def scratch_bytes(self) -> int:
         """What a thread needs: packed inputs, sums of windows, and the sums of a tile."""
-        kept = self._plan.pixels * self._plan.vectors * self._register if self._keeps_totals else 0
+        kept = self._plan.pixels * self._plan.vectors * self._register if self._plan.keeps_totals else 0
         return self._before_totals + kept
 
     @property
@@ -187,7 +184,7 @@ class Products:
             )
         # A unit of several rows is as wide as the output, so that positions follow one another.
         _, panel, _ = memory
-        if self._keeps_totals:
+        if plan.keeps_totals:
             self._sums.call(code, *memory, common, self._totals)
             self._results.write_kept(self._totals, self._rows_of(panel), *at)
         else:
@@ -202,8 +199,3 @@ class Products:
     def _totals(self) -> str:
         """A pointer to where the sums of a tile are kept."""
         return address(self.code, "%scratch", str(self._before_totals))
-
-    @property
-    def _keeps_totals(self) -> bool:
-        """Whether the sums of a tile are kept in memory."""
-        return self._plan.pixels > _FEW_POSITIONS

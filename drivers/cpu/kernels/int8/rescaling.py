@@ -10,9 +10,11 @@ which is added before the upper half is taken.
 
 Where every r is positive, [x < 0] may be [v < 0]: both only differ where x is 0, and then it does not matter. What is added is
 less by one then, and the highest bit of u, which says that v is not negative, is added to it.
+
+Where floats give the same, see `neurald.drivers.cpu.kernels.int8.float_scale`, they take half as many instructions.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,13 +25,17 @@ from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.kernels.int8 import float_scale
+from neurald.drivers.cpu.kernels.int8.float_scale import FloatScale, Rule
 from neurald.drivers.cpu.target import Target
 from neurald.drivers.cpu.vector import Vector
 
 #: Added to sums, so that they are not negative.
-BIAS = 1 << 31
+_BIAS = 1 << 31
 #: Rows of words that belong to channels: see `Rescaling.rows`.
-ROWS = 4
+_ROWS = 4
+#: Vectors with instructions that round as they are told.
+_FLOAT_SCALE_BYTES = 64
 _LIMIT = (1 << 31) - 1
 _HALVES = "<32 x i16>"
 
@@ -44,6 +50,7 @@ class Rescaling:
         mantissas, shifts: (channels,), m and r.
         zero_point, low, high: of the stored value.
         is_by_sign: whether ties below zero are rounded away from it.
+        floats: what gives the same in floats; None where the result is computed with integers.
     """
 
     expression: Expression
@@ -54,6 +61,7 @@ class Rescaling:
     low: int
     high: int
     is_by_sign: bool
+    floats: FloatScale | None = None
 
     @property
     def type(self) -> Scalar:
@@ -65,6 +73,23 @@ class Rescaling:
         sums = largest + np.abs(self.bias)
         moved = (sums * self.mantissas >> 31) + 2 + np.abs(self._offsets())
         return bool((sums <= _LIMIT).all() and (moved <= _LIMIT).all())
+
+    def with_floats(self, largest: Array, target: Target) -> "Rescaling":
+        """The same computed with floats, where that is possible for sums of such magnitudes, see `fits`."""
+        if self.type.size_bytes > 1 or target.vector_bytes != _FLOAT_SCALE_BYTES:
+            return self
+        powers = np.ldexp(1.0, -self.shifts)
+        rule = Rule(
+            factors=np.ldexp(self.mantissas * powers, -31),
+            additions=np.where(self.shifts > 0, 0.5, 0.0) + powers / 2,
+            below=np.where(self.shifts > 0, powers, 0.0),
+            reach=largest + np.abs(self.bias),
+            zero_point=self.zero_point,
+            low=self.low,
+            high=self.high,
+            is_signed=self.minds_sign,
+        )
+        return replace(self, floats=float_scale.float_scale(rule))
 
     @property
     def minds_sign(self) -> bool:
@@ -81,32 +106,68 @@ class Rescaling:
         """Whether the sign of v tells enough."""
         return bool((self.shifts > 0).all())
 
+    def starts(self) -> Array:
+        """(channels,), what is added to sums before `scaled`."""
+        return self.bias + (_BIAS if self.floats is None else self.floats.moves)
+
+    @property
+    def row_count(self) -> int:
+        """Rows of words that belong to channels."""
+        return _ROWS if self.floats is None else self.floats.row_count
+
     def rows(self) -> Array:
-        """(ROWS, channels): 2·m, what is added to the upper half, below what ties go away from zero, and r."""
+        """(row_count, channels): 2·m, what is added to the upper half, below what ties go away from zero, and r; or of floats."""
+        if self.floats is not None:
+            return self.floats.rows()
         offsets = self._offsets()
-        below = np.where(self.shifts > 0, offsets, -BIAS)
+        below = np.where(self.shifts > 0, offsets, -_BIAS)
         less = int(self.minds_sign and self._knows_sign)
         return np.stack((2 * self.mantissas, offsets - self.mantissas - less, below, self.shifts))
 
     def write(self, code: Instructions, target: Target, total: str, rows: list[str]) -> str:
         """The name of stored values, from vectors of sums and of rows."""
         v = Vector(code, target, target.lanes(4))
-        result = self.limited(v, "i32", self.scaled(code, target, total, rows))
+        result = self.results(code, target, total, rows)
         return v.cast("trunc", "i32", result, f"i{self.type.size_bytes * 8}")
+
+    def results(self, code: Instructions, target: Target, total: str, rows: list[str]) -> str:
+        """The name of results as i32, cut to the range, from vectors of sums and of rows."""
+        v, scaled = Vector(code, target, target.lanes(4)), self.scaled(code, target, total, rows)
+        return self.limited(v, "i32", scaled if self.floats is None else self.floats.placed(v, scaled, rows))
 
     def limited(self, v: Vector, element: str, result: str) -> str:
         """Results of a signed type, cut to the range."""
         result = v.call("llvm.smax", element, result, v.number(element, self.low))
         return v.call("llvm.smin", element, result, v.number(element, self.high))
 
-    def packed(self, code: Instructions, target: Target, results: list[str]) -> str:
+    def packed(self, code: Instructions, target: Target, results: list[str], rows: list[str]) -> str:
         """Four vectors of what `scaled` gives as stored bytes, for AVX-512: of each, four lanes by turns."""
-        first, second = (as_halves(code, *results[at : at + 2]) for at in (0, 2))
+        pairs = ((results[0], results[1]), (results[2], results[3]))
+        first, second = (self.halves(code, target, each, rows) for each in pairs)
         return as_bytes(code, target, (first, second), self.type, (self.low, self.high))
 
+    def halves(self, code: Instructions, target: Target, results: tuple[str, str], rows: list[str]) -> str:
+        """Two vectors of what `scaled` gives as one of i16 before it is cut to the range, see `as_halves`.
+
+        Args:
+            code: where instructions go.
+            target: what they are for.
+            results: the vectors.
+            rows: the vectors of rows of any channels.
+        """
+        halves = as_halves(code, *results)
+        if self.floats is None:
+            return halves
+        return self.floats.placed_halves(Vector(code, target, target.lanes(2)), halves, rows)
+
     def scaled(self, code: Instructions, target: Target, total: str, rows: list[str]) -> str:
-        """The name of results before they are cut to the range, from vectors of sums and of rows."""
+        """The name of results before they are cut to the range, from vectors of sums and of rows.
+
+        Where floats give them, `results` and `halves` may have more to do.
+        """
         v = Vector(code, target, target.lanes(4))
+        if self.floats is not None:
+            return self.floats.scaled(v, total, rows)
         multiplier, offset, below, shift = rows
         moved = _upper(v, total, multiplier, offset)
         if self.minds_sign and self._knows_sign:

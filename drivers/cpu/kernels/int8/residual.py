@@ -5,7 +5,7 @@ is a sum a·p + b·q + c, rounded down and cut to a range, a few instructions on
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,27 +70,37 @@ class Residual:
     low: int
     high: int
 
-    def sums(self, code: Instructions, target: Target, pairs: str) -> str:
+    @property
+    def words(self) -> tuple[int, ...]:
+        """The numbers that kernels read rather than have in their code, which layers that only differ in them then share."""
+        lower, upper = ((second << _HALF) + (first & _LOWER) for first, second in (self.lower, self.upper))
+        return self.start, lower, self.end, upper
+
+    def sums(self, code: Instructions, target: Target, pairs: str, words: Sequence[str]) -> str:
         """Results before they are cut to the range, vectors of i32.
 
         Args:
             code: where instructions go.
             target: what they are for.
             pairs: vectors of i32: p in the lower halves, q in the upper ones.
+            words: `Residual.words`, each in all lanes of a vector of i32.
         """
         v = Vector(code, target, target.lanes(4))
         scheme = Scheme(target=target, is_bytes=False)
-        lower, upper = (
-            v.number("i32", (second << _HALF) + (first & _LOWER))
-            for first, second in (self.lower, self.upper)
-        )
-        total = scheme.step(code, v.number("i32", self.start), pairs, lower)
-        total = v.two("ashr", "i32", total, v.number("i32", _HALF))
-        total = v.two("add", "i32", total, v.number("i32", self.end))
+        start, lower, end, upper = words
+        total = scheme.step(code, start, pairs, lower)
+        if target.has_vnni:
+            # The upper half, times 1, is added by one instruction.
+            total = scheme.step(code, end, total, v.number("i32", 1 << _HALF))
+        else:
+            total = v.two("ashr", "i32", total, v.number("i32", _HALF))
+            total = v.two("add", "i32", total, end)
         total = scheme.step(code, total, pairs, upper)
         return v.two("ashr", "i32", total, v.number("i32", self.shift))
 
-    def write(self, code: Instructions, target: Target, stored_sums: str, others: str) -> str:
+    def write(
+        self, code: Instructions, target: Target, stored_sums: str, others: str, words: Sequence[str]
+    ) -> str:
         """The name of stored values.
 
         Args:
@@ -98,17 +108,20 @@ class Residual:
             target: what they are for.
             stored_sums: vectors of i32, within the range of a byte.
             others: vectors of i8.
+            words: as for `sums`.
         """
         v = Vector(code, target, target.lanes(4))
         wide = v.cast(self._extension, "i8", others, "i32")
         upper = v.two("shl", "i32", wide, v.number("i32", _HALF))
         lower = v.two("and", "i32", stored_sums, v.number("i32", _LOWER))
-        result = self.sums(code, target, v.two("or", "i32", upper, lower))
+        result = self.sums(code, target, v.two("or", "i32", upper, lower), words)
         result = v.call("llvm.smax", "i32", result, v.number("i32", self.low))
         result = v.call("llvm.smin", "i32", result, v.number("i32", self.high))
         return v.cast("trunc", "i32", result, "i8")
 
-    def halves(self, code: Instructions, target: Target, stored_sums: str, others: str) -> str:
+    def halves(
+        self, code: Instructions, target: Target, stored_sums: str, others: str, words: Sequence[str]
+    ) -> str:
         """Results as vectors of i16 before they are cut to the range, for AVX-512.
 
         Args:
@@ -116,6 +129,7 @@ class Residual:
             target: what they are for.
             stored_sums: vectors of i16, within the range of a byte.
             others: vectors of as many i8.
+            words: as for `sums`.
         """
         v = Vector(code, target, target.lanes(2))
         kind = v.type("i16")
@@ -133,7 +147,7 @@ class Residual:
                 f"shufflevector {kind} {stored_sums}, {kind} {wide}, <{v.lanes} x i32> <{order}>"
             )
             pairs = code.fresh(f"bitcast {kind} {mixed} to <{v.lanes // 2} x i32>")
-            results.append(self.sums(code, target, pairs))
+            results.append(self.sums(code, target, pairs, words))
         return as_halves(code, *results)
 
     @property

@@ -8,9 +8,12 @@ from neurald.drivers.cpu.dialect import stored
 from neurald.drivers.cpu.epilogue import Epilogue
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import multiple
+from neurald.drivers.cpu.kernels.flattened import pitch_of
+from neurald.drivers.cpu.kernels.int8.panels import RESIDUAL_OFFSET
 from neurald.drivers.cpu.kernels.int8.plan import Plan
-from neurald.drivers.cpu.kernels.int8.rescaling import as_bytes, as_halves
+from neurald.drivers.cpu.kernels.int8.rescaling import as_bytes
 from neurald.drivers.cpu.kernels.int8.residual import Residual
+from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.kernels.int8.stores import store_lanes
 from neurald.drivers.cpu.kernels.int8.tail import Tail
 from neurald.drivers.cpu.kernels.kept_sums import each_kept
@@ -28,17 +31,21 @@ class Results:
         plan: of the kernel.
         tail: what follows the sums.
         names: the names of the memory of all values that the kernel's body reads, and of its output.
+        head: the name of the memory of packed weights.
     """
 
-    def __init__(self, code: Instructions, plan: Plan, tail: Tail, names: Mapping[Value, str]) -> None:
+    def __init__(
+        self, code: Instructions, plan: Plan, tail: Tail, names: Mapping[Value, str], *, head: str
+    ) -> None:
         self._code, self._plan, self._tail, self._names = code, plan, tail, names
         self._epilogue = Epilogue(tail.kernel, plan.scheme.target, code, names)
         self._target, self._lanes, self._width = plan.scheme.target, plan.scheme.lanes, plan.product.width
         self._single = Vector(code, self._target, 1)
         self._vector = Vector(code, self._target, self._lanes)
-        self._output = names[tail.kernel.output]
+        self._output, self._pitch = names[tail.kernel.output], pitch_of(tail.kernel)
         # Parts of vectors are read and stored by the general form.
         self._residual = tail.residual if plan.product.channels >= self._lanes else None
+        self._head = head
 
     def write_kept(self, totals: str, rows: list[list[str]], position: str, channel: str) -> None:
         """The results of a tile whose sums are in memory, see `kept_sums`.
@@ -84,15 +91,26 @@ class Results:
             column = self._single.two("add", "i64", channel, str(self._plan.start(0, vector)))
             self._write_vector(sums, [each[vector] for each in rows], row, column)
 
-    def _element(self, pointer: str, kind: str, row: str, column: str) -> str:
-        """A pointer to an element of the output, or of what has its shape."""
-        place = self._single.two("add", "i64", multiple(self._code, row, self._width), column)
+    def _element(self, pointer: str, kind: str, row: str, column: str, pitch: int) -> str:
+        """A pointer to an element of the output, or of what has its shape, whose positions are so many elements apart."""
+        place = self._single.two("add", "i64", multiple(self._code, row, pitch), column)
         return self._code.value(f"getelementptr {kind}, ptr {pointer}, i64 {place}")
 
     def _other(self, residual: Residual, row: str, column: str, lanes: int) -> str:
         """Bytes of what is added to rescaled sums."""
-        at = self._element(self._names[residual.other], "i8", row, column)
+        at = self._element(self._names[residual.other], "i8", row, column, self._width)
         return self._code.fresh(f"load <{lanes} x i8>, ptr {at}, align 1")
+
+    def _residual_words(self, residual: Residual) -> list[str]:
+        """`Residual.words` in vectors."""
+        words = []
+        for number in range(len(residual.words)):
+            offset = RESIDUAL_OFFSET + number * WORD_BYTES
+            at = self._code.value(f"getelementptr i8, ptr {self._head}, i64 {offset}")
+            words.append(
+                self._vector.splat("i32", self._code.load(f"load i32, ptr {at}, align {WORD_BYTES}"))
+            )
+        return words
 
     # A vector at a time.
 
@@ -102,15 +120,15 @@ class Results:
         channels, output = self._plan.product.channels, self._tail.kernel.output
         rescaling, residual = tail.rescaling, self._residual
         if rescaling is not None and residual is not None:
-            scaled = rescaling.limited(self._vector, "i32", rescaling.scaled(code, target, total, words))
-            total = residual.write(code, target, scaled, self._other(residual, row, column, lanes))
+            scaled = rescaling.results(code, target, total, words)
+            other = self._other(residual, row, column, lanes)
+            total = residual.write(code, target, scaled, other, self._residual_words(residual))
         elif rescaling is not None:
             total = rescaling.write(code, target, total, words)
         if residual is not None or tail.is_stored:
             kind = stored(output.type)
-            store_lanes(
-                code, total, kind, lanes, self._element(self._output, kind, row, column), min(lanes, channels)
-            )
+            to = self._element(self._output, kind, row, column, self._pitch)
+            store_lanes(code, total, kind, lanes, to, min(lanes, channels))
             return
         mask = None
         if channels < lanes:
@@ -139,7 +157,7 @@ class Results:
             piece = code.fresh(
                 f"shufflevector <64 x i8> {mixed}, <64 x i8> poison, <{lanes} x i32> <{order}>"
             )
-            to = self._element(self._output, "i8", row, column)
+            to = self._element(self._output, "i8", row, column, self._pitch)
             code.effect(f"store <{lanes} x i8> {piece}, ptr {to}, align 1")
 
     def _as_halves(self, totals: Sequence[str], words: list[list[str]], row: str, column: str) -> str:
@@ -153,13 +171,13 @@ class Results:
             scaled.append(rescaling.scaled(code, target, total, row_words))
 
         code.interleaved([partial(scale, *each) for each in enumerate(totals)])
-        first, second = scaled
-        halves = as_halves(code, first, second)
+        halves = rescaling.halves(code, target, (scaled[0], scaled[1]), [each[0] for each in words])
         if self._residual is None:
             return halves
         v = Vector(code, target, 2 * self._lanes)
         other = self._other(self._residual, row, column, v.lanes)
-        return self._residual.halves(code, target, rescaling.limited(v, "i16", halves), other)
+        stored_sums, numbers = rescaling.limited(v, "i16", halves), self._residual_words(self._residual)
+        return self._residual.halves(code, target, stored_sums, other, numbers)
 
 
 def is_packed(plan: Plan, tail: Tail) -> bool:

@@ -64,14 +64,14 @@ class Scheme:
     @property
     def cycles(self) -> float:
         """What a step takes."""
-        if self.is_bytes:
+        if self.target.has_vnni:
             return 0.5
         return 1.0 if self.target.vector_bytes > 16 else 1.5
 
     @property
     def spare_registers(self) -> int:
         """Registers that steps need beside sums and weights."""
-        return 1 if self.is_bytes else 2
+        return 1 if self.target.has_vnni else 2
 
     def step(self, code: Instructions, total: str, inputs: str, weights: str) -> str:
         """The sums after another step; all are vectors of i32."""
@@ -79,8 +79,8 @@ class Scheme:
         parts = Vector(code, self.target, self.lanes * self.group)
         whole, element = v.type("i32"), parts.type(self.element)
         first, second = (code.value(f"bitcast {whole} {each} to {element}") for each in (inputs, weights))
-        if self.is_bytes:
-            name = "@llvm.x86.avx512.vpdpbusd.512"
+        if self.target.has_vnni:
+            name = f"@llvm.x86.avx512.{'vpdpbusd' if self.is_bytes else 'vpdpwssd'}.512"
             code.declarations.add(f"declare {whole} {name}({whole}, {element}, {element})")
             return code.fresh(f"call {whole} {name}({whole} {total}, {element} {first}, {element} {second})")
         known = _PAIR_SUMS.get(self.target.name)
@@ -110,7 +110,6 @@ class Scheme:
 
 #: Intrinsics that add the products of pairs of halves, by the name of the target.
 _PAIR_SUMS = {
-    "avx512vnni": "@llvm.x86.avx512.pmaddw.d.512",
     "avx512": "@llvm.x86.avx512.pmaddw.d.512",
     "avx2": "@llvm.x86.avx2.pmadd.wd",
 }

@@ -9,7 +9,7 @@ from neurald.drivers.compiler.evaluate import Array
 from neurald.drivers.compiler.expression import Accumulated, Expression, accumulated
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.rewriting import rewrite, walk
-from neurald.drivers.cpu.kernels.int8.rescaling import BIAS, ROWS, Rescaling
+from neurald.drivers.cpu.kernels.int8.rescaling import Rescaling
 from neurald.drivers.cpu.kernels.int8.residual import Residual, find_residual
 
 
@@ -61,16 +61,16 @@ class Tail:
     @property
     def rows(self) -> int:
         """Rows of words of the epilogue, in a panel."""
-        return ROWS if self.rescaling is not None else 0
+        return 0 if self.rescaling is None else self.rescaling.row_count
 
     def starts(self, starts: Array) -> Array:
         """What sums begin with: (groups, channels)."""
         if self.rescaling is None:
             return starts
-        return np.asarray(starts + self.rescaling.bias.reshape(starts.shape) + BIAS)
+        return np.asarray(starts + self.rescaling.starts().reshape(starts.shape))
 
     def words(self, groups: int, channels: int) -> Array:
         """(rows, groups, channels)."""
         if self.rescaling is None:
             return np.zeros((0, groups, channels), np.int64)
-        return self.rescaling.rows().reshape(ROWS, groups, channels)
+        return self.rescaling.rows().reshape(self.rows, groups, channels)

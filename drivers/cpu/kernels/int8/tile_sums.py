@@ -36,7 +36,8 @@ class TileSums:
         tiles = plan.row_tiles * plan.block
         most = max(plan.unrolled, tiles // plan.vectors)
         self._period = next(each for each in range(most, 0, -1) if plan.run_steps % each == 0)
-        is_fetched = plan.panels * self._panel_bytes > _RESIDENT_BYTES
+        # A panel for a single tile is read from its beginning to its end, as fast as memory gives it.
+        is_fetched = tiles > 1 and plan.panels * self._panel_bytes > _RESIDENT_BYTES
         self._fetched = -(-plan.vectors * self._register * self._period // tiles) if is_fetched else 0
         row_step = self._product.rows.stride * plan.layout.row_bytes
         column_step = self._product.columns.stride * plan.layout.pixel_bytes

@@ -52,6 +52,28 @@ def test_windows(kernel: tuple[int, int], dilation: tuple[int, int], multiplier:
 
 
 @two_targets
+@pytest.mark.parametrize(
+    ("taps", "stride", "dilation"), [(3, 1, 1), (3, 2, 1), (3, 1, 2), (2, 3, 1), (1, 2, 1), (5, 1, 1)]
+)
+def test_positions_one_after_another(taps: int, stride: int, dilation: int, target: Target) -> None:
+    """One to four of them in a turn, with columns that several of them see, or none."""
+    for width in (1, 2, 7, 9, 12):
+        sums = QuantizedSums(width)
+        before = min(1, taps - 1)
+        seen = (width - 1) * stride + (taps - 1) * dilation + 1 - before
+        case = sums.depthwise(
+            (1, 5, seen, 86),
+            (3, taps, 86),
+            (1, 5, width, 86),
+            sums.rescaled(),
+            stride=(1, stride),
+            dilation=(1, dilation),
+            padding=((1, 1), (before, 0)),
+        )
+        check(case, target, width)
+
+
+@two_targets
 def test_sums_as_they_are(target: Target) -> None:
     sums = QuantizedSums(2)
     case = sums.depthwise((1, 3, 4, 77), (2, 2, 77), (1, 2, 3, 77), lambda _, total: total)

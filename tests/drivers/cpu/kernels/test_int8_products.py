@@ -27,6 +27,31 @@ def test_pixels(seed: int, target: Target) -> None:
 
 
 @types_and_targets
+@pytest.mark.parametrize("groups", [1, 2])
+def test_pixels_some_way_apart(seed: int, groups: int, target: Target) -> None:
+    source, weights, result = TYPES[seed]
+    sums = QuantizedSums(seed, source=source, weights=weights)
+    depth, channels = (1024, 16, 5, 12)[seed] // groups, (40, 16, 6, 34)[seed]
+    case = sums.convolution(
+        (2, 5, 8, depth * groups),
+        (channels, 1, 1, depth),
+        (2, 3, 3, channels),
+        sums.rescaled(type=result),
+        stride=(2, 3),
+        groups=groups,
+    )
+    check(case, target, seed)
+
+
+@two_targets
+@pytest.mark.parametrize("channels", [128, 256])
+def test_few_positions_of_many_channels(channels: int, target: Target) -> None:
+    sums = QuantizedSums(channels, zeros=(3, 0))
+    case = sums.convolution((1, 3, 5, 64), (channels, 1, 1, 64), (1, 3, 5, channels))
+    check(case, target)
+
+
+@types_and_targets
 def test_windows(seed: int, target: Target) -> None:
     source, weights, result = TYPES[seed]
     sums = QuantizedSums(seed, source=source, weights=weights, extreme=seed % 2 == 0)
@@ -64,6 +89,18 @@ def test_panels_are_shared_where_there_are_few_rows(target: Target) -> None:
     routine = routine_for(case.kernel, target)
     assert routine is not None
     assert routine.grains > 1
+
+
+@two_targets
+def test_panels_are_shared_where_weights_are_many(target: Target) -> None:
+    """Seven rows would do for several threads, which all read all weights then."""
+    sums = QuantizedSums(6, zeros=(5, 0))
+    padding = ((1, 1), (1, 1))
+    case = sums.convolution((1, 7, 7, 16), (520, 3, 3, 16), (1, 7, 7, 520), padding=padding)
+    check(case, target)
+    routine = routine_for(case.kernel, target)
+    assert routine is not None
+    assert routine.grains > 7
 
 
 @two_targets

@@ -62,7 +62,7 @@ class Networks(Models):
 def pairs(model: Model, facts: DeviceFacts) -> tuple[Pair, ...]:
     graph = build_graph(model, {})
     transform(graph)
-    fused = fuse(graph, enabled=True, rows=True)
+    fused = fuse(graph, enabled=True, rows=lambda _: True)
     return pairs_of(fused, fused.kernels, facts)
 
 

@@ -1,0 +1,263 @@
+"""Rescaled sums computed with floats, where that gives the same integers: a product, a sum and a conversion for every vector.
+
+What a rescaling gives never falls as the sum v grows, so that all there is to it is the smallest v of every result. Floats s and
+c give the same if s·v + c, cut to an integer, grows at these v. Instructions of AVX-512 round what they compute down, when
+asked for: the integer is that of the exact number then, and all that matters is what s and c lack to real numbers. A few floats
+around the exact multiplier are tried, and whatever c suits all results; mostly there is some. Otherwise c is added to v times
+what s lacks, first.
+
+A large c would have few bits for its fraction: instead, v is moved by an integer, which sums begin with, until c is small. Where
+values below zero are rounded the other way, numbers are cut towards zero, c gets the sign of v, and the zero point is added
+afterwards.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from neurald.drivers.compiler.evaluate import Array
+from neurald.drivers.cpu.vector import Vector
+
+#: Floats hold all integers up to this; and sums of such magnitudes may be a few steps away from the exact ones.
+_EXACT, _NEAR = 1 << 24, 1 << 22
+_LIMIT = (1 << 31) - 1
+#: Results that this is too little for are not looked at; see `_NEAR`.
+_STEPS_AWAY = 4
+#: What doubles lose, relative to a number; and what c is apart from where a result changes, relative to s.
+_LOST, _MARGIN = 2.0**-49, 1e-6
+#: What is lost, relative to c, where the product with a rest is added to it.
+_REST_LOST = 2.0**-23
+#: Stands for a multiplier of 0.
+_LEAST = 2.0**-200
+#: Floats around the exact multiplier, in the order in which they are tried.
+_NEIGHBOURS = (0, 1, -1, 2, -2)
+#: Channels that are looked at together, so that their numbers stay in a cache.
+_BLOCK = 64
+#: How instructions round: down, and towards zero. They raise no exceptions.
+_DOWN, _TO_ZERO = 9, 11
+_SIGN, _HALF = -1 << 31, 0xFFFF
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FloatScale:
+    """Results are the integers of s·(v + move) + c.
+
+    Attributes:
+        factors, additions: (channels,), s and c, FLOAT32.
+        rests: (channels,), what s lacks, FLOAT32; None where it does not matter.
+        moves: (channels,), integers.
+        zero_point: what is added to the integers; 0 where that is a part of c.
+        is_signed: whether c has the sign of v, and numbers are cut towards zero; else they are rounded down.
+    """
+
+    factors: Array
+    additions: Array
+    rests: Array | None
+    moves: Array
+    zero_point: int
+    is_signed: bool
+
+    def rows(self) -> Array:
+        """(row_count, channels): the bits of s, of c, of rests, and the zero point in both halves; that comes first."""
+        rests = () if self.rests is None else (self.rests,)
+        rows = np.stack((self.factors, self.additions, *rests)).view(np.int32).astype(np.int64)
+        if not self.is_signed:
+            return rows
+        zero_point = (self.zero_point & _HALF) * (_HALF + 2)
+        return np.concatenate((np.full((1, rows.shape[1]), zero_point), rows))
+
+    @property
+    def row_count(self) -> int:
+        """Rows of words that belong to channels."""
+        return 2 + (self.rests is not None) + self.is_signed
+
+    def scaled(self, v: Vector, total: str, rows: list[str]) -> str:
+        """The name of results without the zero point, from vectors of i32 and of rows. For AVX-512."""
+        code, kind, floats = v.code, v.type("i32"), v.type("float")
+        factor, addition, *rests = rows[self.is_signed :]
+        if self.is_signed:
+            addition = v.two("or", "i32", v.two("and", "i32", total, v.number("i32", _SIGN)), addition)
+        rounding = _TO_ZERO if self.is_signed else _DOWN
+        number = v.cast("sitofp", "i32", total, "float")
+        factor, addition, *rests = (v.bits("i32", each, "float") for each in (factor, addition, *rests))
+        for rest in rests:
+            addition = v.fma("float", number, rest, addition)
+        operands = (number, factor, addition)
+        multiply = "@llvm.x86.avx512.vfmadd.ps.512"
+        code.declarations.add(f"declare {floats} {multiply}({floats}, {floats}, {floats}, i32)")
+        typed = ", ".join(f"{floats} {each}" for each in operands)
+        number = code.fresh(f"call {floats} {multiply}({typed}, i32 {rounding})")
+        convert = "@llvm.x86.avx512.mask.cvtps2dq.512"
+        code.declarations.add(f"declare {kind} {convert}({floats}, {kind}, i16, i32)")
+        rest = f"{kind} zeroinitializer, i16 -1, i32 {rounding}"
+        return code.fresh(f"call {kind} {convert}({floats} {number}, {rest})")
+
+    def placed(self, v: Vector, scaled: str, rows: list[str]) -> str:
+        """Vectors of i32 that `scaled` gives, with the zero point."""
+        if not self.is_signed:
+            return scaled
+        return v.two("add", "i32", scaled, v.two("ashr", "i32", rows[0], v.number("i32", 16)))
+
+    def placed_halves(self, v: Vector, halves: str, rows: list[str]) -> str:
+        """The same for vectors of as many i16; sums are cut to what these hold."""
+        if not self.is_signed:
+            return halves
+        zero_points = v.code.value(f"bitcast <{v.lanes // 2} x i32> {rows[0]} to {v.type('i16')}")
+        return v.call("llvm.sadd.sat", "i16", halves, zero_points)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What results are: floor(s·v + c - b·[it is not positive]) + zero point, cut to a range.
+
+    Attributes:
+        factors, additions: (channels,), s and c, as doubles; s is not negative.
+        below: (channels,), b; 0 where values below zero are rounded like others.
+        reach: (channels,), no v is larger in magnitude.
+        zero_point, low, high: of results.
+        is_signed: whether there is any b.
+    """
+
+    factors: Array
+    additions: Array
+    below: Array
+    reach: Array
+    zero_point: int
+    low: int
+    high: int
+    is_signed: bool
+
+
+def float_scale(rule: Rule) -> FloatScale | None:
+    """Floats that give the same results, the zero point apart where there is a sign; None where some channel has none."""
+    return _float_scale(rule, has_rests=False) or _float_scale(rule, has_rests=True)
+
+
+def _float_scale(rule: Rule, *, has_rests: bool) -> FloatScale | None:
+    blocks = []
+    for first in range(0, len(rule.factors), _BLOCK):
+        found = _Channels(rule, slice(first, first + _BLOCK)).solved(has_rests=has_rests)
+        if found is None:
+            return None
+        blocks.append(found)
+    factors, additions, moves = (np.concatenate(each) for each in zip(*blocks, strict=True))
+    rests = (rule.factors - factors).astype(np.float32) * (factors > 0) if has_rests else None
+    return FloatScale(
+        factors=factors,
+        additions=additions,
+        rests=rests,
+        moves=moves,
+        zero_point=rule.zero_point if rule.is_signed else 0,
+        is_signed=rule.is_signed,
+    )
+
+
+class _Channels:
+    """Some channels of a rule."""
+
+    def __init__(self, rule: Rule, part: slice) -> None:
+        self._rule = rule
+        self._factors, self._additions = rule.factors[part], rule.additions[part]
+        self._reach = rule.reach[part]
+        # Without the zero point; all but the smallest.
+        self._results = np.arange(rule.low + 1, rule.high + 1, dtype=np.float64) - rule.zero_point
+        # How many of them are not positive.
+        self._under = int(np.searchsorted(self._results, 0.0, side="right")) if rule.is_signed else 0
+        steps = 1 / np.maximum(self._factors, _LEAST)
+        places = self._results * steps[:, None]
+        places -= (self._additions * steps)[:, None]
+        if rule.is_signed:
+            places[:, : self._under] += (rule.below[part] * steps)[:, None]
+        # The smallest v of each result, and which of them there may be; None: all.
+        self._least = np.ceil(places)
+        self._is_reached: Array | None = None
+        reach = self._reach[:, None] + _STEPS_AWAY
+        if (np.abs(self._least[:, [0, -1]]) > reach).any():
+            self._is_reached = np.abs(self._least) <= reach
+        self._is_known = self._knows(places)
+
+    def solved(self, *, has_rests: bool) -> tuple[Array, Array, Array] | None:
+        """Factors, additions and moves; None where a channel has none."""
+        rule, least, is_reached = self._rule, self._least, self._is_reached
+        changes: Array = np.ones(len(least), np.bool_)
+        if is_reached is not None:
+            changes = np.asarray(is_reached.any(axis=1))
+        moves = np.zeros(len(changes))
+        if not rule.is_signed:
+            moves[changes] = np.rint((rule.zero_point + self._additions[changes]) / self._factors[changes])
+            least = least + moves[:, None]
+        if is_reached is not None:
+            least = np.where(is_reached, least, 0.0)
+        # They grow from result to result.
+        if (
+            not self._is_known
+            or np.abs(least if is_reached is not None else least[:, [0, -1]]).max() >= _EXACT
+        ):
+            return None
+        if (self._reach + np.abs(moves)).max() > _LIMIT:
+            return None
+        factors, additions = np.zeros(len(least), np.float32), np.zeros(len(least), np.float32)
+        additions[~changes] = self._constants(~changes)
+        pending = np.flatnonzero(changes)
+        for steps in (0,) if has_rests else _NEIGHBOURS:
+            if not len(pending):
+                break
+            exact = self._factors[pending]
+            tried = (exact.astype(np.float32).view(np.int32) + np.int32(steps)).view(np.float32)
+            used = exact if has_rests else tried.astype(np.float64)
+            low, high = self._bounds(used, least, pending)
+            chosen = ((low + high) / 2).astype(np.float32)
+            margin = _MARGIN * exact + (_REST_LOST * (np.abs(chosen) + exact) if has_rests else 0.0)
+            fits = (low + margin < chosen) & (chosen < high - margin)
+            factors[pending[fits]], additions[pending[fits]] = tried[fits], chosen[fits]
+            pending = pending[~fits]
+        return None if len(pending) else (factors, additions, moves.astype(np.int64))
+
+    def _knows(self, places: Array) -> bool:
+        """Whether rounding has not changed any of the smallest v, and what is out of reach stays there."""
+        beyond = self._least - places
+        lost = np.abs(places[:, [0, -1]]).max() * _LOST
+        if self._is_reached is not None:
+            reached = np.where(self._is_reached, places, 0.0)
+            lost = max(-reached.min(), reached.max()) * _LOST
+            beyond = np.where(self._is_reached, beyond, 0.5)
+            is_partly = self._is_reached.any(axis=1) & ~self._is_reached.all(axis=1)
+            if (is_partly & (self._reach > _NEAR)).any():
+                return False
+        is_near = (beyond.min(axis=1) < lost) | (beyond.max(axis=1) > 1 - lost)
+        # Doubles are exact where all is divided by a power of two.
+        return not (is_near & (np.frexp(self._factors)[0] != 0.5)).any()
+
+    def _constants(self, channels: Array) -> Array:
+        """What gives the only result of some channels, with factors of 0."""
+        rule = self._rule
+        result = rule.low + (self._least[channels] < 0).sum(axis=1)
+        # It has the sign of v, unless it is 0.
+        return np.asarray((np.abs(result - rule.zero_point) if rule.is_signed else result) + 0.5)
+
+    def _bounds(self, factors: Array, least: Array, channels: Array) -> tuple[Array, Array]:
+        """What c is not below, and what it is below, for all results of some channels."""
+        rule, under = self._rule, self._under
+        wanted = self._results if rule.is_signed else self._results + rule.zero_point
+        is_reached = self._is_reached
+        if len(channels) < len(least):
+            least, is_reached = least[channels], None if is_reached is None else is_reached[channels]
+        gaps = factors[:, None] * least
+        np.subtract(wanted, gaps, out=gaps)
+        above = _extremes(gaps, is_reached, slice(under, None))
+        low, high = above[1], above[0] + factors
+        if under:
+            # trunc(s·v - c) is not below k where c is below s·v - k + 1.
+            below = _extremes(gaps, is_reached, slice(under))
+            low, high = np.maximum(low, 1 - below[0] - factors), np.minimum(high, 1 - below[1])
+        return low, high
+
+
+def _extremes(numbers: Array, are_meant: Array | None, columns: slice) -> tuple[Array, Array]:
+    """The smallest and the largest number of each row, in some columns; infinite where none is meant."""
+    numbers = numbers[:, columns]
+    if are_meant is None and numbers.shape[1]:
+        return numbers.min(axis=1), numbers.max(axis=1)
+    meant = True if are_meant is None else are_meant[:, columns]
+    least = np.min(numbers, axis=1, where=meant, initial=np.inf)
+    return least, np.max(numbers, axis=1, where=meant, initial=-np.inf)

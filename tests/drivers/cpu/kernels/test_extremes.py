@@ -1,0 +1,41 @@
+"""The kernel of rankings of one gives what the graph computed with NumPy gives, and touches not a byte beside its memory."""
+
+import pytest
+from support.compiler_graphs import GraphBuilder
+from support.native import RUNNABLE
+from support.rankings import expect_places, rows_to_rank
+
+from neurald.drivers.compiler.expression import Expression, load
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu.target import Target
+
+#: One target for each kind of code.
+TARGETS = {target.vector_bytes: target for target in RUNNABLE}
+#: Rows and their elements: with and without whole vectors, few and many.
+SHAPES = (((), 1), ((3,), 7), ((2, 3), 21), ((5,), 64), ((2,), 65), ((3,), 131), ((), 1000), ((2,), 5003))
+
+pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
+
+
+@pytest.mark.parametrize("is_first_first", [False, True])
+@pytest.mark.parametrize("kind", [each for each in Scalar if each is not Scalar.INDEX])
+def test_places_of_the_largest(kind: Scalar, is_first_first: bool, target: Target) -> None:
+    graphs, arrays = [], []
+    for number, (rows, length) in enumerate(SHAPES):
+        builder = GraphBuilder()
+        source = builder.input(*rows, length, type=kind)
+        graphs.append(builder.finish(builder.ranking(source, 1, is_first_first=is_first_first)))
+        arrays.append(rows_to_rank(kind, source.shape, (number + 1) % 3 - 1))
+    expect_places(graphs, arrays, target)
+
+
+def test_what_follows_is_part_of_the_kernel(target: Target) -> None:
+    builder = GraphBuilder()
+    source = builder.input(3, 5, 50)
+    places = builder.ranking(source, 1, is_first_first=True)
+
+    def body(*at: Expression) -> Expression:
+        return load(places, (*at, at[0] * 0)).to(Scalar.INT64) + 1
+
+    graph = builder.finish(builder.compute((3, 5), body))
+    expect_places([graph], [rows_to_rank(Scalar.FLOAT32, source.shape, 0)], target)

@@ -1,0 +1,235 @@
+"""Whole models whose kernels read images: the same bits as with buffers, what is kept of them, and what limits do."""
+
+import logging
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+from support.joined import joined_model
+from support.opencl_batch import BatchingDevice
+from support.opencl_models import FLOAT, Models, expect_close, random_inputs, random_model, run
+from support.small_network import FLOAT16, FLOAT32, SIGNED, UNSIGNED, small_network
+
+import neurald as nd
+from neurald.drivers.compiler.build import build_graph
+from neurald.drivers.compiler.fusion import fuse
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu.device import create_reference
+from neurald.drivers.opencl.artifact import read_artifact, write_artifact
+from neurald.drivers.opencl.device import OpenClDevice, create
+from neurald.drivers.opencl.executable import ImageUse
+from neurald.drivers.opencl.kernels import candidates
+from neurald.drivers.opencl.persistent import is_offered
+from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts
+from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
+from neurald.drivers.opencl.storage import STORAGE_VARIABLE, Storage
+from neurald.drivers.opencl.tuning import Tuner, Tuning
+from neurald.hal.device import Artifact, PrepareOptions
+from neurald.hal.errors import BadData, OpFailed, UnavailableDevice
+from neurald.hal.types import Model
+
+_Op = nd.OperationType
+OPTIONS = PrepareOptions(cache_key=b"k" * 32)
+#: Whole texels, and rows that end between them.
+NETWORKS = {
+    "FLOAT32": small_network(FLOAT32, 7, 3, 8),
+    "FLOAT16": small_network(FLOAT16, 5, 4, 12),
+    "UNSIGNED": small_network(UNSIGNED, 5, 4, 12),
+    "SIGNED": small_network(SIGNED, 6, 5, 7),
+}
+MODELS: dict[str, Model] = {
+    **NETWORKS,
+    **{f"random {seed}": random_model(seed) for seed in (3, 4)},
+    **{f"joined {seed}": joined_model(seed, FLOAT) for seed in (0, 5, 7)},
+}
+
+
+def facts_of(opencl: DeviceContext) -> DeviceFacts:
+    """The device as one whose kernels read images."""
+    if not opencl.facts.most_image_texels:
+        pytest.skip(f"{opencl.facts.name} has no images of buffers")
+    return replace(opencl.facts, storage=Storage.IMAGE)
+
+
+def changed(device: OpenClDevice, **changes: object) -> None:
+    """Has other images from now on."""
+    facts = device.context.facts
+    assert facts.images is not None
+    device.context.facts = replace(facts, images=replace(facts.images, **changes))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def batch(opencl: DeviceContext) -> BatchingDevice:
+    found = BatchingDevice(facts_of(opencl))
+    found.build(MODELS.values())
+    return found
+
+
+@pytest.fixture(scope="module")
+def with_buffers(opencl: DeviceContext) -> BatchingDevice:
+    """The same kernels, with images of nothing."""
+    found = BatchingDevice(facts_of(opencl))
+    changed(found, types=frozenset())
+    found.build(MODELS.values())
+    return found
+
+
+@pytest.fixture
+def device(opencl: DeviceContext) -> OpenClDevice:
+    return OpenClDevice(facts_of(opencl))
+
+
+def prepared(device: OpenClDevice, model: Model) -> OpenClPreparedModel:
+    found = device.prepare_model(model, OPTIONS)
+    assert isinstance(found, OpenClPreparedModel)
+    return found
+
+
+def image_count(model: OpenClPreparedModel) -> int:
+    return sum(len(call.images) for call in model.executable.calls)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_compute_the_same_bits(name: str, batch: BatchingDevice, with_buffers: BatchingDevice) -> None:
+    model = MODELS[name]
+    inputs = random_inputs(model)
+    first, second = prepared(batch, model), prepared(with_buffers, model)
+    assert image_count(first) > 0
+    assert image_count(second) == 0
+    results = [run(each, model, inputs) for each in (first, second)]
+    for found, expected in zip(*results, strict=True):
+        np.testing.assert_array_equal(found.view(np.uint8), expected.view(np.uint8))
+    tolerance = 5e-3 if name == "FLOAT16" else 1e-4
+    expect_close(results[0], run(create_reference().prepare_model(model, OPTIONS), model, inputs), tolerance)
+
+
+def test_weights_and_values_between_kernels_are_images(batch: BatchingDevice) -> None:
+    calls = prepared(batch, NETWORKS["UNSIGNED"]).executable.calls
+    assert all(any(use.argument == 2 for use in call.images) for call in calls), "weights of each layer"
+    assert sum(any(use.argument == 1 for use in call.images) for call in calls) >= 3
+    assert {use.type for call in calls for use in call.images} == {Scalar.UINT8}
+
+
+def test_profiles_say_what_is_read_through_images(device: OpenClDevice) -> None:
+    changed(device, types=frozenset((Scalar.FLOAT32, Scalar.UINT8)))
+    model = NETWORKS["UNSIGNED"]
+    labels = [each.label for each in prepared(device, model).profile()]
+    assert all("a2 through images" in label for label in labels)
+    assert any("from a buffer (no images of INT32)" in label for label in labels)
+
+
+def test_the_storage_is_in_what_a_device_is(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for storage in Storage:
+        monkeypatch.setenv(STORAGE_VARIABLE, storage.value)
+        found.append(create())
+        assert found[-1].facts.storage is storage
+    assert len({each.version for each in found}) == 2
+    assert found[1].version.startswith(found[0].version)
+
+
+def test_a_storage_that_there_is_not(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(STORAGE_VARIABLE, "paper")
+    with pytest.raises(UnavailableDevice, match=STORAGE_VARIABLE):
+        create()
+
+
+def test_no_kernel_for_the_whole_step(device: OpenClDevice) -> None:
+    nvidia = replace(device.context.facts, is_nvidia=True, compute_capability=(9, 0))
+    assert not is_offered(nvidia)
+    assert is_offered(replace(nvidia, images=None))
+
+
+def test_a_device_without_images_reads_buffers(opencl: DeviceContext) -> None:
+    device = OpenClDevice(replace(facts_of(opencl), has_images=False))
+    model = joined_model(0, FLOAT)
+    inputs = random_inputs(model)
+    found = prepared(device, model)
+    assert image_count(found) == 0
+    expect_close(
+        run(found, model, inputs), run(create_reference().prepare_model(model, OPTIONS), model, inputs), 1e-4
+    )
+
+
+def test_buffers_that_are_too_large_for_images_are_read_as_buffers(
+    device: OpenClDevice, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only where no image is of a part; the limit is one that every single value keeps."""
+    model = joined_model(0, FLOAT)
+    changed(device, is_divided=False, most_texels=100)
+    with caplog.at_level(logging.INFO):
+        found = prepared(device, model)
+    assert image_count(found) == 0
+    assert "read buffers, and no images" in caplog.text
+    assert "images have 100 at most" in caplog.text
+    inputs = random_inputs(model)
+    expect_close(
+        run(found, model, inputs), run(create_reference().prepare_model(model, OPTIONS), model, inputs), 1e-4
+    )
+
+
+@pytest.fixture(scope="module")
+def artifact(opencl: DeviceContext) -> Artifact:
+    found = prepared(OpenClDevice(facts_of(opencl)), MODELS["joined 0"]).artifact()
+    assert found is not None
+    return found
+
+
+def test_a_model_from_a_cache_reads_the_same_images(device: OpenClDevice, artifact: Artifact) -> None:
+    model = MODELS["joined 0"]
+    again = device.prepare_model_from_cache(artifact, OPTIONS)
+    first = prepared(device, model)
+    assert [call.images for call in again.executable.calls] == [
+        call.images for call in first.executable.calls
+    ]
+    assert image_count(again) > 0
+    inputs = random_inputs(model)
+    for found, expected in zip(run(again, model, inputs), run(first, model, inputs), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_artifacts_of_one_storage_are_not_of_the_other(artifact: Artifact, opencl: DeviceContext) -> None:
+    device = OpenClDevice(replace(opencl.facts, storage=Storage.BUFFER))
+    with pytest.raises(OpFailed, match="damaged, or another device's"):
+        device.prepare_model_from_cache(artifact, OPTIONS)
+
+
+def test_images_that_leave_their_buffers_are_refused(artifact: Artifact) -> None:
+    executable, binary, constants = read_artifact(artifact)
+    number, call = next((n, call) for n, call in enumerate(executable.calls) if call.images)
+    use = call.images[0]
+    wrong: list[ImageUse] = [
+        msgspec.structs.replace(use, argument=0),
+        msgspec.structs.replace(use, argument=len(call.places)),
+        msgspec.structs.replace(use, type=Scalar.FLOAT64),
+        msgspec.structs.replace(use, size_bytes=0),
+        msgspec.structs.replace(use, size_bytes=1 << 40),
+    ]
+    for each in wrong:
+        calls = list(executable.calls)
+        calls[number] = msgspec.structs.replace(call, images=(each,))
+        with pytest.raises(BadData, match="image"):
+            read_artifact(
+                write_artifact(msgspec.structs.replace(executable, calls=tuple(calls)), binary, constants)
+            )
+    places = list(call.places)
+    place = places[use.argument]
+    places[use.argument] = msgspec.structs.replace(place, offset=place.offset + 4)
+    calls[number] = msgspec.structs.replace(call, places=tuple(places))
+    with pytest.raises(BadData, match="image"):
+        read_artifact(
+            write_artifact(msgspec.structs.replace(executable, calls=tuple(calls)), binary, constants)
+        )
+
+
+def test_choices_that_read_images_are_measured(device: OpenClDevice) -> None:
+    models = Models()
+    total = models.add(
+        _Op.ADD, [models.input(shape=(8, 12)), models.input(shape=(8, 12)), models.number(0)], shape=(8, 12)
+    )
+    (kernel,) = fuse(build_graph(models.finish(total))).kernels
+    sources = candidates(kernel, device.context.facts, relaxed=False)
+    assert [bool(source.images) for source in sources] == [True, False]
+    (chosen,) = Tuner(device.context, Tuning.EXHAUSTIVE).choose([sources])
+    assert chosen in sources
