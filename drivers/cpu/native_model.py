@@ -75,14 +75,15 @@ class NativeModel:
         try:
             instance.run(binding)
         finally:
-            self._give_back(instance)
+            self._idle.append(instance)
+            # Whoever waits has said so before he looked for the last time.
+            if self._waiting:
+                self._tell()
 
-    def _give_back(self, instance: Instance) -> None:
-        self._idle.append(instance)
-        # Whoever waits has said so before he looked for the last time.
-        if self._waiting:
-            with self._free:
-                self._free.notify()
+    def _tell(self) -> None:
+        """Wakes one who waits for an instance."""
+        with self._free:
+            self._free.notify()
 
     def _awaited(self, deadline_s: float | None) -> Instance:
         """An instance that another execution gives back, or one more."""
@@ -135,7 +136,8 @@ class NativeModel:
         try:
             return instance.profile()
         finally:
-            self._give_back(instance)
+            self._idle.append(instance)
+            self._tell()
 
 
 def _aligned(contents: np.ndarray) -> np.ndarray:

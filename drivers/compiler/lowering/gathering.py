@@ -1,5 +1,6 @@
 """Rows picked by index or key: GATHER, EMBEDDING_LOOKUP, HASHTABLE_LOOKUP."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from neurald.drivers.compiler.builder import Builder
@@ -14,6 +15,8 @@ from neurald.hal.operations.gathering import gather_axis
 
 #: Gives an element of the result from the position of what is picked.
 Read = Callable[[Sequence[Expression]], Expression]
+#: Elements for each index from which on indexes are looked at by themselves.
+_MANY = 8
 
 
 def are_inside(indices: Value, length: int) -> bool:
@@ -32,6 +35,9 @@ def gathered(
 ) -> Value:
     """What indexes pick along an axis of `values`.
 
+    Indexes that stand for many elements each are looked at beforehand, one by one. What picks then only moves elements, and is
+    computed wherever it is read.
+
     Args:
         call, builder: the operation.
         name: of the input that has the indexes.
@@ -42,7 +48,10 @@ def gathered(
     values, indices = builder.value(call, "values"), builder.value(call, name)
     length = values.shape[along]
     end = along + len(indices.shape) - batches
+    message = f"{call.name(name)}: indexes from 0 to {length - 1} are expected"
     is_safe = are_inside(indices, length)
+    if not is_safe and length and values.count >= _MANY * length * math.prod(values.shape[:batches]):
+        indices, is_safe = _inside(builder, indices, length, message), True
 
     def number(at: Sequence[Expression]) -> Expression:
         return element(indices, (*at[:batches], *at[along:end]))
@@ -57,11 +66,22 @@ def gathered(
     def requirements(*at: Expression) -> Sequence[tuple[Expression, str]]:
         if is_safe:
             return ()
-        message = f"{call.name(name)}: indexes from 0 to {length - 1} are expected"
         return ((picked(number(at), length)[1], message),)
 
     shape = (*values.shape[:along], *indices.shape[batches:], *values.shape[along + 1 :])
     return builder.compute(shape, body, requirements)
+
+
+def _inside(builder: Builder, indices: Value, length: int, message: str) -> Value:
+    """Indexes that are required to be positions on an axis of that length."""
+
+    def body(*at: Expression) -> Expression:
+        return picked(load(indices, at), length)[0].to(Scalar.INT32)
+
+    def requirements(*at: Expression) -> Sequence[tuple[Expression, str]]:
+        return ((picked(load(indices, at), length)[1], message),)
+
+    return builder.compute(indices.shape, body, requirements)
 
 
 def _gather(call: Call, builder: Builder) -> tuple[Value, ...]:

@@ -21,19 +21,20 @@ def test_gather(kind: OperandType, data: tuple[int, ...]) -> None:
         expect_same(OperationType.GATHER, inputs, result(kind), data=data)
 
 
+@pytest.mark.parametrize("width", [2, 8])
 @pytest.mark.parametrize("wrong", [-1, 3, -(2**31), 2**31 - 1])
-def test_indexes_must_be_inside(wrong: int) -> None:
+def test_indexes_must_be_inside(wrong: int, width: int) -> None:
     with pytest.raises(RequirementFailed, match="from 0 to 2"):
         lowered_all(
             OperationType.GATHER,
-            [numbers(FLOAT32, (3, 2)), *scalars(0), ints(0, wrong)],
+            [numbers(FLOAT32, (3, width)), *scalars(0), ints(0, wrong)],
             result(FLOAT32),
             data=(0, 2),
         )
     with pytest.raises(RequirementFailed, match="from 0 to 2"):
         lowered_all(
             OperationType.EMBEDDING_LOOKUP,
-            [ints(0, wrong), numbers(FLOAT32, (3, 2))],
+            [ints(0, wrong), numbers(FLOAT32, (3, width))],
             result(FLOAT32),
             data=(0, 1),
         )
