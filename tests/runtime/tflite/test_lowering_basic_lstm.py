@@ -53,7 +53,7 @@ EXPECTED = (
 )
 
 
-@pytest.mark.parametrize(("case", "expected"), zip(CASES, EXPECTED, strict=True))
+@pytest.mark.parametrize(("case", "expected"), list(zip(CASES, EXPECTED, strict=True)))
 def test_numbers(tmp_path: Path, case: tuple[int, float], expected: tuple[list[int], list[int]]) -> None:
     model = load_tflite(cell(*case).write(tmp_path / "model.tflite"))
     assert model.main.operations[0].type is OperationType.TFLITE_LSTM
