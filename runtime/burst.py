@@ -2,12 +2,13 @@
 
 import logging
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from neurald.hal import device
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
-from neurald.hal.errors import BadData, BadState, DeadObject, Error, UnexpectedNull
+from neurald.hal.errors import BadData, BadState, DeadObject, Error, OpFailed, UnexpectedNull
 from neurald.hal.in_process import InProcessBurst
 from neurald.hal.types import Request
 from neurald.runtime.plan import ExecutionStep
@@ -92,6 +93,27 @@ class Burst:
             if self._is_closed:
                 return prepared_model.execute(request, options)
             raise
+
+    def create_reusable_execution(
+        self, step: ExecutionStep, prepared_model: PreparedModel, request: Request, result: ExecutionResult
+    ) -> Callable[[ExecuteOptions], None] | None:
+        """What runs a step again as `execute` did; None where the step has no burst.
+
+        Args:
+            step, prepared_model: see `execute`.
+            request: that was run, and that the caller keeps.
+            result: what came of it. That something else comes of it is an OpFailed.
+        """
+        known, burst = self._bursts[id(step)]
+        if burst is None or known is not prepared_model:
+            return None
+        execute = burst.execute
+
+        def run(options: ExecuteOptions) -> None:
+            if execute(request, options) is not result:
+                raise OpFailed("it has another result than the last time")
+
+        return run
 
     def _create(self, step: ExecutionStep, prepared_model: PreparedModel) -> device.Burst | None:
         """The burst of a step, kept for its next executions; None where they are plain ones."""

@@ -103,6 +103,18 @@ class Computation:
             return self._stateful.create_reusable_execution(self._request, create)
         return create(self._request)
 
+    def create_reusable_execution_in(
+        self, burst: "Burst", result: ExecutionResult
+    ) -> Callable[[ExecuteOptions], None] | None:
+        """As `create_reusable_execution`, through a burst; `result` is that of the last `run`."""
+        executor = self._compilation.executor
+        if not self.is_plain or not isinstance(executor, SimpleExecutor):
+            return None
+        prepared = self._compilation.recovery.step(executor.step).usable()
+        if prepared is None:
+            return None
+        return burst.create_reusable_execution(executor.step, prepared, self._request, result)
+
     def _run_once(self, options: ExecuteOptions, burst: "Burst | None") -> ExecutionResult:
         if self._stateful is None:
             return self._execute(self._request, options, burst)

@@ -71,6 +71,7 @@ class Execution:
         self._arguments = Arguments(compilation.model, compilation)
         self._computation: Computation | None = None
         self._again: Callable[[], None] | None = None
+        self._again_in: tuple[Burst, Callable[[ExecuteOptions], None]] | None = None
         self._cancellation: Cancellation | None = None
         self._options: ExecuteOptions | None = None
         self._reusable = reusable
@@ -216,7 +217,8 @@ class Execution:
         if not isinstance(burst, Burst):
             raise BadData(f"burst is a {type(burst).__name__}; create_burst() makes one")
         with burst.in_use(self._compilation):
-            self._run(*self._start(), burst)
+            if not self._computed_again_in(burst):
+                self._keep_for_again(self._run(*self._start(), burst), burst)
 
     def _computed_again(self) -> bool:
         """Computes just as the last time, if that can be done in less time. If it fails nothing has happened yet."""
@@ -225,6 +227,10 @@ class Execution:
             if again is None or self._state is not _State.COMPLETED:
                 return False
             self._state = _State.COMPUTATION
+        return self._has_computed(again)
+
+    def _has_computed(self, again: Callable[[], None]) -> bool:
+        """Runs what does the same as the last computation; whether it had success."""
         try:
             again()
         except Error:
@@ -237,16 +243,28 @@ class Execution:
         self._state = _State.COMPLETED
         return True
 
-    def _keep_for_again(self, result: ExecutionResult) -> None:
+    def _computed_again_in(self, burst: Burst) -> bool:
+        """As `_computed_again`, through the burst that the last computation went through."""
+        with self._lock:
+            again = self._again_in
+            if again is None or again[0] is not burst or self._state is not _State.COMPLETED:
+                return False
+            options = self._next_options()
+            self._state = _State.COMPUTATION
+        return self._has_computed(lambda: again[1](options))
+
+    def _keep_for_again(self, result: ExecutionResult, burst: Burst | None = None) -> None:
         """After a success: looks for what does the same with less around it."""
         computation = self._computation
         if computation is None or not self._reusable or self._measure or self._timeout_s is not None:
             return
-        again = computation.create_reusable_execution()
+        again = computation.create_reusable_execution() if burst is None else None
+        run = None if burst is None else computation.create_reusable_execution_in(burst, result)
         with self._lock:
             # Unless another computation has begun meanwhile.
             if self._result is result and self._after_fences is None:
                 self._again = again
+                self._again_in = None if burst is None or run is None else (burst, run)
 
     def start_compute(self) -> Event:
         """Runs the model in a thread of its own; see `compute` for what it raises at once or in `Event.wait`."""
@@ -370,7 +388,7 @@ class Execution:
 
     def _complete(self, result: ExecutionResult | None, after_fences: Timing | None = None) -> None:
         with self._lock:
-            self._again = None
+            self._again = self._again_in = None
             self._result = result
             self._after_fences = after_fences
             self._state = _State.COMPLETED

@@ -12,9 +12,14 @@ owner waits.
 
 Workers look at the slots for a while, then sleep on a futex of their own. Whoever shares a call wakes those that may help.
 
+Where another program has the core of a worker, the system takes it away from the worker in the midst of a chunk, and the owner
+waits for longer than the whole call takes. Whoever has waited so long runs the next calls whole, of all steps in this process: the more
+of them, the sooner it happens again.
+
 Layouts (offsets in bytes; integers of 64 bits unless a size is given):
 
     pool      0 steps that run (i32), 4 whether to quit (i32), 8 workers (i32), 12 threads that may run at the same time (i32),
+              16 calls yet to be run whole (i32), 20 how many these will be after the next long wait (i32), 0 at first,
               SLEEPS: for each worker, a cache line apart, 1 while it sleeps (i32); SLOTS: the slots
     slot      0 word (number << 32 | unclaimed chunks), 64 chunks that are done, 72 whether the owner sleeps (i32),
               128 whether it has an owner (i32), 132 workers that may help (i32), 136 record, 144 scratch, 152 scratch stride
@@ -42,7 +47,10 @@ RECORD_WORDS: Final = 6
 
 #: How often a worker looks for a chunk before it sleeps, and an owner for the end of the last one.
 _WORKER_LOOKS: Final = 600
-_OWNER_LOOKS: Final = 1000
+_OWNER_LOOKS: Final = 4000
+#: Calls that are run whole after an owner has looked so often in vain: at least, and at most.
+_LEAST_WHOLE: Final = 16
+_MOST_WHOLE: Final = 1024
 
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221}
 _PAUSES = {
@@ -80,6 +88,9 @@ def runtime_text() -> str:
         ("SLEEPS", str(SLEEPS)),
         ("WORKER_LOOKS", str(_WORKER_LOOKS)),
         ("OWNER_LOOKS", str(_OWNER_LOOKS)),
+        ("OWNER_LOOKS_OVER", str(_OWNER_LOOKS + 2)),
+        ("LEAST_WHOLE", str(_LEAST_WHOLE)),
+        ("MOST_WHOLE", str(_MOST_WHOLE)),
     ):
         text = text.replace(f"${name}$", value)
     return text
@@ -250,6 +261,12 @@ look:
   %tired = icmp sgt i64 %looks, $OWNER_LOOKS$
   br i1 %tired, label %sleep, label %again
 sleep:
+  %is.first = icmp eq i64 %looks.next, $OWNER_LOOKS_OVER$
+  br i1 %is.first, label %avoid, label %doze
+avoid:
+  call void @avoid(ptr %pool)
+  br label %doze
+doze:
   %p.sleeps = getelementptr i8, ptr %slot, i64 72
   store atomic i32 1, ptr %p.sleeps seq_cst, align 4
   %seen = load atomic i64, ptr %done seq_cst, align 8
@@ -266,6 +283,45 @@ again:
   br label %wait
 end:
   ret void
+}
+
+; Has the next calls run whole, twice as many as the last time.
+define internal void @avoid(ptr %pool) {
+  %p.whole = getelementptr i8, ptr %pool, i64 16
+  %p.next = getelementptr i8, ptr %pool, i64 20
+  %next = load atomic i32, ptr %p.next monotonic, align 4
+  %few = icmp slt i32 %next, $LEAST_WHOLE$
+  %calls = select i1 %few, i32 $LEAST_WHOLE$, i32 %next
+  store atomic i32 %calls, ptr %p.whole monotonic, align 4
+  %twice = mul i32 %calls, 2
+  %many = icmp sgt i32 %twice, $MOST_WHOLE$
+  %limited = select i1 %many, i32 $MOST_WHOLE$, i32 %twice
+  store atomic i32 %limited, ptr %p.next monotonic, align 4
+  ret void
+}
+
+; Whether a call may be shared, or is one of those that are to be run whole.
+define internal i1 @may.share(ptr %pool) {
+  %p.whole = getelementptr i8, ptr %pool, i64 16
+  %whole = load atomic i32, ptr %p.whole monotonic, align 4
+  %free = icmp sle i32 %whole, 0
+  br i1 %free, label %yes, label %no
+yes:
+  ; What comes after the next long wait gets less with every call that is shared.
+  %p.next = getelementptr i8, ptr %pool, i64 20
+  %next = load atomic i32, ptr %p.next monotonic, align 4
+  %none = icmp sle i32 %next, 0
+  br i1 %none, label %shared, label %less
+less:
+  %lower = sub i32 %next, 1
+  store atomic i32 %lower, ptr %p.next monotonic, align 4
+  br label %shared
+shared:
+  ret i1 true
+no:
+  %left = sub i32 %whole, 1
+  store atomic i32 %left, ptr %p.whole monotonic, align 4
+  ret i1 false
 }
 
 ; A slot of one's own; null: all have owners.
@@ -340,7 +396,10 @@ body:
   %chunks = load i64, ptr %p.chunks
   %few = icmp ule i64 %chunks, 1
   %whole = or i1 %few, %unshared
-  br i1 %whole, label %single, label %parallel
+  br i1 %whole, label %single, label %ask
+ask:
+  %may = call i1 @may.share(ptr %pool)
+  br i1 %may, label %parallel, label %single
 single:
   %p.grains = getelementptr i8, ptr %record, i64 32
   %grains = load i64, ptr %p.grains

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from support.fakes import FakePreparedModel
 from support.models import accumulator, add_model, bound_execution, ones
 
 import neurald as nd
-from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
+from neurald.hal.device import Burst, ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import OpFailed
 from neurald.hal.types import Request
 
@@ -202,3 +203,79 @@ def test_executions_that_share_variables() -> None:
                 expected += 1
                 execution.compute()
                 assert (output == expected).all()
+
+
+class BurstingDevice(SampleDevice):
+    """Has bursts of its own, and keeps the options of what goes through them."""
+
+    def __init__(self) -> None:
+        super().__init__("bursting")
+        self.error: Exception | None = None
+        self.renews = False
+        self.options: list[ExecuteOptions] = []
+
+    def wrap(self, prepared: PreparedModel) -> PreparedModel:
+        device, known = self, prepared.execute
+
+        class OwnBurst:
+            def __init__(self) -> None:
+                self.result: ExecutionResult | None = None
+
+            def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+                device.options.append(options)
+                if device.error is not None:
+                    raise device.error
+                result = known(request, options)
+                if self.result is None or device.renews:
+                    self.result = result
+                return self.result
+
+            def close(self) -> None:
+                pass
+
+        class Prepared(FakePreparedModel):
+            def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+                return known(request, options)
+
+            def create_burst(self) -> Burst:
+                return OwnBurst()
+
+        return Prepared()
+
+
+def test_through_a_burst(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = BurstingDevice()
+    compilation = nd.CompilationBuilder(add_model(), [device]).finish()
+    whole: list[nd.Burst] = []
+    execute = nd.Burst.execute
+
+    def counted(self: nd.Burst, *arguments: Any) -> ExecutionResult:
+        whole.append(self)
+        return execute(self, *arguments)
+
+    monkeypatch.setattr(nd.Burst, "execute", counted)
+    execution, output = bound_execution(compilation, reusable=True)
+    with compilation.create_burst() as burst, compilation.create_burst() as other:
+        for _ in range(4):
+            output[:] = 0
+            execution.compute(burst=burst)
+            np.testing.assert_array_equal(output, np.full((2, 3), 3))
+        assert (len(whole), len(device.options)) == (1, 4)
+        assert all(options.cancellation is not None for options in device.options)
+        # Another burst, another result, or a failure: the whole way.
+        execution.compute(burst=other)
+        execution.compute(burst=other)
+        execution.compute(burst=burst)
+        assert whole == [burst, other, burst]
+        device.renews = True
+        execution.compute(burst=burst)
+        assert len(whole) == 4
+        device.renews = False
+        device.error = OpFailed("no")
+        assert error_code(lambda: execution.compute(burst=burst)) is nd.ResultCode.OP_FAILED
+        assert len(whole) == 5
+        device.error = None
+        execution.compute(burst=burst)
+        execution.compute()
+        assert execution.output_shapes() == [(2, 3)]
+    assert error_code(lambda: execution.compute(burst=burst)) is nd.ResultCode.BAD_STATE

@@ -1,5 +1,6 @@
 """Threads that share calls: results, several executions at once, forks, and the end of the process."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from support.cpu_routines import adding, native, side_by_side
 
 from neurald.drivers.cpu.instance import Binding
 from neurald.drivers.cpu.native_model import NativeModel
-from neurald.drivers.cpu.threads import THREADS_VARIABLE, thread_count
+from neurald.drivers.cpu.threads import THREADS_VARIABLE, process, thread_count
 from neurald.hal.errors import BadData
 from neurald.hal.memory import aligned_zeros
 
@@ -78,6 +79,24 @@ def test_a_child_of_a_fork_has_workers_of_its_own() -> None:
         right = right and sum(t.name.startswith("neurald-cpu") for t in threading.enumerate()) >= 2
         os._exit(0 if right else 1)
     assert os.waitpid(child, 0)[1] == 0
+    assert run(model, 10)
+
+
+def test_calls_are_run_whole_after_a_long_wait() -> None:
+    """Others of this process run no steps meanwhile: a step has ten calls, and each counts."""
+    model = shared(2)
+    assert run(model, 1)
+    pool = process._pool
+    assert pool is not None
+    words = (ctypes.c_int32 * 6).from_address(pool.address)
+    whole, following = 4, 5
+    words[whole], words[following] = 15, 100
+    assert run(model, 1)
+    assert (words[whole], words[following]) == (5, 100)
+    assert run(model, 1)
+    # Five more were run whole, and five were shared.
+    assert (words[whole], words[following]) == (0, 95)
+    words[following] = 0
     assert run(model, 10)
 
 
