@@ -13,13 +13,13 @@ owner waits.
 Workers look at the slots for a while, then sleep on a futex of their own. Whoever shares a call wakes those that may help.
 
 Where another program has the core of a worker, the system takes it away from the worker in the midst of a chunk, and the owner
-waits for longer than the whole call takes. Whoever has waited so long runs the next calls whole, of all steps in this process: the more
-of them, the sooner it happens again.
+sleeps for longer than the whole call takes. After that the next calls of all steps in this process are run whole: the more of them,
+the sooner it happens again.
 
 Layouts (offsets in bytes; integers of 64 bits unless a size is given):
 
     pool      0 steps that run (i32), 4 whether to quit (i32), 8 workers (i32), 12 threads that may run at the same time (i32),
-              16 calls yet to be run whole (i32), 20 how many these will be after the next long wait (i32), 0 at first,
+              16 calls yet to be run whole (i32), 20 how many these will be after the next long sleep (i32), 0 at first,
               SLEEPS: for each worker, a cache line apart, 1 while it sleeps (i32); SLOTS: the slots
     slot      0 word (number << 32 | unclaimed chunks), 64 chunks that are done, 72 whether the owner sleeps (i32),
               128 whether it has an owner (i32), 132 workers that may help (i32), 136 record, 144 scratch, 152 scratch stride
@@ -47,12 +47,15 @@ RECORD_WORDS: Final = 6
 
 #: How often a worker looks for a chunk before it sleeps, and an owner for the end of the last one.
 _WORKER_LOOKS: Final = 600
-_OWNER_LOOKS: Final = 4000
-#: Calls that are run whole after an owner has looked so often in vain: at least, and at most.
+_OWNER_LOOKS: Final = 1000
+#: A sleep of an owner that is no part of any sensible division of a call, in nanoseconds; and how many calls are run whole after it,
+#: at least and at most.
+_LONG_SLEEP_NS: Final = 1_000_000
 _LEAST_WHOLE: Final = 16
 _MOST_WHOLE: Final = 1024
 
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221}
+_CLOCK = {"x86_64": 228, "aarch64": 113, "riscv64": 113, "ppc64le": 246}
 _PAUSES = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
@@ -88,7 +91,8 @@ def runtime_text() -> str:
         ("SLEEPS", str(SLEEPS)),
         ("WORKER_LOOKS", str(_WORKER_LOOKS)),
         ("OWNER_LOOKS", str(_OWNER_LOOKS)),
-        ("OWNER_LOOKS_OVER", str(_OWNER_LOOKS + 2)),
+        ("LONG_SLEEP_NS", str(_LONG_SLEEP_NS)),
+        ("CLOCK", str(_CLOCK.get(machine, -1))),
         ("LEAST_WHOLE", str(_LEAST_WHOLE)),
         ("MOST_WHOLE", str(_MOST_WHOLE)),
     ):
@@ -226,8 +230,22 @@ end:
   ret void
 }
 
+; Nanoseconds; %time is room for what the system says.
+define internal i64 @now(ptr %time) {
+  store i64 0, ptr %time
+  %p.rest = getelementptr i8, ptr %time, i64 8
+  store i64 0, ptr %p.rest
+  %failed = call i64 (i64, ...) @syscall(i64 $CLOCK$, i32 1, ptr %time)
+  %seconds = load i64, ptr %time
+  %whole = mul i64 %seconds, 1000000000
+  %rest = load i64, ptr %p.rest
+  %total = add i64 %whole, %rest
+  ret i64 %total
+}
+
 define internal void @share(ptr %pool, ptr %slot, ptr %record, i32 %helpers) {
 entry:
+  %time = alloca [2 x i64]
   %p.chunks = getelementptr i8, ptr %record, i64 40
   %chunks = load i64, ptr %p.chunks
   %p.record = getelementptr i8, ptr %slot, i64 136
@@ -261,12 +279,6 @@ look:
   %tired = icmp sgt i64 %looks, $OWNER_LOOKS$
   br i1 %tired, label %sleep, label %again
 sleep:
-  %is.first = icmp eq i64 %looks.next, $OWNER_LOOKS_OVER$
-  br i1 %is.first, label %avoid, label %doze
-avoid:
-  call void @avoid(ptr %pool)
-  br label %doze
-doze:
   %p.sleeps = getelementptr i8, ptr %slot, i64 72
   store atomic i32 1, ptr %p.sleeps seq_cst, align 4
   %seen = load atomic i64, ptr %done seq_cst, align 8
@@ -274,7 +286,14 @@ doze:
   br i1 %over.now, label %awake, label %park
 park:
   %expected = trunc i64 %seen to i32
+  %fell.asleep = call i64 @now(ptr %time)
   %parked = call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr %done, i32 128, i32 %expected, ptr null)
+  %woke = call i64 @now(ptr %time)
+  %slept = sub i64 %woke, %fell.asleep
+  %long = icmp sgt i64 %slept, $LONG_SLEEP_NS$
+  br i1 %long, label %avoid, label %awake
+avoid:
+  call void @avoid(ptr %pool)
   br label %awake
 awake:
   store atomic i32 0, ptr %p.sleeps seq_cst, align 4
@@ -307,7 +326,7 @@ define internal i1 @may.share(ptr %pool) {
   %free = icmp sle i32 %whole, 0
   br i1 %free, label %yes, label %no
 yes:
-  ; What comes after the next long wait gets less with every call that is shared.
+  ; What comes after the next long sleep gets less with every call that is shared.
   %p.next = getelementptr i8, ptr %pool, i64 20
   %next = load atomic i32, ptr %p.next monotonic, align 4
   %none = icmp sle i32 %next, 0

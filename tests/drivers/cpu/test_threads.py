@@ -82,7 +82,7 @@ def test_a_child_of_a_fork_has_workers_of_its_own() -> None:
     assert run(model, 10)
 
 
-def test_calls_are_run_whole_after_a_long_wait() -> None:
+def test_calls_are_run_whole_after_a_long_sleep() -> None:
     """Others of this process run no steps meanwhile: a step has ten calls, and each counts."""
     model = shared(2)
     assert run(model, 1)
