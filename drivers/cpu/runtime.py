@@ -51,8 +51,8 @@ _OWNER_LOOKS: Final = 1000
 #: A sleep of an owner that is no part of any sensible division of a call, in nanoseconds; and how many calls are run whole after it,
 #: at least and at most.
 _LONG_SLEEP_NS: Final = 1_000_000
-_LEAST_WHOLE: Final = 16
-_MOST_WHOLE: Final = 1024
+_LEAST_WHOLE: Final = 128
+_MOST_WHOLE: Final = 2048
 
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221}
 _CLOCK = {"x86_64": 228, "aarch64": 113, "riscv64": 113, "ppc64le": 246}
