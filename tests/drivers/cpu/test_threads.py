@@ -93,9 +93,14 @@ def test_calls_are_run_whole_after_a_long_sleep() -> None:
     words[whole], words[following] = 15, 100
     assert run(model, 1)
     assert (words[whole], words[following]) == (5, 100)
-    assert run(model, 1)
-    # Five more were run whole, and five were shared.
-    assert (words[whole], words[following]) == (0, 95)
+    for _ in range(50):
+        words[whole], words[following] = 5, 100
+        assert run(model, 1)
+        # Five were run whole, and five were shared, unless a worker was held back meanwhile.
+        if (words[whole], words[following]) == (0, 95):
+            break
+    else:
+        pytest.fail(f"{words[whole]} calls are left to be run whole, {words[following]} come next")
     words[following] = 0
     assert run(model, 10)
 
