@@ -6,9 +6,11 @@ shared call, and how many chunks nobody has claimed yet. Whoever lowers it by co
 that the system holds back claims nothing, and holds nobody up but with the chunk that it is in.
 
 Slots and what workers wait for lie in the *pool*, memory that is never freed, so that a worker that is late only ever reads a
-word that is no longer what it was. Where there are more chunks than threads, each is smaller than the one before, the last one a
-fraction of a thread's share: threads of different speed come to an end together. What the word's owner points to is read after a claim only: until the chunk is done, its
+word that is no longer what it was. What the word's owner points to is read after a claim only: until the chunk is done, its
 owner waits.
+
+Where there are more chunks than threads, each is smaller than the one before, the last one a fraction of a thread's share: threads of
+different speed come to an end together.
 
 Workers look at the slots for a while, then sleep on a futex of their own. Whoever shares a call wakes those that may help.
 

@@ -1,7 +1,6 @@
 """The OpenCL device: what it says of itself, and how it makes prepared models."""
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from neurald.drivers.opencl.precision import Precision
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.tuning import Tuner, Tuning, faster
+from neurald.drivers.opencl.variables import choice
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
@@ -175,13 +175,9 @@ class OpenClDevice:
         """Halves save a GPU's bandwidth; CPUs would only convert them to and fro."""
         if not model.relaxed:
             return Precision.F32
-        wanted = os.environ.get(PRECISION_VARIABLE)
-        if wanted:
-            try:
-                return Precision(wanted)
-            except ValueError:
-                names = ", ".join(each.value for each in Precision)
-                raise BadData(f"{PRECISION_VARIABLE} is {wanted!r}; one of {names} is expected") from None
+        wanted = choice(PRECISION_VARIABLE, Precision)
+        if wanted is not None:
+            return wanted
         return Precision.F32 if self.facts.is_cpu else Precision.F16
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> OpenClPreparedModel:

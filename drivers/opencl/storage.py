@@ -6,12 +6,12 @@ buffer, and found by the kernels that come later in the queue. So it is decided 
 it is an image: those that a kernel reads four elements at a time may be, unless a limit of the device forbids it.
 """
 
-import os
 from dataclasses import dataclass
 from enum import Enum
 
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.opencl.variables import choice
 from neurald.hal.errors import UnavailableDevice
 
 #: Says how kernels read, whatever the device: buffer or image.
@@ -41,13 +41,9 @@ def storage_of(name: str, vendor: str, *, is_gpu: bool) -> Storage:
     Raises:
         UnavailableDevice: the variable says something else.
     """
-    wanted = os.environ.get(STORAGE_VARIABLE)
-    if wanted:
-        try:
-            return Storage(wanted)
-        except ValueError:
-            names = " or ".join(each.value for each in Storage)
-            raise UnavailableDevice(f"{STORAGE_VARIABLE} is {wanted!r}; {names} is expected") from None
+    wanted = choice(STORAGE_VARIABLE, Storage, UnavailableDevice)
+    if wanted is not None:
+        return wanted
     text = f"{name} {vendor}".lower()
     return Storage.IMAGE if is_gpu and any(each in text for each in _WITH_TEXTURES) else Storage.BUFFER
 

@@ -2,7 +2,6 @@
 
 import logging
 import math
-import os
 import statistics
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -21,7 +20,7 @@ from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.program_helper import built_elsewhere
 from neurald.drivers.opencl.source import Source
 from neurald.drivers.opencl.staging import upload
-from neurald.hal.errors import BadData
+from neurald.drivers.opencl.variables import choice
 from neurald.hal.types import Preference
 
 if TYPE_CHECKING:
@@ -55,13 +54,9 @@ class Tuning(Enum):
         Raises:
             BadData: the variable says something else.
         """
-        wanted = os.environ.get(TUNING_VARIABLE)
-        if wanted:
-            try:
-                return Tuning(wanted)
-            except ValueError:
-                names = ", ".join(each.value for each in Tuning)
-                raise BadData(f"{TUNING_VARIABLE} is {wanted!r}; one of {names} is expected") from None
+        wanted = choice(TUNING_VARIABLE, Tuning)
+        if wanted is not None:
+            return wanted
         return Tuning.NONE if facts.is_cpu else _OF_PREFERENCE[preference]
 
 

@@ -55,28 +55,25 @@ def executed(
     return result
 
 
-@pytest.mark.parametrize("kind", [FLOAT, QUANT8], ids=["float", "quant8"])
-@pytest.mark.parametrize("seed", range(5))
-def test_values_behind_one_another(seed: int, kind: nd.OperandType) -> None:
-    model = joined_model(seed, kind)
+def expect_as_on_references(model: nd.Model, seed: int) -> None:
     inputs = random_inputs(model, seed)
     found, expected = (
         run(device.prepare_model(model, OPTIONS), model, inputs)
         for device in (CpuDevice(), create_reference())
     )
     expect_close(found, expected, 1e-4)
+
+
+@pytest.mark.parametrize("kind", [FLOAT, QUANT8], ids=["float", "quant8"])
+@pytest.mark.parametrize("seed", range(5))
+def test_values_behind_one_another(seed: int, kind: nd.OperandType) -> None:
+    expect_as_on_references(joined_model(seed, kind), seed)
 
 
 @pytest.mark.parametrize("kind", [FLOAT, QUANT8], ids=["float", "quant8"])
 @pytest.mark.parametrize("seed", range(8))
 def test_values_side_by_side(seed: int, kind: nd.OperandType) -> None:
-    model = interleaved_model(seed, kind)
-    inputs = random_inputs(model, seed)
-    found, expected = (
-        run(device.prepare_model(model, OPTIONS), model, inputs)
-        for device in (CpuDevice(), create_reference())
-    )
-    expect_close(found, expected, 1e-4)
+    expect_as_on_references(interleaved_model(seed, kind), seed)
 
 
 @pytest.mark.parametrize("axis", [0, 1])
