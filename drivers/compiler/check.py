@@ -28,9 +28,14 @@ class InvalidGraph(Exception):
     """A graph contradicts itself, because of a mistake in a lowering or a transformation, never because of a model."""
 
 
-def check(graph: Graph) -> None:
-    """Raises InvalidGraph unless nodes come in order, and shapes, types and axes agree."""
-    known = set(graph.inputs)
+def check(graph: Graph, sound: set[Node] | None = None) -> None:
+    """Raises InvalidGraph unless nodes come in order, and shapes, types and axes agree.
+
+    Args:
+        graph: is checked.
+        sound: nodes that were checked before, which never change; those of the graph are added.
+    """
+    known, sound = set(graph.inputs), set() if sound is None else sound
     for value in graph.inputs:
         _require(value.constant is None, f"the input {_text(value)} is a constant")
     for node in graph.nodes:
@@ -39,8 +44,10 @@ def check(graph: Graph) -> None:
         _require(is_new, f"{what}: it is computed twice, an input, or a constant")
         for value in node.inputs:
             _check_read(value, known, what)
-        for flaw in _flaws(node):
-            raise InvalidGraph(f"{what}: {flaw}")
+        if node not in sound:
+            for flaw in _flaws(node):
+                raise InvalidGraph(f"{what}: {flaw}")
+            sound.add(node)
         known.add(node.output)
     for value in graph.outputs:
         _check_read(value, known, "the graph's output")

@@ -21,7 +21,8 @@ from neurald.drivers.cpu.kernels import stores_runs
 from neurald.drivers.cpu.kernels.rows import is_row_by_row
 from neurald.drivers.cpu.llvm import CompilationFailed
 from neurald.drivers.cpu.object_code import Compilation, Unit, callers_unit, routine_unit
-from neurald.drivers.cpu.routine import ALIGNMENT, Routine
+from neurald.drivers.cpu.object_helper import Helper
+from neurald.drivers.cpu.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.storage_order import reordered
 from neurald.drivers.cpu.tables import tabulated
 from neurald.drivers.cpu.target import Target
@@ -60,6 +61,7 @@ def compile_model(
     input_shapes: Mapping[int, Shape] | None = None,
     positions: Sequence[int] | None = None,
     processes: int = 1,
+    helper: Helper | None = None,
     first: Sequence[Unit] = (),
 ) -> Compiled:
     """Compiles a model, every operation of which has a lowering.
@@ -71,6 +73,7 @@ def compile_model(
         input_shapes: of inputs, by operand, where the model leaves them open.
         positions: of the model's operations in the one that it is a part of, for people; None: it is all of it.
         processes: how many may compile at the same time.
+        helper: one of the others, if it has been started; it is ended.
         first: what will be needed besides: compiled while there is nothing of the model yet, and kept.
 
     Raises:
@@ -78,7 +81,7 @@ def compile_model(
         KernelFailed: a kernel has no code.
     """
     names = _Names(model, positions)
-    with Compilation(target, processes=processes, expected=len(model.main.operations)) as compilation:
+    with Compilation(target, processes=processes, helper=helper) as compilation:
         for unit in first:
             compilation.add(unit)
         graph = build_graph(model, input_shapes)
@@ -87,19 +90,23 @@ def compile_model(
         fused = reordered(interleave(joined, stores_runs), target)
         kernels = tuple(tabulated(kernel, target) for kernel in fused.kernels if kernel.output.count)
         routines: list[Routine] = []
+        called: set[Subroutine] = set()
         for kernel in kernels:
             try:
                 routines.append(generate(kernel, target))
             except Exception as error:
                 raise _failed(names, kernel, error) from error
+            for subroutine in sorted(routines[-1].subroutines - called, key=lambda each: each.name):
+                compilation.add(routine_unit(subroutine))
             compilation.add(routine_unit(routines[-1]))
+            called |= routines[-1].subroutines
         compilation.add(callers_unit({len(routine.arguments) for routine in routines}))
         placement = place(fused, [routine.arguments for routine in routines], alignment=ALIGNMENT)
         try:
             found = compilation.finish()
         except CompilationFailed as error:
             for kernel, routine in zip(kernels, routines, strict=True):
-                if routine.name == error.unit:
+                if error.unit in (routine.name, *(each.name for each in routine.subroutines)):
                     raise _failed(names, kernel, error) from error
             raise
     executable = _assembled(model, target, placement, kernels, routines, names)

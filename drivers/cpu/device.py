@@ -41,7 +41,7 @@ Prepared: TypeAlias = "CpuPreparedModel | ReferenceModel | SpecializingModel"
 #: Whether models are compiled: off runs everything on references.
 COMPILER_VARIABLE = "NEURALD_CPU_COMPILER"
 #: Changes whenever what the compiler makes of a model does.
-_GENERATOR = 3
+_GENERATOR = 4
 
 #: The CPU device is what times and powers are relative to.
 _UNIT = Performance(exec_time=1.0, power_usage=1.0)
@@ -137,10 +137,20 @@ class CpuDevice:
         threads: int,
         keeps_artifact: bool,
     ) -> "CpuPreparedModel | ReferenceModel":
-        # Compilers are slow to import, and a warm start does without them.
-        from neurald.drivers.cpu.preparation import Preparation
+        from neurald.drivers.compiler.collection import put_off
+        from neurald.drivers.cpu.object_helper import started_ahead
 
-        return Preparation(self._target, threads, keeps_artifact=keeps_artifact).prepare(model, shapes)
+        helper = started_ahead(self._target, len(model.main.operations))
+        try:
+            with put_off():
+                # Compilers are slow to import, and a warm start does without them. The process that helps starts meanwhile.
+                from neurald.drivers.cpu.preparation import Preparation
+
+                preparation = Preparation(self._target, threads, keeps_artifact=keeps_artifact, helper=helper)
+                return preparation.prepare(model, shapes)
+        finally:
+            if helper is not None:
+                helper.close()
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> "CpuPreparedModel":
         """See `Device.prepare_model_from_cache`."""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from neurald.drivers.cpu.routine import Subroutine
+
 _NAME = re.compile(r"%[\w.]+")
 
 
@@ -70,6 +72,7 @@ class Instructions:
     Attributes:
         declarations: of the intrinsics that are called, see `Routine.declarations`.
         globals: definitions before the function, each a line.
+        subroutines: that are called.
     """
 
     def __init__(self, outside: Iterable[str] = ()) -> None:
@@ -80,6 +83,7 @@ class Instructions:
         self._known: dict[str, tuple[str, _Scope]] = {}
         self.declarations: set[str] = set()
         self.globals: list[str] = []
+        self.subroutines: set[Subroutine] = set()
 
     @property
     def lines(self) -> list[str]:
@@ -144,6 +148,15 @@ class Instructions:
     def effect(self, text: str) -> None:
         """An instruction that gives nothing: a store, say."""
         self._scopes[-1].lines.append(f"  {text}")
+
+    def call(self, subroutine: Subroutine, *arguments: str) -> None:
+        """Calls a function of its own."""
+        self.subroutines.add(subroutine)
+        self.declarations.add(subroutine.declaration)
+        typed = ", ".join(
+            f"{kind} {each}" for kind, each in zip(subroutine.parameters, arguments, strict=True)
+        )
+        self.effect(f"call void @{subroutine.name}({typed})")
 
     def label(self, name: str) -> None:
         """Begins a block. `name` is without `%`."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from neurald.drivers.cpu.llvm import CompilationFailed, TargetMachine
 from neurald.drivers.cpu.object_helper import Helper
-from neurald.drivers.cpu.routine import NAME, Routine
+from neurald.drivers.cpu.routine import NAME, Routine, Subroutine
 from neurald.drivers.cpu.runtime import caller_text
 from neurald.drivers.cpu.target import Target
 
@@ -24,8 +24,6 @@ _LOG = logging.getLogger(__name__)
 
 #: Bytes of text that are worth another process: what is compiled in the time that it takes to start.
 _SHARE_BYTES = 100_000
-#: So many units are likely to be worth another process, before there is any of them.
-_MANY_UNITS = 16
 #: Bytes of object code that are kept for models to come.
 _KEPT_BYTES = 32 << 20
 #: Processes that give nothing for so long have got stuck; what they have taken is compiled here.
@@ -40,7 +38,7 @@ class Unit:
     text: str
 
 
-def routine_unit(routine: Routine) -> Unit:
+def routine_unit(routine: Routine | Subroutine) -> Unit:
     """The unit that defines a routine's function under its name."""
     name = routine.name
     text = "\n".join((*sorted(routine.declarations), routine.text.replace(NAME, name), ""))
@@ -79,17 +77,17 @@ class Compilation:
     Args:
         target: what code is generated for.
         processes: how many may compile at the same time.
-        expected: about how many units there will be.
+        helper: one that has been started; it is ended with the others.
     """
 
-    def __init__(self, target: Target, *, processes: int = 1, expected: int = 0) -> None:
+    def __init__(self, target: Target, *, processes: int = 1, helper: Helper | None = None) -> None:
         self._target, self._most_helpers = target, processes - 1
         self._started = time.monotonic()
         self._codes: dict[str, bytes | None] = {}
         self._work = Work()
         self._helpers: list[Helper] = []
-        if expected >= _MANY_UNITS:
-            self._add_helper()
+        if helper is not None:
+            self._serve(helper)
 
     def __enter__(self) -> "Compilation":
         return self
@@ -113,7 +111,11 @@ class Compilation:
 
     def _add_helper(self) -> None:
         if len(self._helpers) < self._most_helpers:
-            self._helpers.append(Helper(self._work, self._target))
+            self._serve(Helper(self._target))
+
+    def _serve(self, helper: Helper) -> None:
+        self._helpers.append(helper)
+        helper.serve(self._work)
 
     def finish(self) -> dict[str, bytes]:
         """The object code of each unit by its name, in the order in which they came.

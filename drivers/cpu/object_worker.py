@@ -3,6 +3,7 @@
 It runs as a script in a Python without site packages, so it imports nothing of the package that it is part of.
 """
 
+import gc
 import json
 import struct
 import sys
@@ -13,6 +14,8 @@ def main() -> None:
 
     The argument is a JSON object: the `path` of llvmlite's folder, and the `cpu` and `features` that code is for.
     """
+    # It makes no cycles that matter, and is not long for this world.
+    gc.disable()
     about = json.loads(sys.argv[1])
     sys.path.append(about["path"])
     import llvmlite.binding as llvm

@@ -1,7 +1,6 @@
 """From a model to one that runs: compiled as a whole where that is possible, else in parts, else on references."""
 
 import logging
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from neurald.drivers.cpu.compiler import KernelFailed, compile_model
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.llvm import linked
 from neurald.drivers.cpu.native_model import NativeModel
+from neurald.drivers.cpu.object_helper import Helper, process_count
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.reference_graph import NativeSegment, Step, only_calculates
 from neurald.drivers.cpu.reference_model import ReferenceModel
@@ -31,8 +31,6 @@ from neurald.hal.types import Model, Subgraph
 
 _LOG = logging.getLogger(__name__)
 
-#: How many processes compile at most.
-_PROCESSES = 8
 #: How many kernels of a graph may fail before all of it runs on references.
 _ATTEMPTS = 8
 
@@ -49,12 +47,16 @@ class Preparation:
         target: what code is generated for.
         threads: that an execution uses.
         keeps_artifact: whether `PreparedModel.artifact` will be asked for.
+        helper: a process that compiles, which has been started for the first model that is prepared.
     """
 
-    def __init__(self, target: Target, threads: int, *, keeps_artifact: bool) -> None:
+    def __init__(
+        self, target: Target, threads: int, *, keeps_artifact: bool, helper: Helper | None = None
+    ) -> None:
         self._target = target
         self._threads = threads
         self._keeps_artifact = keeps_artifact
+        self._helper = helper
 
     def prepare(
         self, model: Model, shapes: Mapping[int, Shape] | None = None
@@ -175,6 +177,7 @@ class Preparation:
         positions: Sequence[int] | None = None,
         shapes: Mapping[int, Shape] | None = None,
     ) -> NativeModel:
+        helper, self._helper = self._helper, None
         try:
             compiled = compile_model(
                 model,
@@ -182,7 +185,8 @@ class Preparation:
                 generate,
                 input_shapes=shapes,
                 positions=positions,
-                processes=min(_PROCESSES, len(os.sched_getaffinity(0))),
+                processes=process_count(),
+                helper=helper,
                 first=() if process.has_runtime else (runtime_unit(),),
             )
             executable = compiled.executable

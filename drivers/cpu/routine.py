@@ -14,6 +14,31 @@ ALIGNMENT = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Subroutine:
+    """A function that routines call: what many of them have in common, compiled once.
+
+    Attributes:
+        text: the function, `KERNEL_NAME`, which returns nothing.
+        parameters: their types in LLVM's language.
+        declarations: as for `Routine`.
+    """
+
+    text: str
+    parameters: tuple[str, ...]
+    declarations: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """A symbol that follows from the text."""
+        return f"s{_digest(self.text)}"
+
+    @property
+    def declaration(self) -> str:
+        """For those who call it."""
+        return f"declare void @{self.name}({', '.join(self.parameters)})"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Routine:
     """A kernel as a function in LLVM's language, that computes a range of grains: parts that do not depend on each other.
 
@@ -34,6 +59,7 @@ class Routine:
         scratch_bytes: what a thread needs, aligned to 64.
         label: for people: how it is computed.
         operations: the positions in the model of the operations that it stands for.
+        subroutines: that the function calls; their declarations are among `declarations`.
     """
 
     text: str
@@ -44,8 +70,13 @@ class Routine:
     scratch_bytes: int = 0
     label: str = ""
     operations: tuple[int, ...] = ()
+    subroutines: frozenset[Subroutine] = frozenset()
 
     @property
     def name(self) -> str:
         """A symbol that follows from the text."""
-        return f"k{hashlib.blake2s(self.text.encode(), digest_size=8).hexdigest()}"
+        return f"k{_digest(self.text)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2s(text.encode(), digest_size=8).hexdigest()

@@ -10,7 +10,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from neurald.drivers.compiler.graph import Value
-from neurald.drivers.cpu.routine import NAME, Routine
+from neurald.drivers.cpu.routine import NAME, Routine, Subroutine
 from neurald.drivers.cpu.target import TARGETS, Target, runs_here
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -27,9 +27,12 @@ _KEPT: list[Any] = []
 
 
 def assembly_module(*routines: Routine) -> str:
-    """The text of a module with nothing but these routines."""
-    declarations = sorted({line for routine in routines for line in routine.declarations})
-    texts = {routine.name: routine.text.replace(NAME, routine.name) for routine in routines}
+    """The text of a module with nothing but these routines, and what they call."""
+    called = {each for routine in routines for each in routine.subroutines}
+    functions: list[Routine | Subroutine] = [*routines, *called]
+    own = {each.declaration for each in called}
+    declarations = sorted({line for each in functions for line in each.declarations} - own)
+    texts = {each.name: each.text.replace(NAME, each.name) for each in functions}
     return "\n".join((*declarations, *texts.values()))
 
 

@@ -116,9 +116,8 @@ def finish(call: Call, builder: Builder, sums: Value, rounding: Rounding = Round
     bias = builder.value(call, "bias") if call.has("bias") else None
     if is_quantized(output):
         scales = (filter_.scale,) if filter_.channel_quant is None else filter_.channel_quant.scales
-        rescaling = Rescaling(
-            builder, call, [scale * call.operand("input").scale for scale in scales], rounding
-        )
+        source = call.operand("input").scale
+        rescaling = Rescaling(builder, call, [scale * source for scale in scales], rounding)
     # What is rounded twice has 32 bits. What a sum has beyond them the output's range cuts off, unless scales are odd.
     is_cut = sums.type is Scalar.INT64 and rounding in (Rounding.TWICE, Rounding.TWICE_UP)
 

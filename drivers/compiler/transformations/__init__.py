@@ -7,7 +7,7 @@ over until none of them finds anything more to change; every one takes away some
 from collections.abc import Callable
 
 from neurald.drivers.compiler.check import check
-from neurald.drivers.compiler.graph import Graph
+from neurald.drivers.compiler.graph import Graph, Node
 from neurald.drivers.compiler.transformations import (
     arithmetic,
     constants,
@@ -45,7 +45,8 @@ def transform(graph: Graph) -> None:
     Raises:
         InvalidGraph: the graph contradicts itself, at the beginning or after a transformation.
     """
-    check(graph)
+    sound: set[Node] = set()
+    check(graph, sound)
     is_changed = True
     while is_changed:
         is_changed = False
@@ -53,4 +54,4 @@ def transform(graph: Graph) -> None:
             if transformation(graph):
                 is_changed = True
                 graph.remove_unused()
-                check(graph)
+                check(graph, sound)

@@ -1,23 +1,15 @@
 """Fast kernels for contractions, rankings, and for moving elements. What none of them fits is computed as `render` computes anything."""
 
-from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution, Ranking, is_movement
+from neurald.drivers.compiler.graph import (
+    Contraction,
+    Convolution,
+    DepthwiseConvolution,
+    Ranking,
+    is_movement,
+)
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.cpu.kernels import (
-    convolution,
-    depthwise,
-    dots,
-    extremes,
-    matrix_product,
-    pieces,
-    ranking,
-    rows,
-    transposed,
-    weighted,
-    winograd,
-)
 from neurald.drivers.cpu.kernels.flattened import flattened, pitch_of
-from neurald.drivers.cpu.kernels.int8 import int8_routine
 from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.target import Target
 
@@ -37,21 +29,38 @@ def stores_runs(kernel: Kernel) -> bool:
     return node.output.type is Scalar.FLOAT32 or is_regular
 
 
+# A model needs a few of the families below. Importing all of them takes a good part of the time in which a small one is compiled.
+
+
 def routine_for(kernel: Kernel, target: Target) -> Routine | None:
     """The fastest routine for a kernel; None where there is only that of `render`."""
     node = kernel.contraction
     if not kernel.output.count:
         return None
-    if node is None and kernel.place is not None:
-        return None
     if node is None:
-        moved = pieces.routine(kernel, target) or transposed.routine(kernel, target)
-        return moved or rows.routine(kernel, target)
+        return None if kernel.place is not None else _without_contraction(kernel, target)
     if isinstance(node, Ranking):
+        from neurald.drivers.cpu.kernels import extremes, ranking
+
         is_one = node.output.shape[-1] == 1
         return extremes.routine(kernel, node, target) if is_one else ranking.routine(kernel, node, target)
     if node.output.type is not Scalar.FLOAT32:
+        from neurald.drivers.cpu.kernels.int8 import int8_routine
+
         return int8_routine(kernel, target)
+    return _with_floats(kernel, node, target)
+
+
+def _without_contraction(kernel: Kernel, target: Target) -> Routine | None:
+    from neurald.drivers.cpu.kernels import pieces, rows, transposed
+
+    moved = pieces.routine(kernel, target) or transposed.routine(kernel, target)
+    return moved or rows.routine(kernel, target)
+
+
+def _with_floats(kernel: Kernel, node: Contraction, target: Target) -> Routine | None:
+    from neurald.drivers.cpu.kernels import convolution, depthwise, dots, matrix_product, weighted, winograd
+
     if isinstance(node, DepthwiseConvolution):
         return depthwise.routine(kernel, node, target)
     if isinstance(node, Convolution) and (found := winograd.routine(kernel, node, target)) is not None:

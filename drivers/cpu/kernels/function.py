@@ -9,7 +9,7 @@ from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.cpu.epilogue import parameters
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.tile import CYCLES_PER_NS
-from neurald.drivers.cpu.routine import NAME
+from neurald.drivers.cpu.routine import NAME, Subroutine
 
 #: What a core reads from the cache that is furthest away, roughly.
 _BYTES_PER_NS = 14.0
@@ -25,6 +25,22 @@ def function_text(code: Instructions, arguments: Sequence[Value]) -> str:
     """The function of the instructions, see `Routine`."""
     head = f"define void @{NAME}({parameters(arguments)}) nounwind {{"
     return "\n".join((*code.globals, head, *code.lines, "  ret void", "}", ""))
+
+
+def subroutine_of(code: Instructions, parameters: Sequence[tuple[str, str]]) -> Subroutine:
+    """The subroutine of the instructions.
+
+    Args:
+        code: what it does.
+        parameters: their types and names.
+    """
+    typed = ", ".join(f"{kind} {name}" for kind, name in parameters)
+    head = f"define void @{NAME}({typed}) nounwind {{"
+    return Subroutine(
+        text="\n".join((*code.globals, head, *code.lines, "  ret void", "}", "")),
+        parameters=tuple(kind for kind, _ in parameters),
+        declarations=frozenset(code.declarations),
+    )
 
 
 def cost_ns(cycles: float, arguments: Sequence[Value]) -> float:

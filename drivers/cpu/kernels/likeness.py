@@ -26,7 +26,20 @@ def shared(
         target: what it is for.
         make: makes the routine.
     """
-    key = _likeness(kernel, arguments, target)
+    return alike(_likeness(kernel, arguments, target), kernel, arguments, make)
+
+
+def alike(
+    key: Hashable | None, kernel: Kernel, arguments: Sequence[Value], make: Callable[[], Routine]
+) -> Routine:
+    """The routine that was made for a kernel of the same key, or is made now.
+
+    Args:
+        key: is the same for kernels whose routines only differ in their arguments; None: for no others.
+        kernel: what the routine is for.
+        arguments: of its function.
+        make: makes the routine.
+    """
     if key is None:
         return make()
     known = _kept.get(key)

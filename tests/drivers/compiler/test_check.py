@@ -16,7 +16,7 @@ from neurald.drivers.compiler.expression import (
     load,
     reduce,
 )
-from neurald.drivers.compiler.graph import Compute, Graph, Value
+from neurald.drivers.compiler.graph import Compute, Graph, Node, Value
 from neurald.drivers.compiler.op import Fold, Op
 from neurald.drivers.compiler.scalar import Scalar
 
@@ -76,6 +76,16 @@ def test_contractions_that_contradict_their_operands(
 ) -> None:
     with pytest.raises(InvalidGraph, match=text):
         check(changed(position, **fields))
+
+
+def test_nodes_are_checked_once() -> None:
+    graph, sound = whole_graph(), set[Node]()
+    check(graph, sound)
+    assert sound == set(graph.nodes)
+    wrong = changed(0, groups=3)
+    check(wrong, set(wrong.nodes))
+    with pytest.raises(InvalidGraph, match="channels or images"):
+        check(wrong, sound)
 
 
 def test_nodes_in_another_order() -> None:

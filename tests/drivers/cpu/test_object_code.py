@@ -1,15 +1,22 @@
 """Texts to object code, here and in other processes, and object code to functions."""
 
 import ctypes
+import os
 import time
 from pathlib import Path
 
 import pytest
 from support.cpu_routines import TARGET, adding
 
+from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu import object_code, object_helper
+from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.kernels.function import function_text, subroutine_of
 from neurald.drivers.cpu.llvm import CompilationFailed, LoadedCode
 from neurald.drivers.cpu.object_code import Compilation, Unit, callers_unit, object_codes, routine_unit
+from neurald.drivers.cpu.object_helper import Helper
+from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.runtime import caller_name
 
 
@@ -68,7 +75,7 @@ def test_other_processes_take_shares(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_units_are_compiled_while_others_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
-    with Compilation(TARGET, processes=2, expected=100) as compilation:
+    with Compilation(TARGET, processes=2, helper=Helper(TARGET)) as compilation:
         for number in range(3):
             compilation.add(answering(number, f"early{number}"))
             compilation.add(answering(number, f"early{number}"))
@@ -85,7 +92,9 @@ def test_a_text_that_a_process_refuses_is_told_of(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
     with Compilation(TARGET, processes=2) as compilation:
         compilation.add(Unit(name="refused", text="define"))
-        compilation._helpers[0]._thread.join(60)
+        thread = compilation._helpers[0]._thread
+        assert thread is not None
+        thread.join(60)
         compilation.add(answering(7, "accepted"))
         with pytest.raises(CompilationFailed, match="refused: LLVM") as caught:
             compilation.finish()
@@ -136,3 +145,39 @@ def test_callers_are_one_unit() -> None:
     (code,) = object_codes([unit], TARGET)
     names = [caller_name(count) for count in (2, 5)]
     assert set(LoadedCode((code,), names).addresses) == set(names)
+
+
+def test_subroutines_are_units_of_their_own() -> None:
+    code = Instructions(("%to", "%value"))
+    code.effect("store i64 %value, ptr %to")
+    storing = subroutine_of(code, (("ptr", "%to"), ("i64", "%value")))
+    caller = Instructions(("%a0",))
+    caller.call(storing, "%a0", "42")
+    caller.call(storing, "%a0", "43")
+    values = (Value((1,), Scalar.INT64),)
+    routine = Routine(
+        text=function_text(caller, values),
+        arguments=values,
+        grains=1,
+        cost_ns=0.0,
+        declarations=frozenset(caller.declarations),
+        subroutines=frozenset(caller.subroutines),
+    )
+    assert routine.subroutines == {storing}
+    codes = object_codes([routine_unit(routine), routine_unit(storing)], TARGET)
+    found, loaded = (ctypes.c_int64 * 1)(), LoadedCode(codes, (routine.name,))
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2)
+    function(loaded.addresses[routine.name])(found, None, None, 0, 1)
+    assert list(found) == [43]
+
+
+def test_a_process_is_started_ahead_for_many_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert object_helper.started_ahead(TARGET, 3) is None
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    assert object_helper.started_ahead(TARGET, 1000) is None
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    helper = object_helper.started_ahead(TARGET, 1000)
+    assert helper is not None
+    helper.close()
+    assert helper._process is not None
+    assert helper._process.has_ended

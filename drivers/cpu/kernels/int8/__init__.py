@@ -1,5 +1,8 @@
 """Fast kernels for sums of quantised values: inputs and weights of 8 bits, or inputs of 16 bits."""
 
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from neurald.drivers.compiler.evaluate import Array
@@ -7,17 +10,18 @@ from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution, Ra
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.kernels import convolution, matrix_product
-from neurald.drivers.cpu.kernels.flattened import flattened
+from neurald.drivers.cpu.kernels.flattened import flattened, pitch_of
 from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text
 from neurald.drivers.cpu.kernels.int8 import depthwise_plan, dots
 from neurald.drivers.cpu.kernels.int8.depthwise import Depthwise
 from neurald.drivers.cpu.kernels.int8.panels import packed, reach_of, unsigned_shift, weights_of
-from neurald.drivers.cpu.kernels.int8.plan import plan_of
+from neurald.drivers.cpu.kernels.int8.plan import Plan, plan_of
 from neurald.drivers.cpu.kernels.int8.products import Products
 from neurald.drivers.cpu.kernels.int8.rescaling import find_rescaling
 from neurald.drivers.cpu.kernels.int8.results import is_packed
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.kernels.int8.tail import Tail
+from neurald.drivers.cpu.kernels.likeness import alike
 from neurald.drivers.cpu.kernels.product import Operand, Product
 from neurald.drivers.cpu.kernels.window import sides_of
 from neurald.drivers.cpu.routine import Routine
@@ -25,6 +29,8 @@ from neurald.drivers.cpu.target import Target
 
 _BYTES = (Scalar.INT8, Scalar.UINT8)
 _LIMIT = (1 << 31) - 1
+#: Stands for a value where it does not matter which one it is.
+_ANY = Value((), Scalar.INT8)
 
 
 def int8_routine(kernel: Kernel, target: Target) -> Routine | None:
@@ -115,7 +121,35 @@ def _product(
         in_pairs=is_packed(plan, tail),
     )
     arguments = arguments_with(tail.kernel, (source, panels))
-    writer = Products(plan, tail, arguments, zero=zeros[0], sums=bool(weights.sums))
+    key = _likeness(plan, tail, arguments, zero=zeros[0], sums=bool(weights.sums))
+    return alike(
+        key,
+        kernel,
+        arguments,
+        lambda: _written(kernel, plan, tail, arguments, zero=zeros[0], sums=bool(weights.sums)),
+    )
+
+
+def _likeness(
+    plan: Plan, tail: Tail, arguments: Sequence[Value], *, zero: int, sums: bool
+) -> Hashable | None:
+    """All that the function of a product depends on, where nothing but rescaling and a residual follows its sums; else None."""
+    # Parts of vectors are computed by the general form.
+    residual = tail.residual if plan.product.channels >= plan.scheme.lanes else None
+    if tail.rescaling is None or not (residual is not None or tail.is_stored):
+        return None
+    added = None if residual is None else (residual.form, arguments.index(residual.other))
+    product = replace(plan.product, source=_ANY, weights=replace(plan.product.weights, value=_ANY))
+    values = tuple((each.shape, each.type) for each in arguments)
+    numbers = zero, sums, pitch_of(tail.kernel)
+    return replace(plan, product=product), tail.rescaling.form, added, values, numbers
+
+
+def _written(
+    kernel: Kernel, plan: Plan, tail: Tail, arguments: tuple[Value, ...], *, zero: int, sums: bool
+) -> Routine:
+    """The routine of a product."""
+    writer = Products(plan, tail, arguments, zero=zero, sums=sums)
     writer.write()
     return Routine(
         text=function_text(writer.code, arguments),
@@ -124,8 +158,9 @@ def _product(
         cost_ns=cost_ns(plan.cycles, arguments),
         declarations=frozenset(writer.code.declarations),
         scratch_bytes=writer.scratch_bytes,
-        label=f"{scheme.label}, {plan.pixels} positions by {plan.vectors} vectors of {scheme.lanes}",
+        label=f"{plan.scheme.label}, {plan.pixels} positions by {plan.vectors} vectors of {plan.scheme.lanes}",
         operations=kernel.operations,
+        subroutines=frozenset(writer.code.subroutines),
     )
 
 
@@ -163,6 +198,7 @@ def _depthwise(kernel: Kernel, node: DepthwiseConvolution, constant: Array, targ
         scratch_bytes=plan.layout.packed_bytes,
         label=f"{scheme.label}, depthwise, {plan.rows} rows at once",
         operations=kernel.operations,
+        subroutines=frozenset(writer.code.subroutines),
     )
 
 

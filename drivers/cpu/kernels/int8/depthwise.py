@@ -3,9 +3,9 @@
 See `depthwise_plan` for the words that this makes, and for the order of channels.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.cpu.epilogue import Epilogue, parameter_names, pointer_names
@@ -13,14 +13,13 @@ from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address, multiple, opaque
 from neurald.drivers.cpu.kernels.int8.blocks import Blocks
 from neurald.drivers.cpu.kernels.int8.depthwise_plan import Bundle, DepthwisePlan
-from neurald.drivers.cpu.kernels.int8.interleaving import Interleaving
+from neurald.drivers.cpu.kernels.int8.depthwise_sums import DepthwiseSums
+from neurald.drivers.cpu.kernels.int8.interleaving import Addresses, Interleaving
 from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES
+from neurald.drivers.cpu.kernels.int8.rolling import rolling_row, write_rolling
 from neurald.drivers.cpu.kernels.int8.stores import store_lanes
 from neurald.drivers.cpu.kernels.int8.tail import Tail
 from neurald.drivers.cpu.vector import Vector
-
-#: Vectors of a bundle whose sums are narrowed together, which puts its channels in order.
-_PACKED_VECTORS = 4
 
 
 class Depthwise:
@@ -38,26 +37,36 @@ class Depthwise:
         self._names = pointer_names(arguments)
         self._output, source, self._weights = (self._names[each] for each in arguments[:3])
         self.code = Instructions(parameter_names(arguments))
-        self._epilogue = Epilogue(tail.kernel, plan.scheme.target, self.code, self._names)
         self._single = Vector(self.code, self._scheme.target, 1)
-        self._vector = Vector(self.code, self._scheme.target, self._scheme.lanes)
         self._blocks = Blocks(self.code, plan.layout, source=source, zero=zero, outside=self._weights)
         self._interleaving = Interleaving(self.code, plan)
-        self._register = self._scheme.target.vector_bytes
+        self._sums = DepthwiseSums(self.code, plan, tail)
+
+    @cached_property
+    def _epilogue(self) -> Epilogue:
+        return Epilogue(self._tail.kernel, self._scheme.target, self.code, self._names)
 
     def write(self) -> None:
         """The instructions for the range of grains."""
         plan, code, v = self._plan, self.code, self._single
-        units, block = str(plan.units), plan.layout.block // plan.rows
+        if plan.images == 1:
+            self._write_blocks("0", "%begin", "%end")
+            return
+        units = str(plan.units)
         first = v.two("udiv", "i64", "%begin", units)
         last = v.two("udiv", "i64", v.two("add", "i64", "%end", str(plan.units - 1)), units)
         with code.loop(first, last, may_be_empty=True) as images:
             before = multiple(code, images.index, plan.units)
             begin = v.call("llvm.smax", "i64", v.two("sub", "i64", "%begin", before), "0")
             end = v.call("llvm.smin", "i64", v.two("sub", "i64", "%end", before), units)
-            with code.loop(begin, end, step=block, may_be_empty=True) as blocks:
-                stop = v.call("llvm.smin", "i64", v.two("add", "i64", blocks.index, str(block)), end)
-                self._write_block(images.index, blocks.index, stop)
+            self._write_blocks(images.index, begin, end)
+
+    def _write_blocks(self, image: str, begin: str, end: str) -> None:
+        """Units of an image from `begin` to before `end`."""
+        code, v, block = self.code, self._single, self._plan.layout.block // self._plan.rows
+        with code.loop(begin, end, step=block, may_be_empty=True) as blocks:
+            stop = v.call("llvm.smin", "i64", v.two("add", "i64", blocks.index, str(block)), end)
+            self._write_block(image, blocks.index, stop)
 
     def _row(self, unit: str) -> str:
         """The first row of a unit."""
@@ -74,7 +83,7 @@ class Depthwise:
         source = self._blocks.write(image, begin, end)
         offset = HEAD_BYTES
         for bundle in plan.bundles:
-            size = ((1 + self._tail.rows) * bundle.vectors + plan.steps(bundle.vectors)) * self._register
+            size = self._sums.constants_bytes(bundle)
             with self._counted(bundle.count) as number:
                 weights = opaque(
                     code, address(code, self._weights, str(offset), multiple(code, number, size))
@@ -112,90 +121,54 @@ class Depthwise:
             if plan.width % pixels:
                 column = v.call("llvm.smin", "i64", column, str(plan.width - pixels))
             step = plan.layout.columns.stride * plan.layout.pixel_bytes
-            start = opaque(code, address(code, source, multiple(code, column, step)))
+            window = self._window(address(code, source, multiple(code, column, step)))
             at = v.two("add", "i64", position, column)
-            totals = self._sums(bundle, pixels, weights, partial(self._interleaving.words, bundle, start))
-            words = self._epilogue_words(bundle, weights)
+            inputs = partial(self._interleaving.words, bundle, window)
+            totals = self._sums.totals(bundle, pixels, weights, inputs)
+            words = self._sums.epilogue_words(bundle, weights)
             for pixel, rows in enumerate(totals):
                 self._finish(bundle, rows, words, at, pixel, channel)
 
     def _write_rolling(self, bundle: Bundle, source: str, weights: str, channel: str, position: str) -> None:
-        """The positions one after another, of which each carries on the columns that the next one sees too."""
-        plan, code, v = self._plan, self.code, self._single
-        side, epilogue, pixels = plan.layout.columns, self._epilogue_words(bundle, weights), plan.turn(bundle)
-        kept = [(word, column) for word in range(plan.words) for column in plan.kept_columns]
-        carried = [
-            (self._vector.type("i32"), each)
-            for word, column in kept
-            for each in self._interleaving.words(bundle, source, word, column)
-        ]
-        with code.loop("0", str(plan.width), carried, step=pixels) as loop:
-            step = side.stride * plan.layout.pixel_bytes
-            line = opaque(code, address(code, source, multiple(code, loop.index, step)))
-            names = iter(loop.carried)
-            known = {each: [next(names) for _ in range(bundle.vectors)] for each in kept}
-            for word in range(plan.words):
-                for column in plan.new_columns(pixels):
-                    known[word, column] = self._interleaving.words(bundle, line, word, column)
-            totals = self._sums(bundle, pixels, weights, lambda word, column: known[word, column])
-            at = v.two("add", "i64", position, loop.index)
-            for pixel, rows in enumerate(totals):
-                self._finish(bundle, rows, epilogue, at, pixel, channel)
-            further = pixels * side.stride
-            loop.results = [each for word, column in kept for each in known[word, column + further]]
+        """The positions one after another: see `rolling`."""
+        plan, code, layout = self._plan, self.code, self._plan.layout
+        if self._tail.is_stored and bundle.vectors > 1:
+            row = rolling_row(plan, self._tail, bundle)
+            size = self._tail.kernel.output.type.size_bytes
+            pitch = plan.channels * size
+            to = address(code, self._output, multiple(code, position, pitch), multiple(code, channel, size))
+            sizes = (layout.rows.dilation * layout.row_bytes, layout.pixel_bytes, pitch, plan.width * pitch)
+            code.call(row, source, weights, to, *(str(each) for each in (*sizes, plan.width)))
+            return
+        epilogue = self._sums.epilogue_words(bundle, weights)
 
-    def _load(self, base: str, number: int) -> str:
-        """A vector of words of a bundle's constants."""
-        at = address(self.code, base, str(number * self._register))
-        return self.code.fresh(f"load {self._vector.type('i32')}, ptr {at}, align {self._register}")
+        def windows(index: str) -> Addresses:
+            step = layout.columns.stride * layout.pixel_bytes
+            return self._window(
+                source if index == "0" else address(code, source, multiple(code, index, step))
+            )
 
-    def _sums(
-        self, bundle: Bundle, pixels: int, weights: str, inputs: Callable[[int, int], list[str]]
-    ) -> list[list[list[str]]]:
-        """The sums of some positions that follow one another: for each of them, each row of a unit, each vector.
+        def finish(index: str, after: int, totals: list[list[str]]) -> None:
+            at = self._single.two("add", "i64", position, index)
+            self._finish(bundle, totals, epilogue, at, after, channel)
 
-        Args:
-            bundle: which channels.
-            pixels: how many positions.
-            weights: the constants of the bundle.
-            inputs: gives the vectors of a word of a column, which is counted from the first one that the positions see.
-        """
-        plan, side = self._plan, self._plan.layout.columns
-        starts = [self._load(weights, each) for each in range(bundle.vectors)]
-        totals = [[list(starts) for _ in range(plan.rows)] for _ in range(pixels)]
-        steps = (1 + self._tail.rows) * bundle.vectors
-        for word in range(plan.words):
-            for column in range(plan.seen(pixels)):
-                uses = [
-                    (pixel, tap)
-                    for pixel in range(pixels)
-                    for tap in range(side.taps)
-                    if pixel * side.stride + tap * side.dilation == column
-                ]
-                if not uses:
-                    continue
-                vectors = inputs(word, column)
-                for part in range(plan.parts):
-                    for row in range(plan.rows):
-                        for pixel, tap in uses:
-                            number = ((part * plan.rows + row) * plan.words + word) * side.taps + tap
-                            factors = steps + number * bundle.vectors
-                            totals[pixel][row] = [
-                                self._scheme.step(
-                                    self.code, total, each, self._load(weights, factors + vector)
-                                )
-                                for vector, (total, each) in enumerate(
-                                    zip(totals[pixel][row], vectors, strict=True)
-                                )
-                            ]
-        return totals
+        write_rolling(
+            code,
+            plan,
+            self._tail,
+            bundle,
+            weights=weights,
+            windows=windows,
+            count=str(plan.width),
+            finish=finish,
+        )
 
-    def _epilogue_words(self, bundle: Bundle, weights: str) -> list[list[str]]:
-        """For each row of words of the epilogue its vectors."""
-        return [
-            [self._load(weights, (1 + row) * bundle.vectors + each) for each in range(bundle.vectors)]
-            for row in range(self._tail.rows)
-        ]
+    def _window(self, start: str) -> Addresses:
+        """The addresses of a window that begins at a pointer."""
+        code, layout = self.code, self._plan.layout
+        row, pixel = layout.rows.dilation * layout.row_bytes, layout.pixel_bytes
+        begin = opaque(code, start)
+        return lambda down, across: address(code, begin, str(down * row + across * pixel))
 
     def _finish(
         self,
@@ -207,36 +180,14 @@ class Depthwise:
         channel: str,
     ) -> None:
         """Stores what follows from the sums of so many positions after another one, for each row of a unit."""
-        plan, tail = self._plan, self._tail
-        target = plan.scheme.target
-        is_packed = (
-            tail.rescaling is not None
-            and bundle.vectors == _PACKED_VECTORS
-            and tail.rescaling.type.size_bytes == 1
-        )
-        if tail.rescaling is not None:
-            scale = tail.rescaling.scaled if is_packed else tail.rescaling.write
-            # All rows of a vector, while its words are in registers.
-            scaled = [
-                [scale(self.code, target, sums[vector], [each[vector] for each in words]) for sums in totals]
-                for vector in range(bundle.vectors)
-            ]
-            totals = [list(each) for each in zip(*scaled, strict=True)]
-        for row, values in enumerate(totals):
-            if tail.rescaling is not None and is_packed:
-                values = [tail.rescaling.packed(self.code, target, values, [each[0] for each in words])]
-            at = self._single.two("add", "i64", position, str(row * plan.width + pixel))
-            self._store(bundle, values, position, row * plan.width + pixel, at, channel)
+        for row, whole in enumerate(self._sums.results(bundle, totals, words)):
+            number = row * self._plan.width + pixel
+            at = self._single.two("add", "i64", position, str(number))
+            self._store(bundle, whole, position, number, at, channel)
 
-    def _store(
-        self, bundle: Bundle, values: list[str], position: str, number: int, at: str, channel: str
-    ) -> None:
+    def _store(self, bundle: Bundle, whole: str, position: str, number: int, at: str, channel: str) -> None:
         plan, code, tail = self._plan, self.code, self._tail
-        lanes, there = plan.scheme.lanes, min(bundle.channels, plan.channels)
-        element = "i32"
-        if tail.rescaling is not None:
-            element = f"i{8 * tail.rescaling.type.size_bytes}"
-        whole = self._interleaving.in_order(bundle, values, element)
+        lanes, there, element = plan.scheme.lanes, min(bundle.channels, plan.channels), self._sums.element
         if tail.is_stored:
             size = tail.kernel.output.type.size_bytes
             place = self._single.two("add", "i64", multiple(code, position, plan.channels), channel)

@@ -32,7 +32,7 @@ _LEAST = 2.0**-200
 #: Floats around the exact multiplier, in the order in which they are tried.
 _NEIGHBOURS = (0, 1, -1, 2, -2)
 #: Channels that are looked at together, so that their numbers stay in a cache.
-_BLOCK = 64
+_BLOCK = 192
 #: How instructions round: down, and towards zero. They raise no exceptions.
 _DOWN, _TO_ZERO = 9, 11
 _SIGN, _HALF = -1 << 31, 0xFFFF
@@ -158,7 +158,7 @@ class _Channels:
     def __init__(self, rule: Rule, part: slice) -> None:
         self._rule = rule
         self._factors, self._additions = rule.factors[part], rule.additions[part]
-        self._reach = rule.reach[part]
+        self._below, self._reach = rule.below[part], rule.reach[part]
         # Without the zero point; all but the smallest.
         self._results = np.arange(rule.low + 1, rule.high + 1, dtype=np.float64) - rule.zero_point
         # How many of them are not positive.
@@ -167,14 +167,24 @@ class _Channels:
         places = self._results * steps[:, None]
         places -= (self._additions * steps)[:, None]
         if rule.is_signed:
-            places[:, : self._under] += (rule.below[part] * steps)[:, None]
+            places[:, : self._under] += (self._below * steps)[:, None]
         # The smallest v of each result, and which of them there may be; None: all.
         self._least = np.ceil(places)
         self._is_reached: Array | None = None
         reach = self._reach[:, None] + _STEPS_AWAY
         if (np.abs(self._least[:, [0, -1]]) > reach).any():
             self._is_reached = np.abs(self._least) <= reach
-        self._is_known = self._knows(places)
+        lost = np.abs(places[:, [0, -1]]).max() * _LOST
+        if self._is_reached is not None:
+            reached = np.where(self._is_reached, places, 0.0)
+            lost = max(-reached.min(), reached.max()) * _LOST
+        # How far each is beyond where its result begins: the extremes, of results that are not positive and of others.
+        beyond = np.subtract(self._least, places, out=places)
+        self._beyond = [
+            _extremes(beyond, self._is_reached, part)
+            for part in (slice(self._under), slice(self._under, None))
+        ]
+        self._is_known = self._knows(lost)
 
     def solved(self, *, has_rests: bool) -> tuple[Array, Array, Array] | None:
         """Factors, additions and moves; None where a channel has none."""
@@ -185,27 +195,27 @@ class _Channels:
         moves = np.zeros(len(changes))
         if not rule.is_signed:
             moves[changes] = np.rint((rule.zero_point + self._additions[changes]) / self._factors[changes])
-            least = least + moves[:, None]
         if is_reached is not None:
             least = np.where(is_reached, least, 0.0)
         # They grow from result to result.
-        if (
-            not self._is_known
-            or np.abs(least if is_reached is not None else least[:, [0, -1]]).max() >= _EXACT
-        ):
+        extremes = np.abs((least if is_reached is not None else least[:, [0, -1]]) + moves[:, None])
+        if not self._is_known or extremes.max() >= _EXACT:
             return None
         if (self._reach + np.abs(moves)).max() > _LIMIT:
             return None
         factors, additions = np.zeros(len(least), np.float32), np.zeros(len(least), np.float32)
-        additions[~changes] = self._constants(~changes)
+        if is_reached is not None:
+            additions[~changes] = self._constants(~changes)
         pending = np.flatnonzero(changes)
+        if not has_rests:
+            pending = self._solve_roughly(pending, moves, factors, additions)
         for steps in (0,) if has_rests else _NEIGHBOURS:
             if not len(pending):
                 break
             exact = self._factors[pending]
             tried = (exact.astype(np.float32).view(np.int32) + np.int32(steps)).view(np.float32)
             used = exact if has_rests else tried.astype(np.float64)
-            low, high = self._bounds(used, least, pending)
+            low, high = self._bounds(used, moves, pending)
             chosen = ((low + high) / 2).astype(np.float32)
             margin = _MARGIN * exact + (_REST_LOST * (np.abs(chosen) + exact) if has_rests else 0.0)
             fits = (low + margin < chosen) & (chosen < high - margin)
@@ -213,20 +223,42 @@ class _Channels:
             pending = pending[~fits]
         return None if len(pending) else (factors, additions, moves.astype(np.int64))
 
-    def _knows(self, places: Array) -> bool:
+    def _solve_roughly(self, pending: Array, moves: Array, factors: Array, additions: Array) -> Array:
+        """Finds factors and additions of channels where the nearest float and bounds that are easy to find do; gives the others.
+
+        With the smallest v of a result k, t beyond where that begins, the exact factor S and s = (1 + e)·S, k - s·v is
+        (1 + e)·a - e·k - s·t, where a is what the rule adds: only the extremes of t and of e·k are needed.
+        """
+        rule, exact = self._rule, self._factors[pending]
+        tried = exact.astype(np.float32)
+        used = tried.astype(np.float64)
+        ratio, largest = used / exact, np.abs(self._results[[0, -1]]).max()
+        spread = np.abs(ratio - 1) * largest
+        added = ratio * self._additions[pending] - used * moves[pending]
+        if not rule.is_signed:
+            added += rule.zero_point
+        under, above = ([each[pending] for each in extremes] for extremes in self._beyond)
+        low, high = added - used * above[0] + spread, added - used * above[1] - spread + used
+        if self._under:
+            added = ratio * (self._additions - self._below)[pending]
+            low = np.maximum(low, 1 - (added - used * under[1] - spread) - used)
+            high = np.minimum(high, 1 - (added - used * under[0] + spread))
+        chosen = ((low + high) / 2).astype(np.float32)
+        margin = _MARGIN * exact + _LOST * (largest + abs(rule.zero_point) + 1)
+        fits = (low + margin < chosen) & (chosen < high - margin)
+        factors[pending[fits]], additions[pending[fits]] = tried[fits], chosen[fits]
+        return np.asarray(pending[~fits])
+
+    def _knows(self, lost: float) -> bool:
         """Whether rounding has not changed any of the smallest v, and what is out of reach stays there."""
-        beyond = self._least - places
-        lost = np.abs(places[:, [0, -1]]).max() * _LOST
         if self._is_reached is not None:
-            reached = np.where(self._is_reached, places, 0.0)
-            lost = max(-reached.min(), reached.max()) * _LOST
-            beyond = np.where(self._is_reached, beyond, 0.5)
             is_partly = self._is_reached.any(axis=1) & ~self._is_reached.all(axis=1)
             if (is_partly & (self._reach > _NEAR)).any():
                 return False
-        is_near = (beyond.min(axis=1) < lost) | (beyond.max(axis=1) > 1 - lost)
+        least, most = (np.array(each) for each in zip(*self._beyond, strict=True))
+        is_near = (least.min(axis=0) < lost) | (most.max(axis=0) > 1 - lost)
         # Doubles are exact where all is divided by a power of two.
-        return not (is_near & (np.frexp(self._factors)[0] != 0.5)).any()
+        return not is_near.any() or not (is_near & (np.frexp(self._factors)[0] != 0.5)).any()
 
     def _constants(self, channels: Array) -> Array:
         """What gives the only result of some channels, with factors of 0."""
@@ -235,14 +267,12 @@ class _Channels:
         # It has the sign of v, unless it is 0.
         return np.asarray((np.abs(result - rule.zero_point) if rule.is_signed else result) + 0.5)
 
-    def _bounds(self, factors: Array, least: Array, channels: Array) -> tuple[Array, Array]:
-        """What c is not below, and what it is below, for all results of some channels."""
+    def _bounds(self, factors: Array, moves: Array, channels: Array) -> tuple[Array, Array]:
+        """What c is not below, and what it is below, for all results of some channels, if each v is moved."""
         rule, under = self._rule, self._under
         wanted = self._results if rule.is_signed else self._results + rule.zero_point
-        is_reached = self._is_reached
-        if len(channels) < len(least):
-            least, is_reached = least[channels], None if is_reached is None else is_reached[channels]
-        gaps = factors[:, None] * least
+        is_reached = None if self._is_reached is None else self._is_reached[channels]
+        gaps = factors[:, None] * (self._least[channels] + moves[channels][:, None])
         np.subtract(wanted, gaps, out=gaps)
         above = _extremes(gaps, is_reached, slice(under, None))
         low, high = above[1], above[0] + factors

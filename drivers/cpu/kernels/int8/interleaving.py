@@ -3,12 +3,17 @@
 See `depthwise_plan` for what words hold.
 """
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 
 from neurald.drivers.cpu.instructions import Instructions
-from neurald.drivers.cpu.kernels.counters import address
 from neurald.drivers.cpu.kernels.int8.depthwise_plan import Bundle, DepthwisePlan, lane_channels
 from neurald.drivers.cpu.vector import Vector
+
+#: Gives pointers to elements of the input, by the row and the column of a window.
+Addresses: TypeAlias = Callable[[int, int], str]
 
 
 class Interleaving:
@@ -24,7 +29,7 @@ class Interleaving:
         self._vector = Vector(code, plan.scheme.target, plan.scheme.lanes)
         self._register = plan.scheme.target.vector_bytes
 
-    def words(self, bundle: Bundle, source: str, word: int, column: int) -> list[str]:
+    def words(self, bundle: Bundle, at: Addresses, word: int, column: int) -> list[str]:
         """The words of a column of the input: vectors of i32."""
         plan, code, scheme = self._plan, self._code, self._scheme
         layout, element = plan.layout, scheme.element
@@ -37,9 +42,7 @@ class Interleaving:
             if row >= layout.rows.taps + plan.rows - 1:
                 lines.append("zeroinitializer")
                 continue
-            offset = row * layout.rows.dilation * layout.row_bytes + column * layout.pixel_bytes
-            at = address(code, source, str(offset))
-            lines.append(code.fresh(f"load {kind}, ptr {at}, align {scheme.element_bytes}"))
+            lines.append(code.fresh(f"load {kind}, ptr {at(row, column)}, align {scheme.element_bytes}"))
         if bundle.vectors == 1:
             return [self._single(lines)]
         if scheme.is_bytes:

@@ -65,8 +65,9 @@ def weights_of(factors: Array, *, source: Scalar, zeros: tuple[int, int], is_byt
         zeros: the zero points of inputs and of weights.
         is_bytes: see `Scheme`.
     """
-    exact = factors.astype(np.int64) - zeros[1]
-    largest = reach_of(source, zeros[0]) * np.abs(exact).sum(axis=-1)
+    # Of 16 bits, which differences of bytes fit in; their sums have more.
+    exact = factors.astype(np.int16) - np.int16(zeros[1])
+    largest = reach_of(source, zeros[0]) * np.abs(exact).sum(axis=-1, dtype=np.int64)
     if not is_bytes:
         starts = np.zeros(exact.shape[:2], np.int64)
         return Weights(factors=exact, starts=starts, sums=0, outside=0, largest=largest)
@@ -74,8 +75,8 @@ def weights_of(factors: Array, *, source: Scalar, zeros: tuple[int, int], is_byt
     # What fits in a signed byte needs no help.
     taken = 0 if low >= -128 and high <= 127 else low + 128
     outside = zeros[0] + unsigned_shift(source)
-    bytes_ = exact - taken
-    starts = -outside * exact.sum(axis=-1)
+    bytes_ = exact - np.int16(taken)
+    starts = -outside * exact.sum(axis=-1, dtype=np.int64)
     return Weights(factors=bytes_, starts=starts, sums=taken, outside=outside, largest=largest)
 
 
@@ -121,7 +122,9 @@ def packed(
     padded = np.zeros((groups, channels, runs, plan.run_steps * scheme.group), scheme.dtype)
     padded[..., : plan.run] = weights.factors.reshape(groups, channels, runs, plan.run)
     steps = padded.reshape(groups, channels, plan.steps, scheme.group)[:, lanes]
-    steps = np.where(is_real[..., None, None], steps, 0).transpose(0, 1, 4, 2, 3, 5)
+    if not is_real.all():
+        steps = np.where(is_real[..., None, None], steps, 0)
+    steps = steps.transpose(0, 1, 4, 2, 3, 5)
     parts = (np.ascontiguousarray(rows_of_words, np.uint32), np.ascontiguousarray(steps, scheme.dtype))
     bodies = np.concatenate([part.reshape(groups * plan.panels, -1).view(np.uint8) for part in parts], axis=1)
     array = np.concatenate((head_of(weights.outside, weights.sums, residual), bodies.reshape(-1)))

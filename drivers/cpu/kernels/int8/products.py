@@ -17,7 +17,7 @@ from neurald.drivers.cpu.kernels.int8.results import Results
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.kernels.int8.tail import Tail
 from neurald.drivers.cpu.kernels.int8.tile_sums import TileSums
-from neurald.drivers.cpu.kernels.int8.window_sums import WindowSums
+from neurald.drivers.cpu.kernels.int8.window_sums import write_window_sums
 from neurald.drivers.cpu.vector import Vector
 
 
@@ -89,7 +89,8 @@ class Products:
         block = self._blocks.write(image, begin, rows)
         if self._has_sums:
             sums = address(code, "%scratch", str(plan.layout.packed_bytes))
-            WindowSums(code, plan, head=self._weights, sums=sums).write(block, begin, rows)
+            count = v.two("sub", "i64", rows, begin)
+            write_window_sums(code, plan, block, count, head=self._weights, sums=sums)
         if plan.groups == 1:
             self._write_panels(image, block, (first, last, begin), panels, "0")
             return

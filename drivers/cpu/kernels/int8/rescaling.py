@@ -14,6 +14,7 @@ less by one then, and the highest bit of u, which says that v is not negative, i
 Where floats give the same, see `neurald.drivers.cpu.kernels.int8.float_scale`, they take half as many instructions.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -95,6 +96,13 @@ class Rescaling:
     def minds_sign(self) -> bool:
         """Whether it matters how values below zero are rounded; if all of those are cut off it does not."""
         return self.is_by_sign and self.low < self.zero_point and bool(self.shifts.any())
+
+    @property
+    def form(self) -> Hashable:
+        """All that instructions depend on."""
+        if self.floats is not None:
+            return self.type, self.low, self.high, self.floats.is_signed, self.floats.rests is None
+        return self.type, self.low, self.high, self.minds_sign, self._knows_sign, bool(self.shifts.any())
 
     def _offsets(self) -> Array:
         """What is added to x before it is shifted."""

@@ -5,7 +5,7 @@ is a sum a·p + b·q + c, rounded down and cut to a range, a few instructions on
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,6 +75,11 @@ class Residual:
         """The numbers that kernels read rather than have in their code, which layers that only differ in them then share."""
         lower, upper = ((second << _HALF) + (first & _LOWER) for first, second in (self.lower, self.upper))
         return self.start, lower, self.end, upper
+
+    @property
+    def form(self) -> Hashable:
+        """All that instructions depend on."""
+        return self.type, self.other.type, self.shift, self.low, self.high
 
     def sums(self, code: Instructions, target: Target, pairs: str, words: Sequence[str]) -> str:
         """Results before they are cut to the range, vectors of i32.

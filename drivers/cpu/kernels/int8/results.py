@@ -1,7 +1,7 @@
 """What follows the sums of a tile of a quantised product: results, rescaled or computed otherwise, and stored."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.cpu.dialect import stored
@@ -38,7 +38,6 @@ class Results:
         self, code: Instructions, plan: Plan, tail: Tail, names: Mapping[Value, str], *, head: str
     ) -> None:
         self._code, self._plan, self._tail, self._names = code, plan, tail, names
-        self._epilogue = Epilogue(tail.kernel, plan.scheme.target, code, names)
         self._target, self._lanes, self._width = plan.scheme.target, plan.scheme.lanes, plan.product.width
         self._single = Vector(code, self._target, 1)
         self._vector = Vector(code, self._target, self._lanes)
@@ -46,6 +45,10 @@ class Results:
         # Parts of vectors are read and stored by the general form.
         self._residual = tail.residual if plan.product.channels >= self._lanes else None
         self._head = head
+
+    @cached_property
+    def _epilogue(self) -> Epilogue:
+        return Epilogue(self._tail.kernel, self._target, self._code, self._names)
 
     def write_kept(self, totals: str, rows: list[list[str]], position: str, channel: str) -> None:
         """The results of a tile whose sums are in memory, see `kept_sums`.

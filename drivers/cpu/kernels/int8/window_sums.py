@@ -1,124 +1,191 @@
-"""The sums of the inputs of windows, which weights with a zero point need: see `Weights.sums`."""
+"""The sums of the inputs of windows, which weights with a zero point need: see `Weights.sums`.
+
+A function of its own computes them for a line of windows; it gets to know sizes when it is called, so that many kernels share it.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 
 from neurald.drivers.cpu.instructions import Instructions
-from neurald.drivers.cpu.kernels.counters import address, multiple
+from neurald.drivers.cpu.kernels.counters import address, multiple, opaque
+from neurald.drivers.cpu.kernels.function import subroutine_of
 from neurald.drivers.cpu.kernels.int8.panels import FACTOR_OFFSET
 from neurald.drivers.cpu.kernels.int8.plan import Plan
-from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
+from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
+from neurald.drivers.cpu.routine import Subroutine
 from neurald.drivers.cpu.vector import Vector
 
+#: Pointers to the first window, to where its sum goes, and to the factor; how many windows there are, and bytes between them.
+#: Then how many rows a window has, runs a row, and bytes a run, with the bytes between rows and between runs.
+_POINTERS = ("%windows", "%sums", "%factor")
+_SIZES = ("%count", "%step", "%rows", "%row_step", "%runs", "%run_step", "%bytes")
+_PARAMETERS = (*(("ptr", each) for each in _POINTERS), *(("i64", each) for each in _SIZES))
+#: Windows that follow one another whose addresses are given by that of the first one.
+_NEIGHBOURS = 4
 
-class WindowSums:
+
+def write_window_sums(
+    code: Instructions, plan: Plan, windows: str, rows: str, *, head: str, sums: str
+) -> None:
     """Stores the sum of each window's bytes, times what the packed weights say: words, by group and position.
 
     Args:
         code: where instructions go.
         plan: of the kernel.
+        windows: a pointer to the first window.
+        rows: of the output, how many.
         head: the name of the packed weights' memory.
         sums: the name of where to store them.
     """
+    product, layout = plan.product, plan.layout
+    is_single, size = product.rows.taps == plan.runs == 1, plan.scheme.target.vector_bytes
+    form = _Form(is_single=is_single, has_whole=plan.run >= size, has_rest=plan.run % size > 0)
+    function, factor = _line(plan.scheme, form), address(code, head, str(FACTOR_OFFSET))
+    row_step = product.rows.stride * layout.row_bytes
+    sizes = (
+        *(product.rows.taps, product.rows.dilation * layout.row_bytes),
+        *(plan.runs, product.columns.dilation * layout.pixel_bytes, plan.run),
+    )
+    window = [str(each) for each in sizes]
+    for group in range(plan.groups):
+        first = address(code, windows, str(group * product.depth))
+        to = address(code, sums, str(group * plan.positions * WORD_BYTES))
+        if plan.width == 1:
+            code.call(function, first, to, factor, rows, str(row_step), *window)
+            continue
+        step = product.columns.stride * layout.pixel_bytes
+        with code.loop("0", rows, may_be_empty=True) as loop:
+            line = address(code, first, multiple(code, loop.index, row_step))
+            place = address(code, to, multiple(code, loop.index, plan.width * WORD_BYTES))
+            code.call(function, line, place, factor, str(plan.width), str(step), *window)
 
-    def __init__(self, code: Instructions, plan: Plan, *, head: str, sums: str) -> None:
-        self._code, self._plan, self._sums, self._scheme = code, plan, sums, plan.scheme
-        self._single = Vector(code, plan.scheme.target, 1)
-        self._vector = Vector(code, plan.scheme.target, plan.scheme.lanes)
-        self._factor = code.load(f"load i32, ptr {address(code, head, str(FACTOR_OFFSET))}, align 4")
 
-    def write(self, windows: str, begin: str, end: str) -> None:
-        """The sums of the rows of the output from `begin` to before `end`; the first window begins at `windows`."""
-        plan, code, v = self._plan, self._code, self._single
-        rows = v.two("sub", "i64", end, begin)
-        row_step = plan.product.rows.stride * plan.layout.row_bytes
-        for group in range(plan.groups):
-            first = address(code, windows, str(group * plan.product.depth))
-            sums = address(code, self._sums, str(group * plan.positions * WORD_BYTES))
-            if plan.width == 1:
-                self._write_line(first, sums, rows, row_step)
-                continue
-            with code.loop("0", rows, may_be_empty=True) as loop:
-                line = address(code, first, multiple(code, loop.index, row_step))
-                place = address(code, sums, multiple(code, loop.index, plan.width * WORD_BYTES))
-                step = plan.product.columns.stride * plan.layout.pixel_bytes
-                self._write_line(line, place, str(plan.width), step)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Form:
+    """What a window consists of: whether of a single run, and whether that has whole vectors, and a part of one."""
 
-    def _write_line(self, windows: str, sums: str, count: str, step: int) -> None:
-        """Sums of windows that are `step` bytes apart: as many at a time as a vector holds, and the rest one by one."""
+    is_single: bool
+    has_whole: bool
+    has_rest: bool
+
+
+@cache
+def _line(scheme: Scheme, form: _Form) -> Subroutine:
+    """The function for windows some bytes apart: as many at a time as a vector holds, and the rest one by one."""
+    code = Instructions((*_POINTERS, *_SIZES))
+    _Line(code, scheme, form).write()
+    return subroutine_of(code, _PARAMETERS)
+
+
+class _Line:
+    """Writes the instructions of the function."""
+
+    def __init__(self, code: Instructions, scheme: Scheme, form: _Form) -> None:
+        self._code, self._scheme, self._form = code, scheme, form
+        self._single = Vector(code, scheme.target, 1)
+        self._vector = Vector(code, scheme.target, scheme.lanes)
+        self._kind, self._size = self._vector.type("i32"), scheme.target.vector_bytes
+
+    def write(self) -> None:
         code, v, lanes = self._code, self._single, self._scheme.lanes
-        rest = v.two("urem", "i64", count, str(lanes))
-        whole = v.two("sub", "i64", count, rest)
+        windows, sums, factor = _POINTERS
+        count, step = _SIZES[:2]
+        factor = code.load(f"load i32, ptr {factor}, align {WORD_BYTES}")
+        whole = code.value(f"and i64 {count}, {-lanes}")
+        steps = [v.two("mul", "i64", step, str(each)) for each in range(2, _NEIGHBOURS)]
         for first, last, together in (("0", whole, lanes), (whole, count, 1)):
             with code.loop(first, last, step=together, may_be_empty=True) as loop:
-                window = address(code, windows, multiple(code, loop.index, step))
+                window = address(code, windows, v.two("mul", "i64", loop.index, step))
                 place = address(code, sums, multiple(code, loop.index, WORD_BYTES))
-                totals = self._window_totals(
-                    [address(code, window, str(each * step)) for each in range(together)]
-                )
+                starts = [
+                    address(code, window, v.two("mul", "i64", step, str(each)))
+                    for each in range(0, together, _NEIGHBOURS)
+                ]
+                totals = self._totals(starts, together, ["0", step, *steps])
                 if together == 1:
-                    total = v.two("mul", "i32", self._folded(totals[0]), self._factor)
+                    total = v.two("mul", "i32", self._folded(totals[0]), factor)
                     code.effect(f"store i32 {total}, ptr {place}, align 4")
                     continue
-                factor = self._vector.splat("i32", self._factor)
-                total = self._vector.two("mul", "i32", self._transposed_sum(totals), factor)
-                code.effect(f"store {self._vector.type('i32')} {total}, ptr {place}, align 4")
+                total = self._vector.two(
+                    "mul", "i32", self._transposed_sum(totals), self._vector.splat("i32", factor)
+                )
+                code.effect(f"store {self._kind} {total}, ptr {place}, align 4")
 
-    def _window_totals(self, windows: Sequence[str]) -> list[str]:
-        """For each window a vector whose lanes add up to the sum of its bytes."""
-        plan, code, kind = self._plan, self._code, self._vector.type("i32")
-        rows, columns = plan.product.rows, plan.product.columns
-        totals = ["zeroinitializer"] * len(windows)
-        with self._counted(rows.taps, kind, totals) as (down, sums):
-            row = multiple(code, down, rows.dilation * plan.layout.row_bytes)
-            with self._counted(plan.runs, kind, sums) as (across, inner):
-                column = multiple(code, across, columns.dilation * plan.layout.pixel_bytes)
-                self._add_run([address(code, each, row, column) for each in windows], kind, inner)
-            sums[:] = inner
-        return sums
+    def _totals(self, starts: Sequence[str], count: int, steps: Sequence[str]) -> list[str]:
+        """For each window a vector whose lanes add up to the sum of its bytes.
 
-    def _add_run(self, runs: Sequence[str], kind: str, totals: list[str]) -> None:
-        """Adds the elements of a run to the totals of each window."""
-        code, size, length = self._code, self._scheme.target.vector_bytes, self._plan.run
-        whole = length // size
-        with self._counted(whole, kind, totals) as (part, sums):
-            if whole:
-                offset = multiple(code, part, size)
-                self._add_bytes([address(code, run, offset) for run in runs], sums, size)
-        if length % size:
-            self._add_bytes([address(code, run, str(whole * size)) for run in runs], sums, length % size)
-        totals[:] = sums
+        Args:
+            starts: pointers to every fourth window.
+            count: of windows.
+            steps: bytes from those windows to the ones after them.
+        """
+        v = self._single
+        rows, row_step, runs, run_step, _ = _SIZES[2:]
+        totals = ["zeroinitializer"] * count
+        if self._form.is_single:
+            self._add_run(starts, "0", steps, totals)
+            return totals
+        with self._counted(rows, totals) as (down, row_sums), self._counted(runs, row_sums) as (across, sums):
+            row, run = v.two("mul", "i64", down, row_step), v.two("mul", "i64", across, run_step)
+            self._add_run(starts, v.two("add", "i64", row, run), steps, sums)
+        return totals
 
-    def _add_bytes(self, parts: Sequence[str], totals: list[str], count: int) -> None:
-        """Adds the first bytes of a vector to the totals of each window."""
-        size, kind = self._scheme.target.vector_bytes, self._vector.type("i32")
-        ones = ", ".join(f"i8 {int(lane < count)}" for lane in range(size))
-        weights = self._code.value(f"bitcast <{size} x i8> <{ones}> to {kind}")
-        for number, pointer in enumerate(parts):
-            part = self._code.fresh(f"load {kind}, ptr {pointer}, align 1")
-            totals[number] = self._scheme.step(self._code, totals[number], part, weights)
+    def _add_run(self, starts: Sequence[str], run: str, steps: Sequence[str], totals: list[str]) -> None:
+        """Adds the bytes of a run to the total of each window."""
+        code, v, length = self._code, self._single, _SIZES[-1]
+        whole = code.value(f"and i64 {length}, {-self._size}") if self._form.has_whole else "0"
+        if self._form.has_whole:
+            ones = self._vector.number("i32", 0x01010101)
+            with self._counted(whole, totals, step=self._size) as (offset, sums):
+                self._add(starts, v.two("add", "i64", run, offset), steps, ones, sums)
+        if self._form.has_rest:
+            ones = self._first(v.two("sub", "i64", length, whole))
+            self._add(starts, v.two("add", "i64", run, whole), steps, ones, totals)
+
+    def _first(self, count: str) -> str:
+        """Ones for the first bytes of a vector."""
+        v = Vector(self._code, self._scheme.target, self._size)
+        count = v.splat("i8", self._code.value(f"trunc i64 {count} to i8"))
+        bytes_ = ", ".join(f"i8 {each}" for each in range(self._size))
+        is_meant = v.compare("ult", "i8", f"<{bytes_}>", count)
+        ones = v.cast("zext", "i1", is_meant, "i8")
+        return self._code.value(f"bitcast {v.type('i8')} {ones} to {self._kind}")
+
+    def _add(
+        self, starts: Sequence[str], offset: str, steps: Sequence[str], weights: str, totals: list[str]
+    ) -> None:
+        """Adds bytes of a vector so many bytes after the beginning of each window to its total."""
+        code = self._code
+        for number, start in enumerate(starts):
+            # Few registers hold the addresses of many windows, if they are not taken for addresses that all go on by themselves.
+            base = opaque(code, address(code, start, offset))
+            for after, step in enumerate(steps):
+                each = number * _NEIGHBOURS + after
+                if each < len(totals):
+                    part = code.fresh(f"load {self._kind}, ptr {address(code, base, step)}, align 1")
+                    totals[each] = self._scheme.step(code, totals[each], part, weights)
 
     @contextmanager
-    def _counted(self, count: int, kind: str, totals: list[str]) -> Iterator[tuple[str, list[str]]]:
-        """A loop that carries totals, which are in the list that it gives, also when it has ended."""
-        if count <= 1:
-            sums = list(totals)
-            yield "0", sums
-            return
-        with self._code.loop("0", str(count), [(kind, each) for each in totals]) as loop:
+    def _counted(self, count: str, totals: list[str], *, step: int = 1) -> Iterator[tuple[str, list[str]]]:
+        """A loop that carries totals; afterwards they are in the list that it was given."""
+        carried = [(self._kind, each) for each in totals]
+        with self._code.loop("0", count, carried, step=step) as loop:
             sums = list(loop.carried)
             yield loop.index, sums
             loop.results = list(sums)
+        totals[:] = loop.results
 
     def _folded(self, total: str) -> str:
         """The sum of all lanes."""
-        kind, name = self._vector.type("i32"), f"@llvm.vector.reduce.add.v{self._scheme.lanes}i32"
-        self._code.declarations.add(f"declare i32 {name}({kind})")
-        return self._code.value(f"call i32 {name}({kind} {total})")
+        name = f"@llvm.vector.reduce.add.v{self._scheme.lanes}i32"
+        self._code.declarations.add(f"declare i32 {name}({self._kind})")
+        return self._code.value(f"call i32 {name}({self._kind} {total})")
 
     def _transposed_sum(self, totals: Sequence[str]) -> str:
         """The sums of the lanes of as many vectors, each in a lane: neighbours are added until one vector is left."""
-        code, lanes, kind = self._code, self._scheme.lanes, self._vector.type("i32")
+        code, lanes, kind = self._code, self._scheme.lanes, self._kind
         parts = list(totals)
         while len(parts) > 1:
             joined = []

@@ -84,3 +84,25 @@ def test_windows_that_are_too_large_to_be_written_out() -> None:
     sums = QuantizedSums(3)
     case = sums.depthwise((1, 64, 64, 64), (64, 64, 64), (1, 1, 1, 64))
     assert routine_for(case.kernel, TARGETS["generic"]) is None
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.name)
+def test_rows_of_other_sizes_share_a_function(target: Target) -> None:
+    """They get to know sizes when they are called."""
+    found = []
+    for channels, size in ((64, 5), (192, 9)):
+        sums = QuantizedSums(1)
+        case = sums.depthwise(
+            (1, size, size, channels),
+            (3, 3, channels),
+            (1, size, size, channels),
+            sums.rescaled(),
+            padding=((1, 1), (1, 1)),
+        )
+        routine = routine_for(case.kernel, target)
+        assert routine is not None
+        found.append(routine)
+    first, second = found
+    assert first.name != second.name
+    assert first.subroutines
+    assert first.subroutines == second.subroutines

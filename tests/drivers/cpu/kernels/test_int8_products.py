@@ -175,3 +175,22 @@ def test_few_channels_are_all_that_is_written(channels: int, target: Target) -> 
     sums = QuantizedSums(12, zeros=(-128, 0))
     case = sums.convolution((1, 9, 11, 96), (channels, 1, 1, 96), (1, 9, 11, channels), sums.rescaled())
     check(case, target)
+
+
+@two_targets
+@pytest.mark.parametrize("channels", [5, 70])
+def test_only_layers_that_are_alike_share_their_text(channels: int, target: Target) -> None:
+    """Numbers of channels, and of what is added, are read where vectors are stored as a whole; else they are in the text."""
+    texts = []
+    for factor in (0.5, 0.5, 0.625):
+        sums = QuantizedSums(4, zeros=(3, 0))
+        tail = sums.added(sums.rescaled(), zeros=(1, -2), factors=(factor, 0.75))
+        case = sums.convolution((1, 4, 5, 16), (channels, 1, 1, 16), (1, 4, 5, channels), tail)
+        routine = routine_for(case.kernel, target)
+        assert routine is not None
+        texts.append(routine.text)
+    assert texts[0] == texts[1]
+    if channels < target.lanes(4):
+        assert texts[0] != texts[2]
+    else:
+        assert texts[0] is texts[1] is texts[2]

@@ -1,0 +1,143 @@
+"""Rows of a quantised depthwise convolution computed position by position, each of which carries on the columns that the next sees.
+
+Where nothing but rescaling follows the sums, a row is a function of its own, which gets to know sizes when it is called: all
+kernels with the same window share it.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import TypeAlias
+
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.kernels.counters import address, opaque
+from neurald.drivers.cpu.kernels.function import subroutine_of
+from neurald.drivers.cpu.kernels.int8.depthwise_plan import Bundle, DepthwisePlan
+from neurald.drivers.cpu.kernels.int8.depthwise_sums import DepthwiseSums
+from neurald.drivers.cpu.kernels.int8.interleaving import Addresses, Interleaving
+from neurald.drivers.cpu.kernels.int8.stores import store_lanes
+from neurald.drivers.cpu.kernels.int8.tail import Tail
+from neurald.drivers.cpu.kernels.window import Side
+from neurald.drivers.cpu.routine import Subroutine
+from neurald.drivers.cpu.vector import Vector
+
+#: Gives the addresses of the window of a position, by its index.
+Windows: TypeAlias = Callable[[str], Addresses]
+#: Is given the index of a position and how many after it another one is, with what `DepthwiseSums.totals` has for that.
+Finish: TypeAlias = Callable[[str, int, list[list[str]]], None]
+
+#: Of the function: pointers to the first window, the constants of a bundle and the first result; then bytes from one row of a
+#: window to the next, between pixels, between positions of the output and between rows of it; and how many positions there are.
+_POINTERS, _SIZES = ("%source", "%weights", "%to"), ("%row", "%pixel", "%pitch", "%line", "%count")
+_PARAMETERS = (*(("ptr", each) for each in _POINTERS), *(("i64", each) for each in _SIZES))
+#: So many functions are kept for kernels to come, the oldest first.
+_MOST_KEPT = 128
+_kept: dict[Hashable, Subroutine] = {}
+
+
+def write_rolling(
+    code: Instructions,
+    plan: DepthwisePlan,
+    tail: Tail,
+    bundle: Bundle,
+    *,
+    weights: str,
+    windows: Windows,
+    count: str,
+    finish: Finish,
+) -> None:
+    """The sums of positions one after another, and what is made of them.
+
+    Args:
+        code: where instructions go.
+        plan: of the kernel.
+        tail: what follows the sums.
+        bundle: which channels; see `DepthwisePlan.is_rolling`.
+        weights: the constants of the bundle.
+        windows: where the input is.
+        count: of positions: a multiple of `DepthwisePlan.turn`.
+        finish: writes what is made of sums.
+    """
+    interleaving, sums, pixels = Interleaving(code, plan), DepthwiseSums(code, plan, tail), plan.turn(bundle)
+    kept = [(word, column) for word in range(plan.words) for column in plan.kept_columns]
+    kind = Vector(code, plan.scheme.target, plan.scheme.lanes).type("i32")
+    first = windows("0")
+    carried = [
+        (kind, each) for word, column in kept for each in interleaving.words(bundle, first, word, column)
+    ]
+    with code.loop("0", count, carried, step=pixels) as loop:
+        at = windows(loop.index)
+        names = iter(loop.carried)
+        known = {each: [next(names) for _ in range(bundle.vectors)] for each in kept}
+        for word in range(plan.words):
+            for column in plan.new_columns(pixels):
+                known[word, column] = interleaving.words(bundle, at, word, column)
+        totals = sums.totals(bundle, pixels, weights, lambda word, column: known[word, column])
+        for pixel, rows in enumerate(totals):
+            finish(loop.index, pixel, rows)
+        further = pixels * plan.layout.columns.stride
+        loop.results = [each for word, column in kept for each in known[word, column + further]]
+
+
+def rolling_row(plan: DepthwisePlan, tail: Tail, bundle: Bundle) -> Subroutine:
+    """The function that stores the results of the positions of a unit; `tail` stores rescaled sums as they are."""
+    assert tail.rescaling is not None  # noqa: S101 - it stores rescaled sums
+    plan, bundle = _common(plan, bundle), replace(bundle, first=0, count=1)
+    key = plan, bundle, tail.rescaling.form
+    known = _kept.get(key)
+    if known is None:
+        while len(_kept) >= _MOST_KEPT:
+            _kept.pop(next(iter(_kept)), None)
+        known = _kept[key] = _rolling_row(plan, tail, bundle)
+    return known
+
+
+def _common(plan: DepthwisePlan, bundle: Bundle) -> DepthwisePlan:
+    """What the function needs to know of a plan, which is the same for many, as a plan."""
+    rows, columns = plan.layout.rows, plan.layout.columns
+    layout = replace(
+        plan.layout,
+        type=Scalar.INT8,
+        rows=Side(length=0, places=0, taps=rows.taps),
+        columns=replace(columns, length=0, before=0, places=plan.turn(bundle)),
+        channels=1,
+        repeat=1,
+        pixel_elements=1,
+        row_elements=1,
+        unit=1,
+        block=1,
+    )
+    stored = min(bundle.channels, plan.channels)
+    return replace(plan, layout=layout, images=1, channels=stored, bundles=())
+
+
+def _rolling_row(plan: DepthwisePlan, tail: Tail, bundle: Bundle) -> Subroutine:
+    source, weights, start = _POINTERS
+    row, pixel, pitch, line, count = _SIZES
+    code = Instructions((*_POINTERS, *_SIZES))
+    v, sums = Vector(code, plan.scheme.target, 1), DepthwiseSums(code, plan, tail)
+    words, stored = sums.epilogue_words(bundle, weights), plan.channels
+
+    def times(name: str, factor: int) -> str:
+        return name if factor == 1 else v.two("mul", "i64", name, str(factor)) if factor else "0"
+
+    def windows(index: str) -> Addresses:
+        step = times(pixel, plan.layout.columns.stride)
+        window = source if index == "0" else address(code, source, v.two("mul", "i64", index, step))
+        lines: dict[int, str] = {}
+
+        def at(down: int, across: int) -> str:
+            if down not in lines:
+                lines[down] = opaque(code, address(code, window, times(row, down)))
+            return address(code, lines[down], times(pixel, across))
+
+        return at
+
+    def finish(index: str, after: int, totals: list[list[str]]) -> None:
+        position = address(code, start, v.two("mul", "i64", index, pitch), times(pitch, after))
+        for number, each in enumerate(sums.results(bundle, totals, words)):
+            to = address(code, position, times(line, number))
+            store_lanes(code, each, sums.element, bundle.channels, to, stored)
+
+    write_rolling(code, plan, tail, bundle, weights=weights, windows=windows, count=count, finish=finish)
+    return subroutine_of(code, _PARAMETERS)
