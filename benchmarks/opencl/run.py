@@ -33,6 +33,7 @@ from networks import NETWORKS, Network, tflite_file
 _TYPES = {"fp32": np.float32, "relaxed": np.float32, "int8": np.int8}
 _TORCHVISION = {"mobilenet_v2": "mobilenet_v2", "resnet_50": "resnet50"}
 _TOKEN = bytes(32)
+_WARM_UP_S = 0.5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,8 +52,9 @@ class Figure:
 
 
 def median_us(run: Callable[[], object], runs: int) -> float:
-    """The median of so many runs, after a few that do not count."""
-    for _ in range(max(3, runs // 10)):
+    """The median of so many runs, after half a second of runs that do not count: clocks rise as long as that."""
+    started = time.perf_counter()
+    while time.perf_counter() - started < _WARM_UP_S:
         run()
     times = []
     for _ in range(runs):
@@ -97,7 +99,7 @@ def ours(path: Path, network: Network, precision: str, runs: int) -> Iterator[Fi
     execution.set_input(0, image)
     execution.set_output(0, result)
     whole = median_us(execution.compute, runs)
-    compute = [device.prepared.launch() for _ in range(runs)][runs // 10 :]
+    compute = [device.prepared.launch() for _ in range(2 * runs)][runs:]
     real = (result.astype(np.float64) - target.zero_point) * target.scale if target.scale else result
     expected = network.output.value
     error = float(np.abs(real - expected).max() / np.abs(expected).max())

@@ -8,7 +8,7 @@ import numpy as np
 
 from neurald.drivers.compiler.build import build_graph
 from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Shape
+from neurald.drivers.compiler.graph import Shape, Value
 from neurald.drivers.compiler.joining import Alignment, join
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.placement import Base, Place, Placement, place
@@ -16,6 +16,7 @@ from neurald.drivers.compiler.ranking import expand_rankings
 from neurald.drivers.compiler.transformations import transform
 from neurald.drivers.opencl.executable import FLAGS, Call, Executable, image_uses
 from neurald.drivers.opencl.kernels import candidates
+from neurald.drivers.opencl.kernels.adding import zeros
 from neurald.drivers.opencl.kernels.pairs import Pair, pairs_of
 from neurald.drivers.opencl.persistent import (
     SYNC_BYTES,
@@ -124,11 +125,36 @@ def _compiled(
         pairs_of(fused, kernels, facts),
     )
     used = [(kernel, source) for kernel, source in zip(kernels, chosen, strict=True) if source is not None]
+    used, held = _with_zeros(used)
     placement = place(
-        fused, [source.arguments for _, source in used], alignment=max(ALIGNMENT, facts.alignment_bytes)
+        fused,
+        [(*source.arguments, *more) for (_, source), more in zip(used, held, strict=True)],
+        alignment=max(ALIGNMENT, facts.alignment_bytes),
     )
     compiled = _assembled(model, placement, used, facts)
     return compiled, _objection(compiled.executable, facts)
+
+
+def _with_zeros(
+    used: Sequence[tuple[Kernel, Source]],
+) -> tuple[list[tuple[Kernel, Source]], list[tuple[Value, ...]]]:
+    """The same with kernels that make zero what others add to, and for each the values that it keeps others out of.
+
+    An output is made zero before the kernel that comes before the one that adds to it, and nothing else lies there since the kernel
+    before that: so these two run side by side, and where all kernels are one nobody waits for zeros.
+    """
+    found: list[tuple[Kernel, Source]] = []
+    held: list[tuple[Value, ...]] = []
+    for position, pair in enumerate(used):
+        following = used[position + 1 : position + 2] if position else used[:2]
+        cleared = [
+            (kernel, zeros(kernel.output, kernel.operations)) for kernel, source in following if source.adds
+        ]
+        if found and cleared:
+            held[-1] += tuple(kernel.output for kernel, _ in cleared)
+        found += [*cleared, pair]
+        held += [()] * (1 + len(cleared))
+    return found, held
 
 
 def _objection(executable: Executable, facts: DeviceFacts) -> str:
@@ -207,7 +233,8 @@ def _assembled(
         else program_text(
             uses,
             has_fp64=facts.has_fp64,
-            instead=meeting_text(is_nvidia=facts.is_nvidia) + kernel_text(together.kernel, BUFFERS, phases),
+            before=meeting_text(is_nvidia=facts.is_nvidia),
+            instead=kernel_text(together.kernel, BUFFERS, phases),
         ),
     )
 

@@ -131,8 +131,47 @@ static inline long neurald_fixed_point(long value, int mantissa, int exponent, i
   return product >> (31 + right);
 }
 """,
+    # The three steps of the same for four numbers of 32 bits, of which compilers make a product of 64 bits each and shifts.
+    "neurald_shifted_left4": """\
+static inline int4 neurald_shifted_left4(const int4 value, const int4 left) {
+  const int4 shifted = as_int4(as_uint4(value) << as_uint4(left));
+  return select((value >> 31) ^ 2147483647, shifted, (shifted >> left) == value);
+}
+""",
+    "neurald_high_product4": """\
+static inline int4 neurald_high_product4(const int4 value, const int4 mantissa) {
+  return (int4)((int)(((long)value.x * (long)mantissa.x + (1L << 30)) >> 31),
+                (int)(((long)value.y * (long)mantissa.y + (1L << 30)) >> 31),
+                (int)(((long)value.z * (long)mantissa.z + (1L << 30)) >> 31),
+                (int)(((long)value.w * (long)mantissa.w + (1L << 30)) >> 31));
+}
+""",
+    "neurald_shifted_right4": """\
+static inline int4 neurald_shifted_right4(const int4 value, const int4 exponent) {
+  return ((value >> ~exponent) + 1) >> 1;
+}
+""",
 }
 
+
+_FUNCTIONS |= {
+    # Products with quantised multipliers that are rounded once; with exponents below 0 their upper halves do.
+    f"neurald_rounded{name}4": f"""\
+static inline int4 neurald_rounded{name}4(const int4 value, const int4 mantissa, const int4 exponent) {{
+  return (int4)({", ".join(part.replace("$", each) for each in "xyzw")});
+}}
+"""
+    for name, part in (
+        (
+            "",
+            "(int)(((long)value.$ * (long)mantissa.$ + (1L << (30 - exponent.$))) >> (31 - exponent.$))",
+        ),
+        (
+            "_down",
+            "(int)(((long)value.$ * (long)mantissa.$ + (1L << (30 - exponent.$))) >> 32) >> ~exponent.$",
+        ),
+    )
+}
 
 _FUNCTIONS |= {
     f"neurald_part_{kind}4": f"""\
@@ -141,6 +180,19 @@ static inline {kind} neurald_part_{kind}4({kind}4 texel, int at) {{
 }}
 """
     for kind in ("float", "int", "uint")
+}
+
+_FUNCTIONS |= {
+    f"neurald_{kind}_of_{source}": f"""\
+static inline {kind} neurald_{kind}_of_{source}({source} x) {{
+  return isnan(x) ? 0 : convert_{kind}_sat(x);
+}}
+"""
+    for source, kinds in (
+        ("float", ("long", "ulong")),
+        ("double", ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong")),
+    )
+    for kind in kinds
 }
 
 #: How images of four elements are read. Texels of fewer bits are widened.
@@ -394,6 +446,11 @@ def _reinterpreted(text: str, source: Scalar, kind: Scalar) -> str:
     return f"as_{computed(kind)}({text})"
 
 
+def _is_nan_lost(source: Scalar, kind: Scalar) -> bool:
+    """Whether NVIDIA's saturating conversion gives something else than 0 for NaN: where 64 bits are on either side."""
+    return source is Scalar.FLOAT64 or computed(kind) in ("long", "ulong")
+
+
 def _converted(text: str, source: Scalar, kind: Scalar) -> str:
     if kind is Scalar.BOOL:
         return f"{text} != 0"
@@ -401,6 +458,8 @@ def _converted(text: str, source: Scalar, kind: Scalar) -> str:
         # As every result of that type, it is rounded to a half where it is not stored as one at once.
         return f"(float){text}"
     if source.is_float and kind.is_integer:
+        if _is_nan_lost(source, kind):
+            return f"neurald_{computed(kind)}_of_{computed(source)}({text})"
         return f"convert_{computed(kind)}_sat({text})"
     return f"({computed(kind)}){text}"
 

@@ -9,7 +9,8 @@ Nobody waits for ever. A work-group that has waited too long writes down that it
 that the kernel ends; what it computed is then worthless, and the execution fails.
 
 Functions are called, not written out at each call: what several phases run is then in the cache of instructions when it is needed
-again. Constants of the next phase are not fetched ahead: that was measured, and brought nothing.
+again. A function that says so itself waits after it has begun: it asks for constants first, which never change, so that they are
+on their way while it waits (`Source.waits`).
 
 The kernel's last two arguments are its synchronisation memory and how many phases it runs. With no phases it only meets.
 """
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from neurald.drivers.opencl.platform import DeviceFacts
-from neurald.drivers.opencl.source import Source
+from neurald.drivers.opencl.source import HANDED_ON, MEETING, WAIT, Source
 
 #: Work-items of a work-group, unless a source with barriers asks for another number.
 ITEMS: Final = 256
@@ -142,7 +143,8 @@ def meeting_text(*, is_nvidia: bool) -> str:
         is_nvidia: whether memory is ordered by PTX; else by OpenCL's fences.
     """
     return (
-        (_PLACE[is_nvidia] + _BARRIER[is_nvidia])
+        (_MACROS + _PLACE[is_nvidia] + _BARRIER[is_nvidia] + _MEET + _LEAVE)
+        .replace("$PATIENCE", str(_PATIENCE))
         .replace("$UNITS", str(_UNITS))
         .replace("$UNIT_COUNT", str(_UNIT_COUNT))
         .replace("$GAVE_UP", str(GAVE_UP))
@@ -173,19 +175,26 @@ def kernel_text(name: str, parameters: str, phases: Sequence[Phase]) -> str:
     ]
     for number, (phase, meets) in enumerate(zip(phases, barriers(phases), strict=True)):
         lines.append(f"  if (phases > {number}) {{")
-        if meets:
+        if meets and phase.source.waits:
+            lines += ["    neurald_arrive(sync, lid);", "    target += groups;"]
+        elif meets:
             lines.append(f"    neurald_meet(sync, target += groups, lid, &waits, {_PATIENCE});")
-        lines += [*_phase_lines(phase, items), "  }"]
+        lines += [*_phase_lines(phase, items, meets=meets), "  }"]
     lines += ["  neurald_leave(sync, groups, lid, (__local int *)scratch);", "}", ""]
     return "\n".join(lines)
 
 
-def _phase_lines(phase: Phase, items: int) -> list[str]:
+def _phase_lines(phase: Phase, items: int, *, meets: bool) -> list[str]:
     source = phase.source
     pointers = [*phase.pointers, *((phase.workspace,) if source.workspace_bytes else ()), phase.status]
+    if source.waits:
+        # Only the first of a work-group's groups has anything to wait for.
+        pointers += ["sync", "group == first ? target : 0" if meets else "0", "&waits"]
     call = "{}({}, {}, scratch, {});".format(source.name, "{}", "{}", ", ".join(pointers))
     if source.has_barriers:
+        idle = f"    if (first >= {source.groups}) neurald_wait(sync, target, lid, &waits, {_PATIENCE});"
         return [
+            *((idle,) if meets and source.waits else ()),
             f"    for (int group = first; group < {source.groups}; group += groups) {{",
             f"      {call.format('group', 'lid')}",
             # The next group, or phase, finds local memory that nobody reads any more.
@@ -223,13 +232,27 @@ static inline int neurald_place(__global uint *sync, const int groups, const int
 }
 """,
 }
-_MEET_HEAD = """\
-static $CALLED void neurald_meet(__global uint *sync, const uint target, const int lid, __private bool *waits,
-    const int patience) {
+#: Functions that wait themselves do so between what they can do before and the rest; 0: there is nothing to wait for.
+_MACROS = f"""\
+#define {MEETING} , __global uint *sync, const uint target, __private bool *waits
+#define {HANDED_ON} , sync, target, waits
+#define {WAIT} if (target) neurald_wait(sync, target, lid, waits, $PATIENCE);
+"""
+_ARRIVE_HEAD = """\
+static inline void neurald_arrive(__global uint *sync, const int lid) {
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   if (lid == 0) {
 """
-_MEET_TAIL = """\
+_WAIT_HEAD = """\
+  }
+}
+static inline void neurald_wait(__global uint *sync, const uint target, const int lid, __private bool *waits,
+    const int patience) {
+  if (lid == 0) {
+    if (*waits) {
+      uint seen = 0;
+"""
+_WAIT_TAIL = """\
       if (seen < target) {
         sync[$GAVE_UP] = 1;
         *waits = false;
@@ -237,6 +260,13 @@ _MEET_TAIL = """\
     }
   }
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+}
+"""
+_MEET = """\
+static $CALLED void neurald_meet(__global uint *sync, const uint target, const int lid, __private bool *waits,
+    const int patience) {
+  neurald_arrive(sync, lid);
+  neurald_wait(sync, target, lid, waits, patience);
 }
 """
 #: The last one to leave clears the counters.
@@ -249,25 +279,25 @@ static inline void neurald_leave(__global uint *sync, const int groups, const in
 }
 """
 _BARRIER = {
-    True: _MEET_HEAD
+    True: _ARRIVE_HEAD
     + """\
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" :: "l"((ulong)sync) : "memory");
-    if (*waits) {
-      uint seen = 0;
+"""
+    + _WAIT_HEAD
+    + """\
       for (int look = 0; look < patience && seen < target; ++look)
         asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"((ulong)sync) : "memory");
 """
-    + _MEET_TAIL
-    + _LEAVE,
-    False: _MEET_HEAD
+    + _WAIT_TAIL,
+    False: _ARRIVE_HEAD
     + """\
     mem_fence(CLK_GLOBAL_MEM_FENCE);
     atomic_inc(sync);
-    if (*waits) {
-      uint seen = 0;
+"""
+    + _WAIT_HEAD
+    + """\
       for (int look = 0; look < patience && seen < target; ++look) seen = atomic_add(sync, 0);
       mem_fence(CLK_GLOBAL_MEM_FENCE);
 """
-    + _MEET_TAIL
-    + _LEAVE,
+    + _WAIT_TAIL,
 }

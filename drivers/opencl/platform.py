@@ -17,6 +17,7 @@ from neurald.drivers.opencl.errors import DeviceState
 from neurald.drivers.opencl.images import images_of
 from neurald.drivers.opencl.loader import all_libraries, load
 from neurald.drivers.opencl.storage import Images, Storage, storage_of
+from neurald.drivers.opencl.sums import Sums, sums_wanted
 from neurald.hal.errors import UnavailableDevice
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class DeviceFacts:
         flush_every: how many kernels are launched between two flushes of the queue; 0: one flush at the end is enough.
         most_image_texels: of an image over a buffer; 0: there are none.
         storage: what kernels are to read.
+        sums: in which order they may add.
         images: those that they read; None: buffers, or the device is not open yet.
         handle: pyopencl's device.
     """
@@ -82,6 +84,7 @@ class DeviceFacts:
     flush_every: int
     most_image_texels: int = 0
     storage: Storage = Storage.BUFFER
+    sums: Sums = Sums.FAST
     images: Images | None = None
     handle: Any = field(repr=False, compare=False)
 
@@ -98,6 +101,7 @@ class DeviceFacts:
                 self.device_version,
                 self.c_version,
                 *(() if self.storage is Storage.BUFFER else (self.storage.value,)),
+                *(() if self.sums is Sums.FAST else (self.sums.value,)),
             )
         )
 
@@ -321,6 +325,7 @@ def _facts(platform_index: int, device_index: int, platform: cl.Platform, device
         flush_every=flush_every(name, device.vendor),
         most_image_texels=_most_image_texels(device),
         storage=storage_of(name, device.vendor, is_gpu=kind is DeviceKind.GPU),
+        sums=sums_wanted(),
         handle=device,
     )
 

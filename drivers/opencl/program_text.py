@@ -4,8 +4,10 @@ from collections.abc import Iterable
 
 from neurald.drivers.compiler.placement import Base
 from neurald.drivers.opencl.dialect import HEAD, functions_for, stored
-from neurald.drivers.opencl.source import NAME, Source
+from neurald.drivers.opencl.source import HANDED_ON, MEETING, NAME, WAIT, Source
 
+#: Kernels of their own are started when what they read is there.
+NO_MEETING = "".join(f"#define {name}\n" for name in (WAIT, MEETING, HANDED_ON))
 _POINTERS = {Base.ARENA: "arena", Base.CONSTANTS: "constants"}
 
 
@@ -58,6 +60,7 @@ def program_text(
     uses: Iterable[tuple[Source, tuple[Base, ...]]],
     *,
     has_fp64: bool,
+    before: str = "",
     instead: str = "",
 ) -> str:
     """A program with a kernel for each source with each combination of buffers that it is used with.
@@ -65,6 +68,7 @@ def program_text(
     Args:
         uses: sources, and the buffers that their arguments are in.
         has_fp64: whether the device computes in double precision.
+        before: what functions call that wait themselves; without it there is nothing to wait for.
         instead: the text of kernels that call the sources' functions, in place of theirs.
     """
     functions: dict[str, str] = {}
@@ -75,4 +79,6 @@ def program_text(
             kernels.setdefault(kernel_name(source, bases), kernel_text(source, bases))
     head = "#define NEURALD_FP64 1\n" if has_fp64 else ""
     own = "\n".join((*functions.values(), *kernels.values(), instead))
-    return f"{head}{HEAD}{functions_for(own)}{own}"
+    if not before and WAIT in own:
+        before = NO_MEETING
+    return f"{head}{HEAD}{functions_for(own)}{before}{own}"

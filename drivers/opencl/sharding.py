@@ -34,6 +34,11 @@ def work_bytes(texts: Iterable[str]) -> int:
     return own + sum(shared.values())
 
 
+def functions_of(source: Source) -> tuple[str, ...]:
+    """What takes time to build of a source: the functions that it shares with others, or if there are none its own."""
+    return tuple(found[1] for found in _SHARED.finditer(source.text)) or (source.name,)
+
+
 def shards_of(sources: Sequence[Source], least_bytes: int) -> list[tuple[Source, ...]]:
     """The sources in groups that take about the same time to build; those that take longest come first.
 
@@ -43,8 +48,7 @@ def shards_of(sources: Sequence[Source], least_bytes: int) -> list[tuple[Source,
     """
     families: dict[tuple[str, ...], list[int]] = {}
     for position, source in enumerate(sources):
-        shared = tuple(found[1] for found in _SHARED.finditer(source.text))
-        families.setdefault(shared or (source.name,), []).append(position)
+        families.setdefault(functions_of(source), []).append(position)
     sized = [(work_bytes(sources[each].text for each in family), family) for family in families.values()]
     sized.sort(key=lambda pair: -pair[0])
     count = max(1, min(sum(size for size, _ in sized) // max(1, least_bytes), len(sized)))

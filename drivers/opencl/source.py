@@ -9,6 +9,9 @@ from neurald.drivers.compiler.graph import Value
 NAME = "KERNEL_NAME"
 #: Bytes at the beginning of a workspace in which kernels count.
 WORKSPACE_ZEROS = 16384
+#: Where a function of a kernel that runs all phases waits, before it reads what another phase has written: until then it gets what never changes.
+#: Its parameters end with `MEETING`, and whoever hands those on to another function ends with `HANDED_ON`.
+WAIT, MEETING, HANDED_ON = "NEURALD_WAIT", "NEURALD_MEETING", "NEURALD_HANDED_ON"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +35,7 @@ class Source:
         text: the function, and before it what only it needs, with `KERNEL_NAME` in every name at file scope.
         arguments: the values, in the order of the function's pointers; the output first.
         images: the positions of the arguments that are images.
+        adds: whether it adds to what the output holds, which is zero before.
         workspace_bytes: of global memory, aligned to 16.
         scratch_bytes: of local memory at `scratch`, aligned to 16.
         has_barriers: whether the function has any; its groups then take a whole work-group of exactly `local_size`.
@@ -49,6 +53,12 @@ class Source:
     label: str = ""
     operations: tuple[int, ...] = ()
     images: tuple[int, ...] = ()
+    adds: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits itself, with `WAIT`, for what other kernels have computed."""
+        return WAIT in self.text
 
     @property
     def name(self) -> str:

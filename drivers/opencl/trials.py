@@ -58,16 +58,19 @@ def trials_of(sources: Sequence[Source], facts: DeviceFacts, *, is_resident: boo
         is_resident: whether each is measured as a phase of a kernel that stays on the device, with the meeting before it.
     """
     calls = [_call(source) for source in sources]
-    instead = ""
+    before = instead = ""
     if is_resident:
         repeated = [
             kernel_text(_phases_name(source), BUFFERS, [phase_of(source, call, 0)] * _PHASES)
             for source, call in zip(sources, calls, strict=True)
         ]
-        instead = meeting_text(is_nvidia=facts.is_nvidia) + "".join(repeated)
+        before, instead = meeting_text(is_nvidia=facts.is_nvidia), "".join(repeated)
         calls = [_phases_call(source, facts) for source in sources]
     text = program_text(
-        [(source, _bases(source)) for source in sources], has_fp64=facts.has_fp64, instead=instead
+        [(source, _bases(source)) for source in sources],
+        has_fp64=facts.has_fp64,
+        before=before,
+        instead=instead,
     )
     size_bytes = max(_layout(source)[1] for source in sources)
     return text, Trials(calls=tuple(calls), arena_bytes=size_bytes, is_resident=is_resident)

@@ -18,6 +18,7 @@ from neurald.drivers.opencl.persistent import ITEMS, is_offered, resident_groups
 from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.program_helper import built_elsewhere
+from neurald.drivers.opencl.sharding import functions_of
 from neurald.drivers.opencl.source import Source
 from neurald.drivers.opencl.staging import upload
 from neurald.drivers.opencl.variables import choice
@@ -65,8 +66,9 @@ _OF_PREFERENCE = {
     Preference.FAST_SINGLE_ANSWER: Tuning.FAST,
     Preference.SUSTAINED_SPEED: Tuning.EXHAUSTIVE,
 }
-#: How many choices are measured.
-_CHOICES = {Tuning.NONE: 1, Tuning.FAST: 8, Tuning.EXHAUSTIVE: 1 << 20}
+#: Of how many functions choices are measured, and how many for each of these: sizes that functions take cost no time to build.
+_FUNCTIONS = {Tuning.NONE: 1, Tuning.FAST: 8, Tuning.EXHAUSTIVE: 1 << 20}
+_USES = {Tuning.NONE: 1, Tuning.FAST: 2, Tuning.EXHAUSTIVE: 1}
 
 
 class Tuner:
@@ -79,7 +81,8 @@ class Tuner:
 
     def __init__(self, device: DeviceContext, tuning: Tuning) -> None:
         self._device = device
-        self._limit = _CHOICES[tuning]
+        self._functions = _FUNCTIONS[tuning]
+        self._limit = self._functions * _USES[tuning]
         # What may become a phase of a kernel for the whole step is measured as one.
         self._is_resident = is_offered(device.facts)
 
@@ -115,11 +118,16 @@ class Tuner:
         """Those that are looked at; for a kernel that runs all phases only those that can be one, if there are any."""
         found: list[Source] = []
         others: list[Source] = []
+        functions: set[tuple[str, ...]] = set()
         for source in sources:
             is_phase = not source.has_barriers or source.local_size == ITEMS
-            (found if is_phase or not self._is_resident else others).append(source)
+            if is_phase or not self._is_resident:
+                found.append(source)
+                functions.add(functions_of(source))
+            else:
+                others.append(source)
             # A source that nobody looks at is not made.
-            if len(found) == self._limit:
+            if len(found) == self._limit or len(functions) == self._functions:
                 break
         return tuple((found or others)[: self._limit])
 

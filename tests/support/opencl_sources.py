@@ -11,6 +11,7 @@ from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.dialect import functions_for, stored
 from neurald.drivers.opencl.images import image_over
 from neurald.drivers.opencl.platform import DeviceFacts, choose, discover
+from neurald.drivers.opencl.program_text import NO_MEETING
 from neurald.drivers.opencl.source import NAME, WORKSPACE_ZEROS, Source
 from neurald.drivers.opencl.storage import TEXEL, Range
 from neurald.hal.errors import UnavailableDevice
@@ -35,6 +36,7 @@ def program_of(source: Source) -> str:
     return "\n".join(
         (
             functions_for(source.text),
+            NO_MEETING,
             source.text.replace(NAME, source.name),
             f"__kernel __attribute__((reqd_work_group_size({source.local_size}, 1, 1)))",
             f"void run({', '.join((*pointers, '__global int *status'))}) {{",

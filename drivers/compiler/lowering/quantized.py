@@ -9,6 +9,7 @@ from neurald.drivers.compiler.builder import Builder, Unsupported
 from neurald.drivers.compiler.expression import Expression, apply, clamp, constant, load
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.single_rounding import rounded_once
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.fixed_point import (
     Rounding,
@@ -90,10 +91,7 @@ def requantized(
         return fixed_point(value, mantissa, exponent)
     if rounding is Rounding.TWICE_UP:
         return apply(Op.FIXED_POINT_UP, value, mantissa, exponent, type=Scalar.INT64)
-    # In halves of 16 bits, since a product may have more than 63.
-    factor, power = mantissa.to(Scalar.INT64), exponent.to(Scalar.INT64)
-    low = (value & 0xFFFF) * factor + (constant(1, Scalar.INT64) << (30 - power))
-    return ((value >> 16) * factor + (low >> 16)) >> (15 - power)
+    return rounded_once(value, mantissa, exponent)
 
 
 class Rescaling:

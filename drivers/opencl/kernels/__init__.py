@@ -20,7 +20,7 @@ def candidates(
 ) -> Sequence[Source]:
     """Every fast way to compute a kernel, the one that promises most first.
 
-    All give the same integers. Sums of floats are in FLOAT32, in an order that depends on the choice but never on the run.
+    All give the same integers. Sums of floats are in FLOAT32, in an order that depends on the choice, and only where `Source.adds` on the run.
     Every pointer that a source is called with is aligned to 16 bytes; that of an output that nobody reads as it is may be aligned
     to four of its elements only, since it is a part of another value.
 

@@ -48,6 +48,8 @@ class _Plan:
             "channels": channels,
             "pad_y": self.contraction.padding[0][0],
             "pad_x": self.contraction.padding[1][0],
+            "input_zero": self.contraction.input_zero,
+            "weights_zero": self.contraction.weights_zero,
         }
 
 
@@ -82,8 +84,8 @@ def _source(kernel: Kernel, plan: _Plan, facts: DeviceFacts) -> Source:
     kind = "float" if contraction.output.type is Scalar.FLOAT32 else "int"
     text = "".join(
         (
-            loads("l", reader(contraction.input, images), contraction.input_zero, kind),
-            loads("r", reader(contraction.weights, images), contraction.weights_zero, kind),
+            loads("l", reader(contraction.input, images), contraction.input_zero, kind, "input_zero"),
+            loads("r", reader(contraction.weights, images), contraction.weights_zero, kind, "weights_zero"),
             after.text,
             _text(plan, after, kind),
         )
@@ -155,8 +157,8 @@ def _looped(plan: _Plan, source: str, weights: str) -> list[str]:
         f"    for (int j = 0; j < {contraction.kernel[1]}; ++j) {{",
         f"      const int y_at = i * {contraction.dilation[0]}, x_at = j * {contraction.dilation[1]};",
         "      if ((uint)(top + y_at) < (uint)z_height && (uint)(left + x_at) < (uint)z_width)",
-        f"        sums[0] += {NAME}_l{size}({source}, base + (y_at * z_width + x_at) * z_channels)"
-        f" * {NAME}_r{size}({weights}, (i * {contraction.kernel[1]} + j) * z_outputs + c);",
+        f"        sums[0] += {NAME}_l{size}({source}, base + (y_at * z_width + x_at) * z_channels@SIZES)"
+        f" * {NAME}_r{size}({weights}, (i * {contraction.kernel[1]} + j) * z_outputs + c@SIZES);",
         "    }",
     ]
 
@@ -171,7 +173,7 @@ def _written_out(plan: _Plan, vector: str, source: str, weights: str) -> list[st
         y = i * contraction.dilation[0]
         lines += ["  {", f"    const bool seen = (uint)(top + {y}) < (uint)z_height;"]
         lines += [
-            f"    const {vector} w{j} = {NAME}_r{size}({weights}, {i * columns + j} * z_outputs + c);"
+            f"    const {vector} w{j} = {NAME}_r{size}({weights}, {i * columns + j} * z_outputs + c@SIZES);"
             for j in range(columns)
         ]
         readers: dict[int, list[tuple[int, int]]] = {}
@@ -182,7 +184,7 @@ def _written_out(plan: _Plan, vector: str, source: str, weights: str) -> list[st
             inside = f"seen && (uint)(left + {x}) < (uint)z_width"
             place = f"base + ({y} * z_width + {x}) * z_channels"
             lines.append(
-                f"    const {vector} x{x} = {inside} ? {NAME}_l{size}({source}, {place}) : ({vector})(0);"
+                f"    const {vector} x{x} = {inside} ? {NAME}_l{size}({source}, {place}@SIZES) : ({vector})(0);"
             )
             lines += [f"    sums[{o}] += x{x} * w{j};" for o, j in pairs]
         lines.append("  }")

@@ -39,6 +39,8 @@ _ITEM = 4
 _FIRST_WITH_DP4A = (6, 1)
 _LOCAL_BYTES = 48 * 1024
 _ONES = 0x01010101
+#: The sizes that zero points are.
+_LEFT_ZERO, _RIGHT_ZERO = "z_left_zero", "z_right_zero"
 
 
 class Instruction(Enum):
@@ -228,8 +230,8 @@ def _source(
         "BASE": (
             ("0" if one_for_all else "batch * z_words * z_right_pitch") if is_constant else product.right_base
         ),
-        "LEFT_ZERO": product.left_zero,
-        "RIGHT_ZERO": right.zero,
+        "LEFT_ZERO": _LEFT_ZERO,
+        "RIGHT_ZERO": _RIGHT_ZERO,
         "ONES": _ONES,
         "COLUMN_BASE": "0" if one_for_all else "batch * z_right_pitch",
     }
@@ -240,6 +242,8 @@ def _source(
         "tiles": tiling.tiles(product),
         "across": -(-product.columns // tiling.columns),
         "steps": tiling.steps(product),
+        "left_zero": product.left_zero,
+        "right_zero": right.zero,
     }
     sums = Sums(
         kind="int",
@@ -256,7 +260,7 @@ def _source(
             product.text,
             _dot_text(instruction, product.left.type is Scalar.INT8, right.is_signed),
             _left_word(product, reader(product.left, images)),
-            _words_of_constant(right, reader(right.value, images))
+            _words_of_constant(reader(right.value, images))
             if is_constant
             else _words_of_columns(product, right),
             after.text,
@@ -334,9 +338,9 @@ def _dot_text(instruction: Instruction, is_left_signed: bool, is_right_signed: b
     )
 
 
-def _word_of(zero: int) -> str:
+def _word_of(zero: str) -> str:
     """Four times the same byte."""
-    return f"{(zero & 0xFF) * _ONES}u"
+    return f"(({zero} & 255) * {_ONES}u)"
 
 
 def _left_word(product: Product, read: Argument) -> str:
@@ -345,7 +349,7 @@ def _left_word(product: Product, read: Argument) -> str:
         f"static inline uint KERNEL_NAME_left_word({read.parameter},"
         " const KERNEL_NAME_row row, const int k@PARAMETERS) {\n"
     )
-    zero = product.left_zero
+    zero = _LEFT_ZERO
     if product.run % _BYTES == 0:
         word = (
             f"as_uint(convert_{stored(read.type)}4({read.load4('at')}))"
@@ -369,12 +373,12 @@ _RIGHT_HEAD = (
 )
 
 
-def _words_of_constant(right: _Right, read: Argument) -> str:
+def _words_of_constant(read: Argument) -> str:
     """`KERNEL_NAME_right_words(pointer, base, word, n)`: the words of four columns."""
     return (
         f"{_RIGHT_HEAD.format(read.parameter)}"
         f"  return word < z_words && n < z_right_pitch ? {read.load4('base + word * z_right_pitch + n')}\n"
-        f"                                             : (uint4)({_word_of(right.zero)});\n}}\n"
+        f"                                             : (uint4)({_word_of(_RIGHT_ZERO)});\n}}\n"
     )
 
 
@@ -391,10 +395,10 @@ def _words_of_columns(product: Product, right: _Right) -> str:
         for j in range(_BYTES):
             seen = f"n + {i} < z_columns && word * {_BYTES} + {j} < z_depth"
             lines.append(
-                f"  found.s{i} |= (uint)(uchar)({seen} ? p[{place} + {j}] : {right.zero}) << {8 * j};\n"
+                f"  found.s{i} |= (uint)(uchar)({seen} ? p[{place} + {j}] : {_RIGHT_ZERO}) << {8 * j};\n"
             )
     return (
-        f"{_RIGHT_HEAD.format(Argument('p', right.value.type).parameter)}  uint4 found = (uint4)({_word_of(right.zero)});\n"
+        f"{_RIGHT_HEAD.format(Argument('p', right.value.type).parameter)}  uint4 found = (uint4)({_word_of(_RIGHT_ZERO)});\n"
         f"{''.join(lines)}  return found;\n}}\n"
     )
 

@@ -26,6 +26,7 @@ class Sums:
         vector: the text of vector `e`.
         at: whether there is a vector `e`; what is to be declared before `row` and `column` of it are known.
         row, column: of its first sum.
+        is_first: whether no vector before `e` has the same columns.
     """
 
     kind: str
@@ -36,6 +37,18 @@ class Sums:
     column: str
     guard: str = ""
     before: str = ""
+    is_first: str = "1"
+
+
+def share_text(product: Product, *, split: int) -> str:
+    """The statement that says which `tile`, `share` of the depth and `batch` a group has, with no division that is not needed."""
+    if split == 1 and product.batches == 1:
+        return "const int tile = group, share = 0, batch = 0;"
+    if split == 1:
+        return "const int batch = group / z_tiles, tile = group - batch * z_tiles, share = 0;"
+    if product.batches == 1:
+        return "const int share = group / z_tiles, tile = group - share * z_tiles, batch = 0;"
+    return "const int tile = group % z_tiles, share = group / z_tiles % z_split, batch = group / (z_tiles * z_split);"
 
 
 #: Every work-item adds up, over all slices, what local memory has of its vectors.
@@ -55,14 +68,18 @@ GATHERED = """\
 
 def gathered(kind: str, rows: int, columns: int, items: int) -> Sums:
     """The sums after `GATHERED`."""
+    step = items * 4
+    # Where all vectors of a work-item have the same columns, compilers see that what belongs to those is loaded once.
+    is_same = step % columns == 0
     return Sums(
         kind=kind,
         count=-(-rows * columns // 4 // items),
         items=items,
         vector="totals[e]",
         before=f"const int at = (lid + e * {items}) * 4;",
-        row=f"m0 + at / {columns}",
-        column=f"n0 + at % {columns}",
+        row=f"m0 + lid * 4 / {columns} + e * {step // columns}" if is_same else f"m0 + at / {columns}",
+        column=f"n0 + lid * 4 % {columns}" if is_same else f"n0 + at % {columns}",
+        is_first="e == 0" if is_same else "1",
         guard=f"at < {rows * columns} && ",
     )
 
@@ -105,6 +122,19 @@ _PARTS = """\
   }
 """
 
+#: Adds the sums of a group to the output; the first share also adds what the epilogue does.
+_ADDED = """\
+#pragma unroll
+  for (int e = 0; e < $NE; ++e) {
+    $BEFORE
+    const int m = $ROW, n = $COLUMN;
+    const ${T}4 sum = $VECTOR;
+    if ($GUARD m < $M && n < $N)
+      ${KERNEL}_add4(a0 + m * z_length + n, share == 0 ? ${KERNEL}_value4(sum, m, n, $HANDED_ON@SIZES) : sum);
+  }
+}
+"""
+
 _STORED = """\
 #pragma unroll
   for (int e = 0; e < $NE; ++e) {
@@ -117,7 +147,7 @@ _STORED = """\
 """
 
 
-def finish(product: Product, after: Epilogue, sums: Sums, *, split: int) -> str:
+def finish(product: Product, after: Epilogue, sums: Sums, *, split: int, adds: bool = False) -> str:
     """The end of a function that has `group`'s `tile`, `share` and `batch`, and a workspace if the depth is split.
 
     Args:
@@ -125,6 +155,7 @@ def finish(product: Product, after: Epilogue, sums: Sums, *, split: int) -> str:
         after: the epilogue.
         sums: of a work-item.
         split: how many groups share out the depth.
+        adds: whether each adds its part to the output, by `KERNEL_NAME_add4`, with what `KERNEL_NAME_value4` makes of the first.
     """
     stored = store_text(product, after)
     names = {
@@ -143,7 +174,10 @@ def finish(product: Product, after: Epilogue, sums: Sums, *, split: int) -> str:
         "N": "z_columns",
         "STORE": stored,
         "ZEROS": WORKSPACE_ZEROS,
+        "HANDED_ON": after.handed_on,
     }
+    if adds:
+        return fill(_ADDED, **names)
     return fill((_PARTS if split > 1 else "") + _STORED, **names)
 
 
@@ -159,7 +193,7 @@ def fetch(product: Product, after: Epilogue, sums: Sums) -> str:
         ROW=sums.row,
         COLUMN=sums.column,
         GUARD=sums.guard,
-        FETCH=after.fetch4(row, column),
+        FETCH=after.fetch4(row, column, sums.is_first),
     )
 
 

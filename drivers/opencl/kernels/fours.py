@@ -14,7 +14,7 @@ from neurald.drivers.compiler.rewriting import substitute, walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.arguments import Arguments, as_images
 from neurald.drivers.opencl.dialect import computed, stored, texel_vector
-from neurald.drivers.opencl.kernels.epilogue import is_multiple_of_4
+from neurald.drivers.opencl.kernels.four_loads import is_multiple_of_4
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.render import LOCAL_SIZE, arguments_of, render
 from neurald.drivers.opencl.source import NAME, Source

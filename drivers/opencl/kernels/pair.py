@@ -48,6 +48,7 @@ def candidates(
         kernel=first,
         values=tuple(dict.fromkeys((depthwise.weights, *used_values(first)))),
         by_fours=(depthwise.weights, *read_by_fours(first)),
+        taps=depthwise.kernel[0] * depthwise.kernel[1],
         left4=lambda arguments: _left4(first, depthwise, arguments),
         sizes=_sizes(depthwise),
     )

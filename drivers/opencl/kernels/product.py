@@ -9,6 +9,8 @@ place of its element `k`, negative where it is none and counts as zero: beyond t
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from neurald.drivers.compiler.expression import Expression, axis
 from neurald.drivers.compiler.graph import (
     Contraction,
@@ -26,7 +28,8 @@ from neurald.drivers.opencl.kernels.packing import packed, padded
 from neurald.drivers.opencl.source import NAME
 from neurald.drivers.opencl.statements import Statements
 
-_INT32 = (1 << 31) - 1
+#: Of a matrix: so many that their places in bytes are an INT32.
+_MOST_ELEMENTS = ((1 << 31) - 1) // 8
 _INTEGERS = (Scalar.INT8, Scalar.UINT8)
 _FLOATS = (Scalar.FLOAT32, Scalar.FLOAT16)
 
@@ -118,11 +121,17 @@ def is_supported(left: Value, right: Value, sums: Value) -> bool:
     else:
         is_known = sums.type is Scalar.INT32 and types <= set(_INTEGERS)
     counts = [left.count, right.count, sums.count]
-    return is_known and min(counts) > 0 and max(counts) <= _INT32 // 8
+    return is_known and min(counts) > 0 and max(counts) <= _MOST_ELEMENTS
 
 
 def _is_supported(contraction: Contraction, kernel: Kernel) -> bool:
     left, right = contraction.inputs
+    is_one = math.prod(right.shape[:-2]) == 1
+    if isinstance(contraction, MatrixProduct) and right.constant is not None and not is_one:
+        # There is one for each batch then, see `_by_depth`.
+        *batch, _, columns = contraction.output.shape
+        if math.prod(batch) * contraction.depth * columns > _MOST_ELEMENTS:
+            return False
     return is_supported(left, right, contraction.output) and kernel.output.count == contraction.output.count
 
 
@@ -205,19 +214,12 @@ def _of_matrices(contraction: MatrixProduct) -> Product:
     *batch, rows, columns = contraction.output.shape
     left, right, depth = contraction.left, contraction.right, contraction.depth
     batches = math.prod(batch)
-    is_constant = right.constant is not None and math.prod(right.shape[:-2]) == 1
+    is_constant = right.constant is not None
     if is_constant:
-        is_transposed = contraction.right_transposed
-        right = packed(
-            right,
-            ("by depth", is_transposed, contraction.right_zero),
-            lambda array: padded(
-                array.reshape(array.shape[-2:]) if is_transposed else array.reshape(array.shape[-2:]).T,
-                1,
-                4,
-                contraction.right_zero,
-            ),
-        )
+        right = _by_depth(contraction, tuple(batch))
+        right_base = "0" if len(right.shape) == 2 else f"(batch * {math.prod(right.shape[1:])})"
+    else:
+        right_base = _batch_text(right, tuple(batch), depth * columns)
     is_by_column = not is_constant and not contraction.right_transposed
     left_size = rows * depth
     base = _batch_text(left, tuple(batch), left_size)
@@ -253,13 +255,28 @@ def _of_matrices(contraction: MatrixProduct) -> Product:
         column_step=0,
         left_row=depth,
         right_row=depth if is_by_column else right.shape[-1],
-        right_base="0" if is_constant else _batch_text(right, tuple(batch), depth * columns),
+        right_base=right_base,
         is_left_by_row=not contraction.left_transposed,
         is_right_by_column=is_by_column,
         run=1 if contraction.left_transposed else math.gcd(depth, 16),
         is_windowed=False,
         text=text,
     )
+
+
+def _by_depth(contraction: MatrixProduct, batch: tuple[int, ...]) -> Value:
+    """The right matrix, a constant, as (k, n) if it is the same for all batches, else as (batch, k, n)."""
+    right, zero = contraction.right, contraction.right_zero
+    is_transposed, is_one = contraction.right_transposed, math.prod(right.shape[:-2]) == 1
+
+    def pack(array: np.ndarray) -> np.ndarray:
+        matrices = array if is_transposed else array.swapaxes(-1, -2)
+        size = matrices.shape[-2:]
+        if is_one:
+            return padded(matrices.reshape(size), 1, 4, zero)
+        return padded(np.broadcast_to(matrices, (*batch, *size)).reshape(-1, *size), 2, 4, zero)
+
+    return packed(right, ("by depth", is_transposed, zero, () if is_one else batch), pack)
 
 
 def _batch_text(value: Value, batch: tuple[int, ...], size: int) -> str:
@@ -304,7 +321,7 @@ def reader(value: Value, images: frozenset[Value]) -> Argument:
     return Argument("p", value.type, "s" if value in images else "")
 
 
-def loads(name: str, read: Argument, zero: int, kind: str) -> str:
+def loads(name: str, read: Argument, zero: int, kind: str, size: str = "") -> str:
     """Functions that read numbers less their zero point: `KERNEL_NAME_<name>1` one, `..4` four at a multiple of four.
 
     Args:
@@ -312,12 +329,13 @@ def loads(name: str, read: Argument, zero: int, kind: str) -> str:
         read: where from.
         zero: what stands for zero.
         kind: `float` or `int`: what is computed with.
+        size: the name of the size that is `zero`, for functions that take sizes.
     """
-    less = f" - {zero}" if zero else ""
+    less = f" - {f'z_{size}' if size else zero}" if zero else ""
     one, four = read.load("at"), read.load4("at")
     if read.type not in _FLOATS:
         one, four = f"(int){one}{less}", f"convert_int4({four}){less}"
-    head = f"({read.parameter}, const int at)"
+    head = f"({read.parameter}, const int at{'@PARAMETERS' if size else ''})"
     return (
         f"static inline {kind} {NAME}_{name}1{head} {{ return {one}; }}\n"
         f"static inline {kind}4 {NAME}_{name}4{head} {{ return {four}; }}\n"

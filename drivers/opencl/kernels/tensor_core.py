@@ -9,8 +9,8 @@ FLOAT32 that must not be rounded is taken as a sum of two TF32, the second of wh
 that of both second ones is left out, 2^-22 of the whole. Products with a second one have sums of their own, which count only
 where the sum of the first ones is finite, since infinity less itself is none.
 
-The zero point of 8-bit inputs is multiplied like any other value, also outside of images, and what it adds to the sums of a column
-is subtracted as a constant. That of weights is taken off when they are packed, where they still fit 8 bits then.
+The zero point of 8-bit inputs is multiplied like any other value, also outside of images, and the epilogue makes up for it, see
+`correction`. That of weights is taken off when they are packed, where they still fit 8 bits then.
 """
 
 import math
@@ -23,6 +23,7 @@ from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.dialect import stored
+from neurald.drivers.opencl.kernels.correction import corrected
 from neurald.drivers.opencl.kernels.epilogue import epilogue, used_values
 from neurald.drivers.opencl.kernels.finish import (
     GATHERED,
@@ -30,15 +31,16 @@ from neurald.drivers.opencl.kernels.finish import (
     fetch,
     finish,
     gathered,
+    share_text,
     split_cycles,
     workspace_bytes,
 )
 from neurald.drivers.opencl.kernels.packing import packed, padded
 from neurald.drivers.opencl.kernels.product import Product
 from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
-from neurald.drivers.opencl.kernels.tensor_core_text import CORRECTED, begun
+from neurald.drivers.opencl.kernels.tensor_core_text import begun
 from neurald.drivers.opencl.platform import DeviceFacts
-from neurald.drivers.opencl.source import Source
+from neurald.drivers.opencl.source import WAIT, Source
 
 _LOCAL_BYTES = 48 * 1024
 _ITEMS = 256
@@ -207,7 +209,7 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, 
     operands = [product.left, right]
     zero = product.left_zero
     if zero:
-        operands += [_zeros(product.left.type, zero), _corrections(right, zero)]
+        kernel = corrected(kernel, product, right)
     values = arguments(kernel.output, operands, used_values(kernel))
     after = epilogue(
         kernel,
@@ -236,6 +238,8 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, 
         "CHUNKS": tiling.bytes // 16,
         "SWIZZLE": "(row & 7)" if tiling.bytes >= 128 else "((row >> 1) & 3)",
         "STAGES": tiling.stages,
+        "AHEAD": int(right.constant is not None),
+        "WAIT": WAIT,
         "STEP": (tiling.rows + tiling.columns) * tiling.bytes,
         "NA": max(1, tiling.rows * tiling.bytes // 16 // _ITEMS),
         "NB": max(1, tiling.columns * tiling.bytes // 16 // _ITEMS),
@@ -248,11 +252,9 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, 
         "MULTIPLY": _MULTIPLY[product.left.type],
         "HOLD": "r" if product.is_integer else "f",
         "PARTS": tiling.bytes // _PART_BYTES // tiling.slices,
+        "SHARE": share_text(product, split=tiling.split),
         "BASE": _base(product, right, is_shared),
         "BITS": {1: "uchar", 2: "ushort", 4: "uint"}[size],
-        "MISSING_AT": "a3" if zero else "a1",
-        "MISSING_BYTES": 16 if zero else 0,
-        "FIRST_COLUMN": "0" if is_shared else f"batch * {product.columns}",
     }
     sizes = {
         **product.sizes,
@@ -263,6 +265,8 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, 
         "split": tiling.split,
         "steps": steps,
         "each": -(-steps // tiling.split),
+        # Four bytes, read from memory they would all be the same ones, for which thousands of work-items would wait.
+        "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
     }
     sums = gathered(kind, tiling.rows, tiling.columns, _ITEMS)
     tiles = tiling.tiles(product)
@@ -270,9 +274,7 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, 
         product.text
         + after.text
         + fill(
-            begun(product, is_exact=is_exact).replace("$FETCH", fetch(product, after, sums))
-            + GATHERED
-            + (CORRECTED if zero else ""),
+            begun(product, is_exact=is_exact).replace("$FETCH", fetch(product, after, sums)) + GATHERED,
             **names,
         )
         + "  barrier(CLK_LOCAL_MEM_FENCE);\n"
@@ -296,17 +298,3 @@ def _base(product: Product, right: Value, is_shared: bool) -> str:
     if right.constant is None:
         return product.right_base
     return "0" if is_shared else f"batch * {right.shape[-1] * product.columns}"
-
-
-def _zeros(kind: Scalar, zero: int) -> Value:
-    """What is read outside of images."""
-    return Value((16,), kind, np.full(16, zero, kind.dtype.name))
-
-
-def _corrections(right: Value, zero: int) -> Value:
-    """What the zero point of the left matrix adds to each column."""
-    return packed(
-        right,
-        ("sums", zero),
-        lambda array: (array.astype(np.int64).sum(axis=2) * zero).astype(np.int32).reshape(-1),
-    )

@@ -11,30 +11,25 @@ def begun(product: Product, *, is_exact: bool) -> str:
         is_exact: whether FLOAT32 is taken as a sum of two TF32.
     """
     is_gathered = product.run % (16 // product.left.type.size_bytes) != 0
-    text = _TEXT.replace("$COPY_LEFT", _GATHER_LEFT if is_gathered else _COPY_LEFT)
+    copied = _COPY_LEFT_OR_ZERO if product.left_zero else _COPY_LEFT
+    text = _TEXT.replace("$COPY_LEFT", _GATHER_LEFT if is_gathered else copied)
     for name, piece in sorted(_REST.items(), reverse=True):
         text = text.replace(name, piece if is_exact else "")
     return text.replace("$SUMS", "step_sums" if is_exact else "sums")
 
 
-#: Takes off what the zero point adds; one of the groups that share out the depth does it.
-CORRECTED = """\
-  if (share == 0) {
-#pragma unroll
-    for (int e = 0; e < $NE; ++e)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int n = n0 + (lid + e * $ITEMS) * 4 % $BN + i;
-        if (n < z_columns) ((int *)&totals[e])[i] -= a4[$FIRST_COLUMN + n];
-      }
-  }
-"""
-
 #: Sixteen bytes of the left matrix that lie side by side.
 _COPY_LEFT = """\\
           const int at = ${KERNEL}_left(rows[i], k@SIZES); \\
-          ${KERNEL}_copy(to + ${KERNEL}_place(row, chunk), at < 0 ? (ulong)($MISSING_AT) : (ulong)(a1 + at), \\
-                         at < 0 ? $MISSING_BYTES : 16); \\
+          ${KERNEL}_copy(to + ${KERNEL}_place(row, chunk), (ulong)(a1 + max(at, 0)), at < 0 ? 0 : 16); \\
+       """
+#: The same where what is missing has a zero point; what waits at the next barrier sees that.
+_COPY_LEFT_OR_ZERO = """\\
+          const int at = ${KERNEL}_left(rows[i], k@SIZES); \\
+          if (at < 0) \\
+            *(__local uint4 *)(scratch + (stage) * $STEP + ${KERNEL}_place(row, chunk)) = (uint4)((uint)z_zeros); \\
+          else \\
+            ${KERNEL}_copy(to + ${KERNEL}_place(row, chunk), (ulong)(a1 + at), 16); \\
        """
 #: Sixteen bytes element by element; what waits at the next barrier sees them.
 _GATHER_LEFT = """\\
@@ -138,8 +133,8 @@ static inline void ${KERNEL}_multiply($T *sums, const uint4 left, const uint rig
                : "r"(left.x), "r"(left.y), "r"(left.z), "r"(left.w), "r"(right_low), "r"(right_high));
 }
 @FUNCTION
-  const int tile = group % z_tiles, share = group / z_tiles % z_split, batch = group / (z_tiles * z_split);
-  const int m0 = tile / z_across * $BM, n0 = tile % z_across * $BN, base = $BASE;
+  $SHARE
+  const int line = tile / z_across, m0 = line * $BM, n0 = (tile - line * z_across) * $BN, base = $BASE;
   const int first = share * z_each, last = min(z_steps, first + z_each);
   const uint local_at = (uint)(ulong)scratch;
   const int lane = lid & 31, warp = lid / 32 % $WARPS, slice = lid / 32 / $WARPS;
@@ -155,7 +150,7 @@ static inline void ${KERNEL}_multiply($T *sums, const uint4 left, const uint rig
     for (int j = 0; j < $WN / 8; ++j)
 #pragma unroll
       for (int z = 0; z < 4; ++z) sums[i][j][z] = 0;
-$REST_BEGUN$FETCH#define NEURALD_COPY(step, stage) { \\
+$REST_BEGUN#define NEURALD_COPY_LEFT(step, stage) { \\
     if ((step) < last) { \\
       const int k = (step) * ($BYTES / $SIZE) + chunk * $EACH_CHUNK; \\
       const uint to = local_at + (stage) * $STEP; \\
@@ -163,16 +158,30 @@ $REST_BEGUN$FETCH#define NEURALD_COPY(step, stage) { \\
         const int row = place + i * ($ITEMS / $CHUNKS); \\
         if ($BM * $CHUNKS >= $ITEMS || row < $BM) { $COPY_LEFT } \\
       } \\
+    } }
+#define NEURALD_COPY_RIGHT(step, stage) { \\
+    if ((step) < last) { \\
+      const int k = (step) * ($BYTES / $SIZE) + chunk * $EACH_CHUNK; \\
+      const uint to = local_at + (stage) * $STEP; \\
       _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
         const int row = place + i * ($ITEMS / $CHUNKS), seen = k < z_depth && n0 + row < z_columns; \\
         if ($BN * $CHUNKS >= $ITEMS || row < $BN) \\
           ${KERNEL}_copy(to + $BM * $BYTES + ${KERNEL}_place(row, chunk), \\
                          (ulong)(a2 + (seen ? base + (n0 + row) * z_pitch + k : 0)), seen ? 16 : 0); \\
       } \\
-    } \\
-    asm volatile("cp.async.commit_group;" ::: "memory"); }
+    } }
+#define NEURALD_COPIED asm volatile("cp.async.commit_group;" ::: "memory");
+  if ($AHEAD) {
 #pragma unroll 1
-  for (int stage = 0; stage < $STAGES - 1; ++stage) NEURALD_COPY(first + stage, stage)
+    for (int stage = 0; stage < $STAGES - 1; ++stage) NEURALD_COPY_RIGHT(first + stage, stage)
+  }
+  $WAIT
+$FETCH#pragma unroll 1
+  for (int stage = 0; stage < $STAGES - 1; ++stage) {
+    NEURALD_COPY_LEFT(first + stage, stage)
+    if (!$AHEAD) NEURALD_COPY_RIGHT(first + stage, stage)
+    NEURALD_COPIED
+  }
   const int left_row = down + (lane & 15), left_chunk = lane >> 4;
   const int right_row = across + (lane & 7) + ((lane >> 4) << 3), right_chunk = (lane >> 3) & 1;
   int stage = 0;
@@ -198,10 +207,15 @@ $REST_MULTIPLIED          ${KERNEL}_multiply($SUMS[i][2 * j], left[i], right[j].
           ${KERNEL}_multiply($SUMS[i][2 * j + 1], left[i], right[j].z, right[j].w);
         }
     }
-$REST_STEPPED    NEURALD_COPY(step + $STAGES - 1, stage == 0 ? $STAGES - 1 : stage - 1)
+$REST_STEPPED    const int next = stage == 0 ? $STAGES - 1 : stage - 1;
+    NEURALD_COPY_LEFT(step + $STAGES - 1, next)
+    NEURALD_COPY_RIGHT(step + $STAGES - 1, next)
+    NEURALD_COPIED
     stage = stage + 1 == $STAGES ? 0 : stage + 1;
   }
-#undef NEURALD_COPY
+#undef NEURALD_COPY_LEFT
+#undef NEURALD_COPY_RIGHT
+#undef NEURALD_COPIED
   asm volatile("cp.async.wait_all;" ::: "memory");
   barrier(CLK_LOCAL_MEM_FENCE);
 $REST_ADDED  __local $T *all = (__local $T *)scratch;

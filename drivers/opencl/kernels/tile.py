@@ -15,7 +15,8 @@ from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.arguments import Arguments, as_images
-from neurald.drivers.opencl.kernels.epilogue import Epilogue, epilogue, read_by_fours, used_values
+from neurald.drivers.opencl.kernels import adding
+from neurald.drivers.opencl.kernels.epilogue import Epilogue, computing4, epilogue, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.finish import (
     GATHERED,
     MOST_TILES,
@@ -23,18 +24,21 @@ from neurald.drivers.opencl.kernels.finish import (
     fetch,
     finish,
     gathered,
+    share_text,
     split_cycles,
     workspace_bytes,
 )
 from neurald.drivers.opencl.kernels.product import Product, readers
 from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.platform import DeviceFacts
-from neurald.drivers.opencl.source import Source
+from neurald.drivers.opencl.source import WAIT, Source
 
 #: Local memory that a group may use, where the device has as much.
 _LOCAL_BYTES = 48 * 1024
 #: Of the steps that are on their way.
 _STAGES = 4
+#: Groups that may share out the depth if they add to the output.
+_MOST_SHARES = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +52,7 @@ class Tiling:
         items: of a group.
         split: how many groups share out the depth.
         stages: steps in local memory; 2: the next one comes through registers.
+        adds: whether groups that share out the depth add to the output.
     """
 
     rows: int
@@ -58,6 +63,7 @@ class Tiling:
     items: int = 256
     split: int = 1
     stages: int = 2
+    adds: bool = False
 
     @property
     def slices(self) -> int:
@@ -80,8 +86,8 @@ class Tiling:
         return -(-product.depth // self.depth)
 
 
-def _tilings(items: int) -> Iterator[Tiling]:
-    """What there is to choose from, for groups of that size."""
+def _tilings(items: int, *, is_computed: bool) -> Iterator[Tiling]:
+    """What there is to choose from, for groups of that size; more where steps cost more, since left elements are computed."""
     if items >= 256:
         yield Tiling(rows=128, columns=128, depth=8, item_rows=8, item_columns=8)
         yield Tiling(rows=128, columns=64, depth=16, item_rows=8)
@@ -100,6 +106,10 @@ def _tilings(items: int) -> Iterator[Tiling]:
         if slices:
             depth = min(64, max(16, 4 * slices * (2 if slices < 8 else 1)))
             yield Tiling(rows=rows, columns=columns, depth=depth, items=items)
+            if is_computed:
+                yield Tiling(rows=rows, columns=columns, depth=2 * depth, items=items)
+    if is_computed and items >= 256:
+        yield Tiling(rows=16, columns=128, depth=32)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,6 +120,7 @@ class ComputedLeft:
         kernel: what gives it.
         values: what it is computed from, besides the product's left matrix, which stands for the first of it.
         by_fours: those of them that are read four elements at a time.
+        taps: from how many others each is computed.
         left4: the function `KERNEL_NAME_left4`, for a function with the arguments that are given; it takes all of those.
         sizes: that it names.
     """
@@ -117,6 +128,7 @@ class ComputedLeft:
     kernel: Kernel
     values: tuple[Value, ...]
     by_fours: tuple[Value, ...]
+    taps: int
     left4: Callable[[Arguments], str]
     sizes: dict[str, int]
 
@@ -139,8 +151,12 @@ def candidates(
     asynchronous = asynchronous and computed is None and facts.images is None
     # Groups find each other's sums by fences that this generation was the first to have.
     is_split = has_workspace and facts.is_nvidia and (facts.compute_capability or (0, 0)) >= (7, 0)
+    # Parts that others read cost more than what it costs to compute left elements in fewer groups.
+    adds = (
+        computed is not None and product.batches == 1 and adding.is_offered(facts) and adding.is_sum(kernel)
+    )
     found: list[tuple[float, Tiling]] = []
-    for tiling in _tilings(items):
+    for tiling in _tilings(items, is_computed=computed is not None):
         if _is_wasteful(tiling, product):
             continue
         stages = _STAGES if asynchronous else 2
@@ -149,18 +165,24 @@ def candidates(
         chosen = _with(tiling, stages=stages)
         if chosen.scratch_bytes > limit:
             continue
-        splits = _splits(chosen, product, facts) if is_split else [1]
-        found += [(_cost(each, product, facts), each) for each in (_with(chosen, split=s) for s in splits)]
+        splits = _splits(chosen, product, facts) if is_split and not adds else [1]
+        ways = [_with(chosen, split=s) for s in splits]
+        if adds:
+            ways += [_with(chosen, split=s, adds=True) for s in _shares(chosen, product, facts)]
+        taps = 0 if computed is None else computed.taps
+        found += [(_cost(each, product, facts, taps), each) for each in ways]
     found.sort(key=lambda pair: pair[0])
     images = frozenset[Value]()
     if facts.images is not None:
         computing = computed.by_fours if computed is not None else ()
         images = as_images((*product.read_by_fours, *computing, *read_by_fours(kernel)), facts.images)
     for _, tiling in found:
-        yield _source(kernel, product, tiling, asynchronous, computed, images, is_shared=facts.is_nvidia)
+        yield _source(kernel, product, tiling, asynchronous, computed, images, facts)
 
 
-def _with(tiling: Tiling, *, split: int | None = None, stages: int | None = None) -> Tiling:
+def _with(
+    tiling: Tiling, *, split: int | None = None, stages: int | None = None, adds: bool = False
+) -> Tiling:
     return Tiling(
         rows=tiling.rows,
         columns=tiling.columns,
@@ -170,6 +192,7 @@ def _with(tiling: Tiling, *, split: int | None = None, stages: int | None = None
         items=tiling.items,
         split=tiling.split if split is None else split,
         stages=tiling.stages if stages is None else stages,
+        adds=adds,
     )
 
 
@@ -203,8 +226,17 @@ def _splits(tiling: Tiling, product: Product, facts: DeviceFacts) -> list[int]:
     ]
 
 
-def _cost(tiling: Tiling, product: Product, facts: DeviceFacts) -> float:
-    """About how long it takes, in cycles of a compute unit."""
+def _shares(tiling: Tiling, product: Product, facts: DeviceFacts) -> Iterator[int]:
+    """By how many groups the depth may be shared out, if each adds its part to the output; all have something to do."""
+    steps, tiles = tiling.steps(product), tiling.tiles(product)
+    for shares in range(2, min(steps, _MOST_SHARES) + 1):
+        is_even = -(-steps // -(-steps // shares)) == shares
+        if is_even and 2 * tiles * shares <= 5 * facts.compute_units:
+            yield shares
+
+
+def _cost(tiling: Tiling, product: Product, facts: DeviceFacts, taps: int) -> float:
+    """About how long it takes, in cycles of a compute unit; each left element is computed from so many others."""
     groups = tiling.tiles(product) * product.batches * tiling.split
     waves = math.ceil(groups / facts.compute_units)
     steps = -(-tiling.steps(product) // tiling.split)
@@ -212,8 +244,11 @@ def _cost(tiling: Tiling, product: Product, facts: DeviceFacts) -> float:
     # Multiplications on 128 lanes, what is read from the nearest memory, and what a step waits at least.
     arithmetic = work / 64
     memory = (tiling.rows + tiling.columns) * tiling.depth * 4 / 32
+    # Two vectors are read for each tap, by warps that need a cycle for 128 bytes.
+    memory += taps * tiling.rows * tiling.depth / 16
     latency = 60 + 700 / (tiling.stages - 1)
-    overhead = 1500 + split_cycles(tiling.rows * tiling.columns, tiling.split) + 30 * tiling.slices
+    shared = 300 if tiling.adds else split_cycles(tiling.rows * tiling.columns, tiling.split)
+    overhead = 1500 + shared + 30 * tiling.slices
     busy = max(arithmetic, memory)
     overlapped = min(waves, max(1, 48 * 1024 * 4 // tiling.scratch_bytes), 2048 // tiling.items)
     return math.ceil(waves / overlapped) * (steps * max(busy * overlapped, latency) + overhead)
@@ -226,8 +261,7 @@ def _source(
     asynchronous: bool,
     computed: ComputedLeft | None,
     images: frozenset[Value],
-    *,
-    is_shared: bool,
+    facts: DeviceFacts,
 ) -> Source:
     more = () if computed is None else computed.values
     values = arguments(kernel.output, (product.left, product.right, *more), used_values(kernel), images)
@@ -235,9 +269,10 @@ def _source(
         kernel,
         values,
         is_vector=product.column_step == 0 or product.columns % 4 == 0,
-        is_fetched=is_shared and not images,
+        is_fetched=facts.is_nvidia and not images,
     )
-    has_workspace = tiling.split > 1
+    added = adding.add4_text(facts) + (computing4(kernel, values) or "") if tiling.adds else ""
+    has_workspace = tiling.split > 1 and not tiling.adds
     groups = tiling.tiles(product) * product.batches * tiling.split
     return Source(
         text=_text(
@@ -247,7 +282,8 @@ def _source(
             _parameters(values, has_workspace),
             asynchronous,
             computed,
-            is_shared=is_shared,
+            added,
+            is_shared=facts.is_nvidia,
         ),
         arguments=values.values,
         images=values.image_positions,
@@ -256,10 +292,13 @@ def _source(
         scratch_bytes=tiling.scratch_bytes,
         workspace_bytes=workspace_bytes(
             product, _sums(product, tiling), tiles=tiling.tiles(product), split=tiling.split
-        ),
+        )
+        if has_workspace
+        else 0,
+        adds=tiling.adds,
         has_barriers=True,
         label=f"{'' if computed is None else 'depthwise and '}tile {tiling.rows} x {tiling.columns} x {tiling.depth}, split by {tiling.split}"
-        f" and {tiling.slices}, {tiling.stages} stages",
+        f" and {tiling.slices}, {tiling.stages} stages{', added' if tiling.adds else ''}",
         operations=kernel.operations
         if computed is None
         else tuple(sorted({*computed.kernel.operations, *kernel.operations})),
@@ -281,6 +320,7 @@ def _text(
     head: str,
     asynchronous: bool,
     computed: ComputedLeft | None,
+    added: str,
     *,
     is_shared: bool,
 ) -> str:
@@ -300,6 +340,7 @@ def _text(
         "NA": -(-tiling.rows * tiling.depth // 4 // tiling.items) or 1,
         "NB": -(-tiling.columns * tiling.depth // 4 // tiling.items) or 1,
         "NE": max(1, tiling.rows * tiling.columns // 4 // tiling.items),
+        "SHARE": share_text(product, split=tiling.split),
         "BASE": product.right_base if product.batches > 1 else "0",
     }
     sizes = {
@@ -319,24 +360,25 @@ def _text(
             None if computed is None else computed.left4(after.arguments),
         ),
         after.text,
+        added,
         fill(_BEGIN, **names),
-        fetch(product, after, _sums(product, tiling)),
         fill(_PLACES_BY_ROW if product.is_left_by_row else _PLACES_BY_COLUMN, **names),
-        fill(_ASYNCHRONOUS, **names)
-        if asynchronous and tiling.stages > 2
-        else fill(
-            _THROUGH_REGISTERS,
+        fill(
+            (_ASYNCHRONOUS if asynchronous and tiling.stages > 2 else _THROUGH_REGISTERS)
+            .replace("$LOAD_LEFT", _LOAD_LEFT)
+            .replace("$LOAD_RIGHT", _LOAD_RIGHT)
+            .replace("$KEEP", _KEEP),
             **names,
-            LOAD=_load(
-                product,
-                names,
-                after.arguments[1].handed_on if computed is None else after.handed_on,
-                after.arguments[2].handed_on,
-            ),
-            KEEP=_keep(product, names),
+            LEFT_AT=after.arguments[1].handed_on if computed is None else after.handed_on,
+            RIGHT_AT=after.arguments[2].handed_on,
+            **_right_places(product, names),
+            # What is constant is asked for before what others compute is there.
+            AHEAD=int(product.right.constant is not None),
+            WAIT=WAIT,
+            FETCH=fetch(product, after, _sums(product, tiling)),
         ),
         fill(_ALL_SLICES, **names) if tiling.slices > 1 else "",
-        finish(product, after, _sums(product, tiling), split=tiling.split),
+        finish(product, after, _sums(product, tiling), split=tiling.split, adds=tiling.adds),
     ]
     return resolved("".join(pieces), head, sizes, is_shared=is_shared)
 
@@ -354,59 +396,51 @@ def _sums(product: Product, tiling: Tiling) -> Sums:
         vector=f"sums[e / {across}][e % {across}]",
         row=f"m0 + e / {across} * {tiling.rows // tiling.item_rows} + down",
         column=f"n0 + e % {across} * {tiling.columns // across} + across * 4",
+        is_first=f"e < {across}",
     )
 
 
-def _load(product: Product, names: dict[str, object], left_pointers: str, right_pointer: str) -> str:
-    """Statements that read a step into registers."""
-    right = "e / ($KC / 4)", "(e % ($KC / 4)) * 4"
-    if not product.is_right_by_column:
-        right = "(e % ($BN / 4)) * 4", "e / ($BN / 4)"
-    return fill(
-        """\
-    _Pragma("unroll") for (int i = 0; i < $NA; ++i) \\
-      if ((i + 1) * $ITEMS <= $BM * $KC / 4 || lid + i * $ITEMS < $BM * $KC / 4) \\
-        left[i] = ${KERNEL}_left4($LEFT, rows[i], (step) * $KC + along[i]@SIZES); \\
-    _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
-      const int e = lid + i * $ITEMS; \\
-      if ((i + 1) * $ITEMS <= $BN * $KC / 4 || e < $BN * $KC / 4) \\
-        right[i] = ${KERNEL}_right4($RIGHT, base, (step) * $KC + $RIGHT_K, n0 + $RIGHT_N@SIZES); \\
-    }""",
-        **{key: names[key] for key in ("NA", "NB", "ITEMS", "BM", "BN", "KC")},
-        LEFT=left_pointers,
-        RIGHT=right_pointer,
-        RIGHT_K=fill(right[1], KC=names["KC"], BN=names["BN"]),
-        RIGHT_N=fill(right[0], KC=names["KC"], BN=names["BN"]),
-    )
-
-
-def _keep(product: Product, names: dict[str, object]) -> str:
-    """Statements that put a step from registers into local memory."""
+def _right_places(product: Product, names: dict[str, object]) -> dict[str, str]:
+    """Where a work-item finds four elements of the right matrix, and how it keeps them in local memory."""
     if product.is_right_by_column:
         kept = "const int n = e / ($KC / 4), k = (e % ($KC / 4)) * 4; " + " ".join(
             f"(buffer)[$BM * $AST + (k + {i}) * $BN + n] = right[i].s{i};" for i in range(4)
         )
+        across, along = "e / ($KC / 4)", "(e % ($KC / 4)) * 4"
     else:
         kept = "*(__local ${T}4 *)((buffer) + $BM * $AST + e * 4) = right[i];"
-    return fill(
-        """\
+        across, along = "(e % ($BN / 4)) * 4", "e / ($BN / 4)"
+    return {
+        name: fill(text, **{key: names[key] for key in ("KC", "BN", "BM", "AST", "T")})
+        for name, text in (("RIGHT_N", across), ("RIGHT_K", along), ("KEPT", kept))
+    }
+
+
+#: Statements that read a step into registers.
+_LOAD_LEFT = """\
+    _Pragma("unroll") for (int i = 0; i < $NA; ++i) \\
+      if ((i + 1) * $ITEMS <= $BM * $KC / 4 || lid + i * $ITEMS < $BM * $KC / 4) \\
+        left[i] = ${KERNEL}_left4($LEFT_AT, rows[i], (step) * $KC + along[i]@SIZES);"""
+_LOAD_RIGHT = """\
+    _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
+      const int e = lid + i * $ITEMS; \\
+      if ((i + 1) * $ITEMS <= $BN * $KC / 4 || e < $BN * $KC / 4) \\
+        right[i] = ${KERNEL}_right4($RIGHT_AT, base, (step) * $KC + $RIGHT_K, n0 + $RIGHT_N@SIZES); \\
+    }"""
+#: Those that put a step from registers into local memory.
+_KEEP = """\
     _Pragma("unroll") for (int i = 0; i < $NA; ++i) \\
       if ((i + 1) * $ITEMS <= $BM * $KC / 4 || lid + i * $ITEMS < $BM * $KC / 4) \\
         *(__local ${T}4 *)((buffer) + places[i] * $AST + along[i]) = left[i]; \\
     _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
       const int e = lid + i * $ITEMS; \\
-      if ((i + 1) * $ITEMS <= $BN * $KC / 4 || e < $BN * $KC / 4) { """
-        + kept
-        + """ } \\
-    }""",
-        **{key: names[key] for key in ("NA", "NB", "ITEMS", "BM", "BN", "KC", "AST", "T")},
-    )
-
+      if ((i + 1) * $ITEMS <= $BN * $KC / 4 || e < $BN * $KC / 4) { $KEPT } \\
+    }"""
 
 _BEGIN = """\
 @FUNCTION
-  const int tile = group % z_tiles, share = group / z_tiles % z_split, batch = group / (z_tiles * z_split);
-  const int m0 = tile / z_across * $BM, n0 = tile % z_across * $BN, base = $BASE;
+  $SHARE
+  const int line = tile / z_across, m0 = line * $BM, n0 = (tile - line * z_across) * $BN, base = $BASE;
   const int first = share * z_each, last = min(z_steps, first + z_each);
   __local $T *steps = (__local $T *)scratch;
   const int item = lid % ($ITEMS / $KS), slice = lid / ($ITEMS / $KS);
@@ -474,25 +508,34 @@ _THROUGH_REGISTERS = (
     """\
   {
     ${T}4 left[$NA], right[$NB];
-#define NEURALD_LOAD(step) { \\
-$LOAD }
+#define NEURALD_LOAD_LEFT(step) { \\
+$LOAD_LEFT }
+#define NEURALD_LOAD_RIGHT(step) { \\
+$LOAD_RIGHT }
 #define NEURALD_KEEP(buffer) { \\
 $KEEP }
-    if (first < last) {
-      NEURALD_LOAD(first)
+    if ($AHEAD && first < last) NEURALD_LOAD_RIGHT(first)
+    $WAIT
+$FETCH    if (first < last) {
+      NEURALD_LOAD_LEFT(first)
+      if (!$AHEAD) NEURALD_LOAD_RIGHT(first)
       NEURALD_KEEP(steps)
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int step = first; step < last; ++step) {
       __local $T *buffer = steps + (step - first) % 2 * $STEP;
-      if (step + 1 < last) NEURALD_LOAD(step + 1)
+      if (step + 1 < last) {
+        NEURALD_LOAD_LEFT(step + 1)
+        NEURALD_LOAD_RIGHT(step + 1)
+      }
 """
     + _MULTIPLY
     + """\
       if (step + 1 < last) NEURALD_KEEP(steps + (step + 1 - first) % 2 * $STEP)
       barrier(CLK_LOCAL_MEM_FENCE);
     }
-#undef NEURALD_LOAD
+#undef NEURALD_LOAD_LEFT
+#undef NEURALD_LOAD_RIGHT
 #undef NEURALD_KEEP
   }
 """
@@ -502,7 +545,7 @@ _ASYNCHRONOUS = (
     """\
   {
     const uint local_at = (uint)(ulong)steps;
-#define NEURALD_COPY(step, stage) { \\
+#define NEURALD_COPY_LEFT(step, stage) { \\
     if ((step) < last) { \\
       const uint to = local_at + (stage) * ($STEP * 4); \\
       _Pragma("unroll") for (int i = 0; i < $NA; ++i) \\
@@ -511,6 +554,10 @@ _ASYNCHRONOUS = (
           asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to + (places[i] * $AST + along[i]) * 4), \\
                        "l"((ulong)(a1 + max(at, 0))), "r"(at < 0 ? 0 : 16) : "memory"); \\
         } \\
+    } }
+#define NEURALD_COPY_RIGHT(step, stage) { \\
+    if ((step) < last) { \\
+      const uint to = local_at + (stage) * ($STEP * 4); \\
       _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
         const int e = lid + i * $ITEMS; \\
         if ((i + 1) * $ITEMS <= $BN * $KC / 4 || e < $BN * $KC / 4) { \\
@@ -520,16 +567,30 @@ _ASYNCHRONOUS = (
                        "l"((ulong)(a2 + (seen ? base + k * z_right_pitch + n : 0))), "r"(seen ? 16 : 0) : "memory"); \\
         } \\
       } \\
-    } \\
-    asm volatile("cp.async.commit_group;" ::: "memory"); }
+    } }
+#define NEURALD_COPIED asm volatile("cp.async.commit_group;" ::: "memory");
+    if ($AHEAD) {
 #pragma unroll 1
-    for (int stage = 0; stage < $STAGES - 1; ++stage) NEURALD_COPY(first + stage, stage)
+      for (int stage = 0; stage < $STAGES - 1; ++stage) NEURALD_COPY_RIGHT(first + stage, stage)
+    }
+    $WAIT
+$FETCH#pragma unroll 1
+    for (int stage = 0; stage < $STAGES - 1; ++stage) {
+      NEURALD_COPY_LEFT(first + stage, stage)
+      if (!$AHEAD) NEURALD_COPY_RIGHT(first + stage, stage)
+      NEURALD_COPIED
+    }
     int stage = 0;
     for (int step = first; step < last; ++step) {
       __local const $T *buffer = steps + stage * $STEP;
       asm volatile("cp.async.wait_group %0;" :: "n"($STAGES - 2) : "memory");
       barrier(CLK_LOCAL_MEM_FENCE);
-      NEURALD_COPY(step + $STAGES - 1, stage == 0 ? $STAGES - 1 : stage - 1)
+      {
+        const int next = stage == 0 ? $STAGES - 1 : stage - 1;
+        NEURALD_COPY_LEFT(step + $STAGES - 1, next)
+        NEURALD_COPY_RIGHT(step + $STAGES - 1, next)
+        NEURALD_COPIED
+      }
 """
     + _MULTIPLY
     + """\
@@ -537,7 +598,9 @@ _ASYNCHRONOUS = (
     }
     asm volatile("cp.async.wait_all;" ::: "memory");
     barrier(CLK_LOCAL_MEM_FENCE);
-#undef NEURALD_COPY
+#undef NEURALD_COPY_LEFT
+#undef NEURALD_COPY_RIGHT
+#undef NEURALD_COPIED
   }
 """
 )

@@ -24,6 +24,7 @@ from neurald.drivers.opencl.persistent import (
     meeting_text,
     resident_groups,
 )
+from neurald.drivers.opencl.platform import DeviceKind
 from neurald.drivers.opencl.program_text import function_text
 from neurald.drivers.opencl.source import Source
 
@@ -84,19 +85,25 @@ def test_other_devices_promise_nothing() -> None:
     assert not is_offered(FACTS)
 
 
+@pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
-def test_one_kernel_computes_what_its_phases_do() -> None:
+def test_one_kernel_computes_what_its_phases_do(waits: bool) -> None:
     """With a single work-group, which is on the device together with itself anywhere."""
     assert FACTS is not None
     bench = Bench(FACTS.handle)
     cases = [Cases(seed).depthwise(Scalar.FLOAT32) for seed in (1, 2)]
-    cases.append(Cases(3).matrix_product(Scalar.INT8, rows=2))
+    cases.append(
+        Cases(3).convolution(Scalar.FLOAT32) if waits else Cases(3).matrix_product(Scalar.INT8, rows=2)
+    )
+    facts = dataclasses.replace(FACTS, kind=DeviceKind.GPU, is_nvidia=False) if waits else FACTS
+    # Whoever waits itself meets the others, like those that are waited for.
+    first = Region(base="all", start=0, stop=1) if waits else None
     phases: list[Phase] = []
     parameters: list[str] = []
     buffers: list[cl.Buffer] = []
     outputs = []
     for case in cases:
-        source = candidates(case.kernel, FACTS, relaxed=False)[0]
+        source = candidates(case.kernel, facts, relaxed=False)[0]
         pointers = []
         for position, value in enumerate(source.arguments):
             name = f"p{len(buffers)}"
@@ -109,15 +116,17 @@ def test_one_kernel_computes_what_its_phases_do() -> None:
             Phase(
                 source=source,
                 pointers=tuple(pointers),
-                regions=(None,) * len(pointers),
+                regions=(first, *((None,) * (len(pointers) - 1))),
                 status=f"(__global int *)(sync + {GAVE_UP + 1})",
             )
         )
+    assert phases[-1].source.waits is waits
+    assert barriers(phases) == (False, waits, waits)
     functions = {phase.source.name: function_text(phase.source) for phase in phases}
     own = "\n".join(
         (
-            *functions.values(),
             meeting_text(is_nvidia=FACTS.is_nvidia),
+            *functions.values(),
             kernel_text("whole_step", ", ".join(parameters), phases),
         )
     )

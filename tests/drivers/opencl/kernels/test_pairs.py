@@ -1,6 +1,7 @@
 """Pairs of kernels that become one: which there are, and that models with them compute the same."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts, DeviceKi
 from neurald.drivers.opencl.precision import Precision
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.program import Program
+from neurald.drivers.opencl.sums import Sums
 from neurald.hal.device import PrepareOptions
 from neurald.hal.types import Model
 
@@ -66,15 +68,15 @@ def pairs(model: Model, facts: DeviceFacts) -> tuple[Pair, ...]:
     return pairs_of(fused, fused.kernels, facts)
 
 
-def chain(seed: int, *, length: int = 3) -> Model:
+def chain(seed: int, *, length: int = 3, channels: int = 8) -> Model:
     """Several in a row, a residual sum around the second."""
     random = np.random.default_rng(seed)
     models = Networks(seed)
-    shape: tuple[int, ...] = (int(random.integers(1, 3)), *map(int, random.integers(3, 9, 2)), 8)
+    shape: tuple[int, ...] = (int(random.integers(1, 3)), *map(int, random.integers(3, 9, 2)), channels)
     value = models.input(FLOAT, shape)
     for number in range(length):
         stride = 1 if number == 1 else int(random.integers(1, 3))
-        outputs = shape[3] if number == 1 else 4 * int(random.integers(1, 6))
+        outputs = shape[3] if number == 1 else channels // 2 * int(random.integers(1, 6))
         _, after, following = models.separable(value, shape, outputs, stride)
         if number == 1:
             after = models.add(_Op.ADD, [after, value, models.number(0)], FLOAT, following)
@@ -106,6 +108,67 @@ def test_a_model_of_pairs_computes_the_same(opencl: DeviceContext, seed: int) ->
     inputs = random_inputs(model)
     expected = run(nd.devices()[0].prepare_model(model, PrepareOptions()), model, inputs)
     expect_close(run(prepared, model, inputs), expected, 1e-4)
+
+
+#: How floats in memory are added to where there is no PTX.
+_ADD = """\
+static inline void add_float(__global float *to, const float value) {
+  uint seen = *(volatile __global uint *)to, before;
+  do {
+    before = seen;
+    seen = atomic_cmpxchg((volatile __global uint *)to, before, as_uint(as_float(before) + value));
+  } while (seen != before);
+}
+"""
+_PTX_ADD = re.compile(
+    r'asm volatile\("red\.global\.add\.f32 \[%0\], %1;" :: "l"\(\(ulong\)\((.*?)\)\), "f"\((.*?)\) : "memory"\);'
+)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_groups_add_their_shares_to_what_is_zero(opencl: DeviceContext, seed: int) -> None:
+    model = chain(seed, channels=144)
+    facts = dataclasses.replace(facts_of(opencl), compute_units=64)
+    if not facts.is_nvidia:
+        facts = dataclasses.replace(facts, is_nvidia=True, compute_capability=(7, 0))
+
+    def choose(kernels, pairs):  # type: ignore[no-untyped-def]
+        chosen = [sources[0] for sources in kernels]
+        for pair in pairs:
+            adding = [each for each in pair.sources if each.adds]
+            # Some have too few channels for that.
+            source = adding[seed % len(adding)] if adding else pair.sources[0]
+            chosen[pair.first], chosen[pair.second] = None, source
+        return chosen
+
+    compiled = compile_model(model, {}, facts, precision=Precision.F32, choose=choose)
+    labels = [call.label for call in compiled.executable.calls]
+    added = sum("added" in label for label in labels)
+    assert added == sum("zeros" in label for label in labels) > 0
+    assert len(labels) == 3 + added
+    text = compiled.executable.text
+    if not opencl.facts.is_nvidia:
+        text = _PTX_ADD.sub(r"add_float(\1, \2);", text).replace("asm volatile", "//")
+        text = _ADD + text.replace("__attribute__((noinline))", "")
+    prepared = OpenClPreparedModel(
+        opencl,
+        compiled.executable,
+        Program.from_source(opencl, text),
+        compiled.constants,
+        keeps_artifact=False,
+    )
+    inputs = random_inputs(model)
+    expected = run(nd.devices()[0].prepare_model(model, PrepareOptions()), model, inputs)
+    for _ in range(2):
+        # Results are in the hundreds.
+        expect_close(run(prepared, model, inputs), expected, 2e-3)
+
+
+def test_nothing_is_added_where_sums_are_ordered(opencl: DeviceContext) -> None:
+    facts = dataclasses.replace(facts_of(opencl), is_nvidia=True, compute_capability=(9, 0))
+    for sums in Sums:
+        found = pairs(chain(0, channels=144), dataclasses.replace(facts, sums=sums))
+        assert any(source.adds for pair in found for source in pair.sources) is (sums is Sums.FAST)
 
 
 @pytest.mark.parametrize("also", ["nobody", "the caller", "an operation"])

@@ -31,9 +31,9 @@ static inline void KERNEL_NAME_store4(const float4 sum, const int row, const int
   const float4 v2 = tanh((float4)(v1));
   *(__global float4 *)(a0 + row * 8 + column) = (float4)(v2);
 }
-static void KERNEL_NAME(const int group, const int lid, __local uchar *scratch, __global float *restrict a0, read_only image1d_buffer_t a1, const int s1, read_only image1d_buffer_t a2, const int s2, read_only image1d_buffer_t a3, const int s3, __global int *status) {
-  const int tile = group % 3, share = group / 3 % 1, batch = group / (3 * 1);
-  const int m0 = tile / 1 * 16, n0 = tile % 1 * 16, base = 0;
+static void KERNEL_NAME(const int group, const int lid, __local uchar *scratch, __global float *restrict a0, read_only image1d_buffer_t a1, const int s1, read_only image1d_buffer_t a2, const int s2, read_only image1d_buffer_t a3, const int s3, __global int *status NEURALD_MEETING) {
+  const int tile = group, share = 0, batch = 0;
+  const int line = tile / 1, m0 = line * 16, n0 = (tile - line * 1) * 16, base = 0;
   const int first = share * 2, last = min(2, first + 2);
   __local float *steps = (__local float *)scratch;
   const int item = lid % (64 / 4), slice = lid / (64 / 4);
@@ -54,10 +54,11 @@ static void KERNEL_NAME(const int group, const int lid, __local uchar *scratch, 
   }
   {
     float4 left[2], right[2];
-#define NEURALD_LOAD(step) { \
+#define NEURALD_LOAD_LEFT(step) { \
     _Pragma("unroll") for (int i = 0; i < 2; ++i) \
       if ((i + 1) * 64 <= 16 * 32 / 4 || lid + i * 64 < 16 * 32 / 4) \
-        left[i] = KERNEL_NAME_left4(a1, s1, rows[i], (step) * 32 + along[i]); \
+        left[i] = KERNEL_NAME_left4(a1, s1, rows[i], (step) * 32 + along[i]); }
+#define NEURALD_LOAD_RIGHT(step) { \
     _Pragma("unroll") for (int i = 0; i < 2; ++i) { \
       const int e = lid + i * 64; \
       if ((i + 1) * 64 <= 16 * 32 / 4 || e < 16 * 32 / 4) \
@@ -71,14 +72,20 @@ static void KERNEL_NAME(const int group, const int lid, __local uchar *scratch, 
       const int e = lid + i * 64; \
       if ((i + 1) * 64 <= 16 * 32 / 4 || e < 16 * 32 / 4) { const int n = e / (32 / 4), k = (e % (32 / 4)) * 4; (buffer)[16 * 36 + (k + 0) * 16 + n] = right[i].s0; (buffer)[16 * 36 + (k + 1) * 16 + n] = right[i].s1; (buffer)[16 * 36 + (k + 2) * 16 + n] = right[i].s2; (buffer)[16 * 36 + (k + 3) * 16 + n] = right[i].s3; } \
     } }
+    if (0 && first < last) NEURALD_LOAD_RIGHT(first)
+    NEURALD_WAIT
     if (first < last) {
-      NEURALD_LOAD(first)
+      NEURALD_LOAD_LEFT(first)
+      if (!0) NEURALD_LOAD_RIGHT(first)
       NEURALD_KEEP(steps)
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int step = first; step < last; ++step) {
       __local float *buffer = steps + (step - first) % 2 * 1088;
-      if (step + 1 < last) NEURALD_LOAD(step + 1)
+      if (step + 1 < last) {
+        NEURALD_LOAD_LEFT(step + 1)
+        NEURALD_LOAD_RIGHT(step + 1)
+      }
       __local const float *left_at = buffer + down * 36 + slice * 4;
       __local const float *right_at = buffer + 16 * 36 + slice * 4 * 16 + across * 4;
 #pragma unroll
@@ -106,7 +113,8 @@ static void KERNEL_NAME(const int group, const int lid, __local uchar *scratch, 
       if (step + 1 < last) NEURALD_KEEP(steps + (step + 1 - first) % 2 * 1088)
       barrier(CLK_LOCAL_MEM_FENCE);
     }
-#undef NEURALD_LOAD
+#undef NEURALD_LOAD_LEFT
+#undef NEURALD_LOAD_RIGHT
 #undef NEURALD_KEEP
   }
   __local float *all = steps;
@@ -131,7 +139,7 @@ static void KERNEL_NAME(const int group, const int lid, __local uchar *scratch, 
 #pragma unroll
   for (int e = 0; e < 1; ++e) {
     const int at = (lid + e * 64) * 4;
-    const int m = m0 + at / 16, n = n0 + at % 16;
+    const int m = m0 + lid * 4 / 16 + e * 16, n = n0 + lid * 4 % 16;
     const float4 sum = totals[e];
     if (at < 256 &&  m < 36 && n < 8) { KERNEL_NAME_store4(sum, m, n, a0, a1, s1, a2, s2, a3, s3, status); }
   }

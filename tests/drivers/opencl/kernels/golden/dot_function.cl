@@ -22,10 +22,10 @@ static inline int4 KERNEL_NAME_dot4(const int4 sum, const uint left, const uint4
 }
 static inline uint KERNEL_NAME_left_word(__global const char *p, const KERNEL_NAME_row row, const int k) {
   const int at = KERNEL_NAME_left(row, k);
-  return at < 0 ? 50529027u : *(__global const uint *)(p + at);
+  return at < 0 ? ((3 & 255) * 16843009u) : *(__global const uint *)(p + at);
 }
 static inline uint4 KERNEL_NAME_right_words(__global const char *p, const int base, const int word, const int n) {
-  uint4 found = (uint4)(4294967295u);
+  uint4 found = (uint4)(((-1 & 255) * 16843009u));
   if (n + 0 < 6 && word * 4 < 12) found.s0 = *(__global const uint *)(p + base + (n + 0) * 12 + word * 4);
   if (n + 1 < 6 && word * 4 < 12) found.s1 = *(__global const uint *)(p + base + (n + 1) * 12 + word * 4);
   if (n + 2 < 6 && word * 4 < 12) found.s2 = *(__global const uint *)(p + base + (n + 2) * 12 + word * 4);
@@ -144,7 +144,7 @@ static void KERNEL_NAME(const int group, const int lid, __local uchar *scratch, 
 #pragma unroll
   for (int e = 0; e < 1; ++e) {
     const int at = (lid + e * 256) * 4;
-    const int m = m0 + at / 16, n = n0 + at % 16;
+    const int m = m0 + lid * 4 / 16 + e * 64, n = n0 + lid * 4 % 16;
     const int4 sum = totals[e];
     if (at < 256 &&  m < 5 && n < 6) { KERNEL_NAME_store4(sum, m, n, a0, a1, a2, status); }
   }

@@ -1,0 +1,80 @@
+"""Products of floats whose depth work-groups share out, and that those add to the output, in whatever order they are done.
+
+Nobody waits for the others then, and nobody reads their parts. It takes an epilogue that only adds something, which
+the first share does, and an output that is zero before: a kernel of its own makes it so, at a time when nobody waits for it.
+"""
+
+from neurald.drivers.compiler.expression import Accumulated, Apply, Expression
+from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.op import Op
+from neurald.drivers.compiler.rewriting import walk
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.opencl.platform import DeviceFacts
+from neurald.drivers.opencl.render import LOCAL_SIZE
+from neurald.drivers.opencl.source import NAME, Source
+from neurald.drivers.opencl.sums import Sums as Order
+
+#: Additions to four floats at once came with this generation.
+_FOUR_AT_ONCE = (9, 0)
+
+
+def is_offered(facts: DeviceFacts) -> bool:
+    """Whether a device adds floats in memory, and may do so in any order."""
+    return facts.is_nvidia and (facts.compute_capability or (0, 0)) >= (7, 0) and facts.sums is Order.FAST
+
+
+def is_sum(kernel: Kernel) -> bool:
+    """Whether a kernel gives floats that are the sums of its contraction, with something added to them."""
+    is_float = kernel.output.type is Scalar.FLOAT32 and kernel.output.count % 4 == 0
+    return is_float and kernel.place is None and not kernel.requirements and _is_sum(kernel.body)
+
+
+def _is_sum(body: Expression) -> bool:
+    if isinstance(body, Accumulated):
+        return body.type is Scalar.FLOAT32
+    if not isinstance(body, Apply) or body.op is not Op.ADD or body.type is not Scalar.FLOAT32:
+        return False
+    with_sums = [each for each in body.operands if any(isinstance(e, Accumulated) for e in walk(each))]
+    return len(with_sums) == 1 and _is_sum(with_sums[0])
+
+
+def add4_text(facts: DeviceFacts) -> str:
+    """The function `KERNEL_NAME_add4`, which adds four floats to those at a pointer."""
+    if (facts.compute_capability or (0, 0)) >= _FOUR_AT_ONCE:
+        lines = [
+            '  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" :: "l"((ulong)to), '
+            '"f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");'
+        ]
+    else:
+        lines = [
+            f'  asm volatile("red.global.add.f32 [%0], %1;" :: "l"((ulong)(to + {i})), "f"(v.s{i}) : "memory");'
+            for i in range(4)
+        ]
+    head = f"static inline void {NAME}_add4(__global float *to, const float4 v) {{"
+    return "\n".join((head, *lines, "}", ""))
+
+
+def zeros(output: Value, operations: tuple[int, ...]) -> Source:
+    """The kernel that makes an output zero.
+
+    Args:
+        output: of floats, as many as a multiple of four.
+        operations: that others compute it for.
+    """
+    count = output.count // 4
+    text = (
+        f"static void {NAME}(const int group, const int lid, __local uchar *scratch, __global float *restrict a0, "
+        "__global int *status) {\n"
+        f"  const int at = group * {LOCAL_SIZE} + lid;\n"
+        f"  if (at < {count}) ((__global float4 *)a0)[at] = (float4)(0);\n"
+        "}\n"
+    )
+    return Source(
+        text=text,
+        arguments=(output,),
+        groups=-(-count // LOCAL_SIZE),
+        local_size=LOCAL_SIZE,
+        label="zeros, to which others add",
+        operations=operations,
+    )
