@@ -10,6 +10,8 @@ from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.opencl.arguments import Arguments
+from neurald.drivers.opencl.kernels.epilogue import computing4, used_values
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.render import LOCAL_SIZE
 from neurald.drivers.opencl.source import NAME, Source
@@ -25,9 +27,10 @@ def is_offered(facts: DeviceFacts) -> bool:
 
 
 def is_sum(kernel: Kernel) -> bool:
-    """Whether a kernel gives floats that are the sums of its contraction, with something added to them."""
-    is_float = kernel.output.type is Scalar.FLOAT32 and kernel.output.count % 4 == 0
-    return is_float and kernel.place is None and not kernel.requirements and _is_sum(kernel.body)
+    """Whether a kernel gives floats, four at a time, that are the sums of its contraction with something added to them."""
+    if kernel.output.type is not Scalar.FLOAT32 or kernel.place is not None or not _is_sum(kernel.body):
+        return False
+    return computing4(kernel, Arguments((kernel.output, *used_values(kernel)))) is not None
 
 
 def _is_sum(body: Expression) -> bool:
@@ -39,8 +42,10 @@ def _is_sum(body: Expression) -> bool:
     return len(with_sums) == 1 and _is_sum(with_sums[0])
 
 
-def add4_text(facts: DeviceFacts) -> str:
-    """The function `KERNEL_NAME_add4`, which adds four floats to those at a pointer."""
+def adding_text(kernel: Kernel, arguments: Arguments, facts: DeviceFacts) -> str:
+    """The functions `KERNEL_NAME_value4`, see `computing4`, and `KERNEL_NAME_add4`, which adds four floats to those at a pointer."""
+    value4 = computing4(kernel, arguments)
+    assert value4 is not None  # noqa: S101 - the caller has looked
     if (facts.compute_capability or (0, 0)) >= _FOUR_AT_ONCE:
         lines = [
             '  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" :: "l"((ulong)to), '
@@ -52,14 +57,14 @@ def add4_text(facts: DeviceFacts) -> str:
             for i in range(4)
         ]
     head = f"static inline void {NAME}_add4(__global float *to, const float4 v) {{"
-    return "\n".join((head, *lines, "}", ""))
+    return "\n".join((value4, head, *lines, "}", ""))
 
 
 def zeros(output: Value, operations: tuple[int, ...]) -> Source:
     """The kernel that makes an output zero.
 
     Args:
-        output: of floats, as many as a multiple of four.
+        output: of floats, whose number is a multiple of four.
         operations: that others compute it for.
     """
     count = output.count // 4

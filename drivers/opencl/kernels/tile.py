@@ -4,7 +4,8 @@ A group goes along the depth in steps; what it needs of both matrices for a step
 their way: into registers, or straight into local memory where the device is NVIDIA's (`cp.async`). Every work-item sums a small
 tile in registers. Where the tile has too few elements for all work-items, those share out the depth of a step, and add
 up at the end. Where a product has too few tiles for the device, several groups share out the depth: each stores its sums,
-and the last one to do so adds all of them up, always in the same order.
+and the last one to do so adds all of them up, always in the same order. Or each adds its sums to the output (see `adding`).
+A group asks for the first steps of constants before it waits for what other phases compute (`Source.waits`).
 """
 
 import math
@@ -16,7 +17,7 @@ from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.arguments import Arguments, as_images
 from neurald.drivers.opencl.kernels import adding
-from neurald.drivers.opencl.kernels.epilogue import Epilogue, computing4, epilogue, read_by_fours, used_values
+from neurald.drivers.opencl.kernels.epilogue import Epilogue, epilogue, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.finish import (
     GATHERED,
     MOST_TILES,
@@ -271,7 +272,7 @@ def _source(
         is_vector=product.column_step == 0 or product.columns % 4 == 0,
         is_fetched=facts.is_nvidia and not images,
     )
-    added = adding.add4_text(facts) + (computing4(kernel, values) or "") if tiling.adds else ""
+    added = adding.adding_text(kernel, values, facts) if tiling.adds else ""
     has_workspace = tiling.split > 1 and not tiling.adds
     groups = tiling.tiles(product) * product.batches * tiling.split
     return Source(

@@ -164,6 +164,17 @@ def test_groups_add_their_shares_to_what_is_zero(opencl: DeviceContext, seed: in
         expect_close(run(prepared, model, inputs), expected, 2e-3)
 
 
+@pytest.mark.parametrize(("outputs", "is_offered"), [(24, True), (18, False)])
+def test_rows_are_added_to_four_floats_at_a_time(
+    opencl: DeviceContext, outputs: int, is_offered: bool
+) -> None:
+    facts = dataclasses.replace(facts_of(opencl), is_nvidia=True, compute_capability=(9, 0))
+    models = Networks()
+    _, after, _ = models.separable(models.input(FLOAT, (1, 6, 6, 144)), (1, 6, 6, 144), outputs)
+    (pair,) = pairs(models.finish(after), facts)
+    assert any(source.adds for source in pair.sources) is is_offered
+
+
 def test_nothing_is_added_where_sums_are_ordered(opencl: DeviceContext) -> None:
     facts = dataclasses.replace(facts_of(opencl), is_nvidia=True, compute_capability=(9, 0))
     for sums in Sums:
