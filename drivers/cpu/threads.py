@@ -5,6 +5,7 @@ models; it starts when the first model that uses several threads is made, and ag
 """
 
 import atexit
+import contextlib
 import ctypes
 import mmap
 import os
@@ -100,14 +101,22 @@ class Pool:
             while len(self._workers) < threads - 1:
                 number = len(self._workers)
                 worker = threading.Thread(
-                    target=self._runtime.work,
-                    args=(self.address, number),
+                    target=self._work,
+                    args=(number,),
                     name=f"neurald-cpu-{number}",
                     daemon=True,
                 )
                 worker.start()
                 self._workers.append(worker)
                 self._words[WORKER_COUNT // 4] = len(self._workers)
+
+    def _work(self, number: int) -> None:
+        """What a worker does. It waits for a core that is free, and takes none from whoever wakes it, who would have done the work."""
+        if os.sched_getscheduler(0) == os.SCHED_OTHER:
+            # A sandbox may forbid it.
+            with contextlib.suppress(OSError):
+                os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        self._runtime.work(self.address, number)
 
     def close(self) -> None:
         """Ends the workers, apart from one that does not come to an end."""

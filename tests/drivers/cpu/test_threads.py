@@ -69,6 +69,15 @@ def test_workers_sleep_when_there_is_nothing_to_do() -> None:
     assert time.process_time() - started < 0.05
 
 
+def test_workers_take_no_core_from_whoever_wakes_them() -> None:
+    assert run(shared(3), 1)
+    workers = [each for each in threading.enumerate() if each.name.startswith("neurald-cpu")]
+    assert len(workers) >= 2
+    own = os.sched_getscheduler(0)
+    expected = os.SCHED_BATCH if own == os.SCHED_OTHER else own
+    assert {os.sched_getscheduler(each.native_id or 0) for each in workers} == {expected}
+
+
 def test_a_child_of_a_fork_has_workers_of_its_own() -> None:
     model = shared(3)
     assert run(model, 10)
