@@ -47,6 +47,8 @@ def transform(graph: Graph) -> None:
     """
     sound: set[Node] = set()
     check(graph, sound)
+    # What nobody needs reads values all the same, and some transformations ask who does.
+    graph.remove_unused()
     is_changed = True
     while is_changed:
         is_changed = False
