@@ -90,7 +90,7 @@ def is_offered(facts: DeviceFacts) -> bool:
 
     Not where kernels read images: phases have pointers only, and caches of textures would keep what a phase before has changed.
     """
-    return facts.images is None and facts.is_nvidia and (facts.compute_capability or (0, 0)) >= (7, 0)
+    return facts.images is None and facts.is_nvidia_from((7, 0))
 
 
 def local_size(sources: Sequence[Source]) -> int | None:

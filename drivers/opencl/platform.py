@@ -116,6 +116,10 @@ class DeviceFacts:
         """Whether buffers are in the host's memory, and kernels run on its cores."""
         return self.kind is DeviceKind.CPU
 
+    def is_nvidia_from(self, capability: tuple[int, int]) -> bool:
+        """Whether it is an NVIDIA device of that generation or a later one."""
+        return self.is_nvidia and (self.compute_capability or (0, 0)) >= capability
+
     def __str__(self) -> str:
         return f"{self.platform_index}:{self.device_index} {self.name} ({self.platform_name})"
 

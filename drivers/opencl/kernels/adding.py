@@ -15,7 +15,7 @@ from neurald.drivers.opencl.kernels.epilogue import computing4, used_values
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.render import LOCAL_SIZE
 from neurald.drivers.opencl.source import NAME, Source
-from neurald.drivers.opencl.sums import Sums as Order
+from neurald.drivers.opencl.sums import Sums
 
 #: Additions to four floats at once came with this generation.
 _FOUR_AT_ONCE = (9, 0)
@@ -23,7 +23,7 @@ _FOUR_AT_ONCE = (9, 0)
 
 def is_offered(facts: DeviceFacts) -> bool:
     """Whether a device adds floats in memory, and may do so in any order."""
-    return facts.is_nvidia and (facts.compute_capability or (0, 0)) >= (7, 0) and facts.sums is Order.FAST
+    return facts.is_nvidia_from((7, 0)) and facts.sums is Sums.FAST
 
 
 def is_sum(kernel: Kernel) -> bool:
@@ -46,7 +46,7 @@ def adding_text(kernel: Kernel, arguments: Arguments, facts: DeviceFacts) -> str
     """The functions `KERNEL_NAME_value4`, see `computing4`, and `KERNEL_NAME_add4`, which adds four floats to those at a pointer."""
     value4 = computing4(kernel, arguments)
     assert value4 is not None  # noqa: S101 - the caller has looked
-    if (facts.compute_capability or (0, 0)) >= _FOUR_AT_ONCE:
+    if facts.is_nvidia_from(_FOUR_AT_ONCE):
         lines = [
             '  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" :: "l"((ulong)to), '
             '"f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");'

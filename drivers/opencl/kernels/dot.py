@@ -59,7 +59,7 @@ def instruction_of(facts: DeviceFacts) -> Instruction | None:
         return None
     if facts.has_dot_product:
         return Instruction.FUNCTION
-    is_new_enough = facts.is_nvidia and (facts.compute_capability or (0, 0)) >= _FIRST_WITH_DP4A
+    is_new_enough = facts.is_nvidia_from(_FIRST_WITH_DP4A)
     return Instruction.PTX if is_new_enough else None
 
 

@@ -15,7 +15,7 @@ The zero point of 8-bit inputs is multiplied like any other value, also outside 
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -103,7 +103,7 @@ def candidates(
     kernel: Kernel, product: Product, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool
 ) -> Iterator[Source]:
     """Every tiling that suits, the best first; none where there are no tensor cores for such operands."""
-    if not facts.is_nvidia or (facts.compute_capability or (0, 0)) < (8, 0):
+    if not facts.is_nvidia_from((8, 0)):
         return
     right = _right(product)
     if right is None or not product.is_left_by_row:
@@ -178,15 +178,7 @@ def _tilings(product: Product, facts: DeviceFacts, has_workspace: bool) -> Itera
         for split in (1, 2, 3, 4, 6, 8, 12, 16):
             is_worth = steps >= 3 * split and tiles * split <= 2 * facts.compute_units and tiles <= MOST_TILES
             if split == 1 or (has_workspace and is_worth):
-                yield _Tiling(
-                    rows=rows,
-                    columns=columns,
-                    warp_rows=warp_rows,
-                    warp_columns=warp_columns,
-                    bytes=length,
-                    stages=stages,
-                    split=split,
-                )
+                yield replace(tiling, split=split)
 
 
 def _cost(tiling: _Tiling, product: Product, facts: DeviceFacts) -> float:

@@ -1,5 +1,6 @@
 """The text of matrix products on tensor cores, with `$NAME` for what differs, see `tensor_core`."""
 
+from neurald.drivers.opencl.kernels.pipeline import BEGUN, ENDED, NEXT
 from neurald.drivers.opencl.kernels.product import Product
 
 
@@ -113,7 +114,8 @@ static inline uint4 ${KERNEL}_rest4(uint4 *values) {
 """,
 }
 
-_TEXT = """\
+_TEXT = (
+    """\
 static inline uint ${KERNEL}_place(const int row, const int chunk) {
   return row * $BYTES + ((chunk ^ $SWIZZLE) << 4);
 }
@@ -170,21 +172,11 @@ $REST_BEGUN#define NEURALD_COPY_LEFT(step, stage) { \\
                          (ulong)(a2 + (seen ? base + (n0 + row) * z_pitch + k : 0)), seen ? 16 : 0); \\
       } \\
     } }
-#define NEURALD_COPIED asm volatile("cp.async.commit_group;" ::: "memory");
-  if ($AHEAD) {
-#pragma unroll 1
-    for (int stage = 0; stage < $STAGES - 1; ++stage) NEURALD_COPY_RIGHT(first + stage, stage)
-  }
-  $WAIT
-$FETCH#pragma unroll 1
-  for (int stage = 0; stage < $STAGES - 1; ++stage) {
-    NEURALD_COPY_LEFT(first + stage, stage)
-    if (!$AHEAD) NEURALD_COPY_RIGHT(first + stage, stage)
-    NEURALD_COPIED
-  }
+"""
+    + BEGUN
+    + """\
   const int left_row = down + (lane & 15), left_chunk = lane >> 4;
   const int right_row = across + (lane & 7) + ((lane >> 4) << 3), right_chunk = (lane >> 3) & 1;
-  int stage = 0;
   for (int step = first; step < last; ++step) {
     asm volatile("cp.async.wait_group %0;" :: "n"($STAGES - 2) : "memory");
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -207,17 +199,14 @@ $REST_MULTIPLIED          ${KERNEL}_multiply($SUMS[i][2 * j], left[i], right[j].
           ${KERNEL}_multiply($SUMS[i][2 * j + 1], left[i], right[j].z, right[j].w);
         }
     }
-$REST_STEPPED    const int next = stage == 0 ? $STAGES - 1 : stage - 1;
-    NEURALD_COPY_LEFT(step + $STAGES - 1, next)
-    NEURALD_COPY_RIGHT(step + $STAGES - 1, next)
-    NEURALD_COPIED
+$REST_STEPPED"""
+    + NEXT
+    + """\
     stage = stage + 1 == $STAGES ? 0 : stage + 1;
   }
-#undef NEURALD_COPY_LEFT
-#undef NEURALD_COPY_RIGHT
-#undef NEURALD_COPIED
-  asm volatile("cp.async.wait_all;" ::: "memory");
-  barrier(CLK_LOCAL_MEM_FENCE);
+"""
+    + ENDED
+    + """\
 $REST_ADDED  __local $T *all = (__local $T *)scratch;
 #pragma unroll
   for (int i = 0; i < $WM / 16; ++i)
@@ -229,3 +218,4 @@ $REST_ADDED  __local $T *all = (__local $T *)scratch;
     }
   barrier(CLK_LOCAL_MEM_FENCE);
 """
+)

@@ -10,7 +10,7 @@ A group asks for the first steps of constants before it waits for what other pha
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.kernel import Kernel
@@ -19,7 +19,6 @@ from neurald.drivers.opencl.arguments import Arguments, as_images
 from neurald.drivers.opencl.kernels import adding
 from neurald.drivers.opencl.kernels.epilogue import Epilogue, epilogue, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.finish import (
-    GATHERED,
     MOST_TILES,
     Sums,
     fetch,
@@ -31,6 +30,17 @@ from neurald.drivers.opencl.kernels.finish import (
 )
 from neurald.drivers.opencl.kernels.product import Product, readers
 from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
+from neurald.drivers.opencl.kernels.tile_text import (
+    ALL_SLICES,
+    ASYNCHRONOUS,
+    BEGIN,
+    KEEP,
+    LOAD_LEFT,
+    LOAD_RIGHT,
+    PLACES_BY_COLUMN,
+    PLACES_BY_ROW,
+    THROUGH_REGISTERS,
+)
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.source import WAIT, Source
 
@@ -147,11 +157,11 @@ def candidates(
     if facts.is_cpu:
         items = min(items, 64)
     limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
-    asynchronous = facts.is_nvidia and (facts.compute_capability or (0, 0)) >= (8, 0) and _is_copied(product)
+    asynchronous = facts.is_nvidia_from((8, 0)) and _is_copied(product)
     # It copies from pointers.
     asynchronous = asynchronous and computed is None and facts.images is None
     # Groups find each other's sums by fences that this generation was the first to have.
-    is_split = has_workspace and facts.is_nvidia and (facts.compute_capability or (0, 0)) >= (7, 0)
+    is_split = has_workspace and facts.is_nvidia_from((7, 0))
     # Parts that others read cost more than what it costs to compute left elements in fewer groups.
     adds = (
         computed is not None and product.batches == 1 and adding.is_offered(facts) and adding.is_sum(kernel)
@@ -161,15 +171,15 @@ def candidates(
         if _is_wasteful(tiling, product):
             continue
         stages = _STAGES if asynchronous else 2
-        while stages > 2 and _with(tiling, stages=stages).scratch_bytes > limit:
+        while stages > 2 and replace(tiling, stages=stages).scratch_bytes > limit:
             stages -= 1
-        chosen = _with(tiling, stages=stages)
+        chosen = replace(tiling, stages=stages)
         if chosen.scratch_bytes > limit:
             continue
         splits = _splits(chosen, product, facts) if is_split and not adds else [1]
-        ways = [_with(chosen, split=s) for s in splits]
+        ways = [replace(chosen, split=s) for s in splits]
         if adds:
-            ways += [_with(chosen, split=s, adds=True) for s in _shares(chosen, product, facts)]
+            ways += [replace(chosen, split=s, adds=True) for s in _shares(chosen, product, facts)]
         taps = 0 if computed is None else computed.taps
         found += [(_cost(each, product, facts, taps), each) for each in ways]
     found.sort(key=lambda pair: pair[0])
@@ -179,22 +189,6 @@ def candidates(
         images = as_images((*product.read_by_fours, *computing, *read_by_fours(kernel)), facts.images)
     for _, tiling in found:
         yield _source(kernel, product, tiling, asynchronous, computed, images, facts)
-
-
-def _with(
-    tiling: Tiling, *, split: int | None = None, stages: int | None = None, adds: bool = False
-) -> Tiling:
-    return Tiling(
-        rows=tiling.rows,
-        columns=tiling.columns,
-        depth=tiling.depth,
-        item_rows=tiling.item_rows,
-        item_columns=tiling.item_columns,
-        items=tiling.items,
-        split=tiling.split if split is None else split,
-        stages=tiling.stages if stages is None else stages,
-        adds=adds,
-    )
 
 
 def _is_copied(product: Product) -> bool:
@@ -362,13 +356,13 @@ def _text(
         ),
         after.text,
         added,
-        fill(_BEGIN, **names),
-        fill(_PLACES_BY_ROW if product.is_left_by_row else _PLACES_BY_COLUMN, **names),
+        fill(BEGIN, **names),
+        fill(PLACES_BY_ROW if product.is_left_by_row else PLACES_BY_COLUMN, **names),
         fill(
-            (_ASYNCHRONOUS if asynchronous and tiling.stages > 2 else _THROUGH_REGISTERS)
-            .replace("$LOAD_LEFT", _LOAD_LEFT)
-            .replace("$LOAD_RIGHT", _LOAD_RIGHT)
-            .replace("$KEEP", _KEEP),
+            (ASYNCHRONOUS if asynchronous and tiling.stages > 2 else THROUGH_REGISTERS)
+            .replace("$LOAD_LEFT", LOAD_LEFT)
+            .replace("$LOAD_RIGHT", LOAD_RIGHT)
+            .replace("$KEEP", KEEP),
             **names,
             LEFT_AT=after.arguments[1].handed_on if computed is None else after.handed_on,
             RIGHT_AT=after.arguments[2].handed_on,
@@ -378,7 +372,7 @@ def _text(
             WAIT=WAIT,
             FETCH=fetch(product, after, _sums(product, tiling)),
         ),
-        fill(_ALL_SLICES, **names) if tiling.slices > 1 else "",
+        fill(ALL_SLICES, **names) if tiling.slices > 1 else "",
         finish(product, after, _sums(product, tiling), split=tiling.split, adds=tiling.adds),
     ]
     return resolved("".join(pieces), head, sizes, is_shared=is_shared)
@@ -415,211 +409,3 @@ def _right_places(product: Product, names: dict[str, object]) -> dict[str, str]:
         name: fill(text, **{key: names[key] for key in ("KC", "BN", "BM", "AST", "T")})
         for name, text in (("RIGHT_N", across), ("RIGHT_K", along), ("KEPT", kept))
     }
-
-
-#: Statements that read a step into registers.
-_LOAD_LEFT = """\
-    _Pragma("unroll") for (int i = 0; i < $NA; ++i) \\
-      if ((i + 1) * $ITEMS <= $BM * $KC / 4 || lid + i * $ITEMS < $BM * $KC / 4) \\
-        left[i] = ${KERNEL}_left4($LEFT_AT, rows[i], (step) * $KC + along[i]@SIZES);"""
-_LOAD_RIGHT = """\
-    _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
-      const int e = lid + i * $ITEMS; \\
-      if ((i + 1) * $ITEMS <= $BN * $KC / 4 || e < $BN * $KC / 4) \\
-        right[i] = ${KERNEL}_right4($RIGHT_AT, base, (step) * $KC + $RIGHT_K, n0 + $RIGHT_N@SIZES); \\
-    }"""
-#: Those that put a step from registers into local memory.
-_KEEP = """\
-    _Pragma("unroll") for (int i = 0; i < $NA; ++i) \\
-      if ((i + 1) * $ITEMS <= $BM * $KC / 4 || lid + i * $ITEMS < $BM * $KC / 4) \\
-        *(__local ${T}4 *)((buffer) + places[i] * $AST + along[i]) = left[i]; \\
-    _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
-      const int e = lid + i * $ITEMS; \\
-      if ((i + 1) * $ITEMS <= $BN * $KC / 4 || e < $BN * $KC / 4) { $KEPT } \\
-    }"""
-
-_BEGIN = """\
-@FUNCTION
-  $SHARE
-  const int line = tile / z_across, m0 = line * $BM, n0 = (tile - line * z_across) * $BN, base = $BASE;
-  const int first = share * z_each, last = min(z_steps, first + z_each);
-  __local $T *steps = (__local $T *)scratch;
-  const int item = lid % ($ITEMS / $KS), slice = lid / ($ITEMS / $KS);
-  const int across = item % ($BN / (4 * $TJ)), down = item / ($BN / (4 * $TJ));
-  ${T}4 sums[$TM][$TJ];
-#pragma unroll
-  for (int i = 0; i < $TM; ++i)
-#pragma unroll
-    for (int j = 0; j < $TJ; ++j) sums[i][j] = (${T}4)(0);
-"""
-
-_PLACES_BY_ROW = """\
-  ${KERNEL}_row rows[$NA];
-  int places[$NA], along[$NA];
-#pragma unroll
-  for (int i = 0; i < $NA; ++i) {
-    const int e = lid + i * $ITEMS;
-    places[i] = e / ($KC / 4);
-    along[i] = e % ($KC / 4) * 4;
-    rows[i] = ${KERNEL}_row_of(batch, m0 + places[i]@SIZES);
-  }
-"""
-
-_PLACES_BY_COLUMN = """\
-  ${KERNEL}_row rows[$NA];
-  int places[$NA], along[$NA];
-#pragma unroll
-  for (int i = 0; i < $NA; ++i) {
-    const int e = lid + i * $ITEMS;
-    places[i] = e % $BM;
-    along[i] = e / $BM * 4;
-    rows[i] = ${KERNEL}_row_of(batch, m0 + places[i]@SIZES);
-  }
-"""
-
-#: Multiplies what local memory has of a step.
-_MULTIPLY = """\
-      __local const $T *left_at = buffer + down * $AST + slice * 4;
-      __local const $T *right_at = buffer + $BM * $AST + slice * 4 * $BN + across * 4;
-#pragma unroll
-      for (int q = 0; q < $KC / 4 / $KS; ++q) {
-        ${T}4 right_part[4][$TJ];
-#pragma unroll
-        for (int k = 0; k < 4; ++k)
-#pragma unroll
-          for (int j = 0; j < $TJ; ++j)
-            right_part[k][j] = *(__local const ${T}4 *)(right_at + k * $BN + j * ($BN / $TJ));
-#pragma unroll
-        for (int i = 0; i < $TM; ++i) {
-          const ${T}4 part = *(__local const ${T}4 *)(left_at + i * ($BM / $TM) * $AST);
-#pragma unroll
-          for (int j = 0; j < $TJ; ++j) {
-            sums[i][j] += part.x * right_part[0][j];
-            sums[i][j] += part.y * right_part[1][j];
-            sums[i][j] += part.z * right_part[2][j];
-            sums[i][j] += part.w * right_part[3][j];
-          }
-        }
-        left_at += $KS * 4;
-        right_at += $KS * 4 * $BN;
-      }
-"""
-
-_THROUGH_REGISTERS = (
-    """\
-  {
-    ${T}4 left[$NA], right[$NB];
-#define NEURALD_LOAD_LEFT(step) { \\
-$LOAD_LEFT }
-#define NEURALD_LOAD_RIGHT(step) { \\
-$LOAD_RIGHT }
-#define NEURALD_KEEP(buffer) { \\
-$KEEP }
-    if ($AHEAD && first < last) NEURALD_LOAD_RIGHT(first)
-    $WAIT
-$FETCH    if (first < last) {
-      NEURALD_LOAD_LEFT(first)
-      if (!$AHEAD) NEURALD_LOAD_RIGHT(first)
-      NEURALD_KEEP(steps)
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int step = first; step < last; ++step) {
-      __local $T *buffer = steps + (step - first) % 2 * $STEP;
-      if (step + 1 < last) {
-        NEURALD_LOAD_LEFT(step + 1)
-        NEURALD_LOAD_RIGHT(step + 1)
-      }
-"""
-    + _MULTIPLY
-    + """\
-      if (step + 1 < last) NEURALD_KEEP(steps + (step + 1 - first) % 2 * $STEP)
-      barrier(CLK_LOCAL_MEM_FENCE);
-    }
-#undef NEURALD_LOAD_LEFT
-#undef NEURALD_LOAD_RIGHT
-#undef NEURALD_KEEP
-  }
-"""
-)
-
-_ASYNCHRONOUS = (
-    """\
-  {
-    const uint local_at = (uint)(ulong)steps;
-#define NEURALD_COPY_LEFT(step, stage) { \\
-    if ((step) < last) { \\
-      const uint to = local_at + (stage) * ($STEP * 4); \\
-      _Pragma("unroll") for (int i = 0; i < $NA; ++i) \\
-        if ((i + 1) * $ITEMS <= $BM * $KC / 4 || lid + i * $ITEMS < $BM * $KC / 4) { \\
-          const int at = ${KERNEL}_left(rows[i], (step) * $KC + along[i]@SIZES); \\
-          asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to + (places[i] * $AST + along[i]) * 4), \\
-                       "l"((ulong)(a1 + max(at, 0))), "r"(at < 0 ? 0 : 16) : "memory"); \\
-        } \\
-    } }
-#define NEURALD_COPY_RIGHT(step, stage) { \\
-    if ((step) < last) { \\
-      const uint to = local_at + (stage) * ($STEP * 4); \\
-      _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
-        const int e = lid + i * $ITEMS; \\
-        if ((i + 1) * $ITEMS <= $BN * $KC / 4 || e < $BN * $KC / 4) { \\
-          const int k = (step) * $KC + e / ($BN / 4), n = n0 + e % ($BN / 4) * 4; \\
-          const int seen = k < z_depth && n < z_right_pitch; \\
-          asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to + ($BM * $AST + e * 4) * 4), \\
-                       "l"((ulong)(a2 + (seen ? base + k * z_right_pitch + n : 0))), "r"(seen ? 16 : 0) : "memory"); \\
-        } \\
-      } \\
-    } }
-#define NEURALD_COPIED asm volatile("cp.async.commit_group;" ::: "memory");
-    if ($AHEAD) {
-#pragma unroll 1
-      for (int stage = 0; stage < $STAGES - 1; ++stage) NEURALD_COPY_RIGHT(first + stage, stage)
-    }
-    $WAIT
-$FETCH#pragma unroll 1
-    for (int stage = 0; stage < $STAGES - 1; ++stage) {
-      NEURALD_COPY_LEFT(first + stage, stage)
-      if (!$AHEAD) NEURALD_COPY_RIGHT(first + stage, stage)
-      NEURALD_COPIED
-    }
-    int stage = 0;
-    for (int step = first; step < last; ++step) {
-      __local const $T *buffer = steps + stage * $STEP;
-      asm volatile("cp.async.wait_group %0;" :: "n"($STAGES - 2) : "memory");
-      barrier(CLK_LOCAL_MEM_FENCE);
-      {
-        const int next = stage == 0 ? $STAGES - 1 : stage - 1;
-        NEURALD_COPY_LEFT(step + $STAGES - 1, next)
-        NEURALD_COPY_RIGHT(step + $STAGES - 1, next)
-        NEURALD_COPIED
-      }
-"""
-    + _MULTIPLY
-    + """\
-      stage = stage + 1 == $STAGES ? 0 : stage + 1;
-    }
-    asm volatile("cp.async.wait_all;" ::: "memory");
-    barrier(CLK_LOCAL_MEM_FENCE);
-#undef NEURALD_COPY_LEFT
-#undef NEURALD_COPY_RIGHT
-#undef NEURALD_COPIED
-  }
-"""
-)
-
-#: Puts the sums of all slices into local memory.
-_ALL_SLICES = (
-    """\
-  __local $T *all = steps;
-#pragma unroll
-  for (int i = 0; i < $TM; ++i)
-#pragma unroll
-    for (int j = 0; j < $TJ; ++j)
-      *(__local ${T}4 *)(all + ((slice * $BM + i * ($BM / $TM) + down) * $BN + j * ($BN / $TJ) + across * 4)) =
-        sums[i][j];
-  barrier(CLK_LOCAL_MEM_FENCE);
-"""
-    + GATHERED
-    + """\
-  barrier(CLK_LOCAL_MEM_FENCE);
-"""
-)
