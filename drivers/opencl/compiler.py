@@ -28,7 +28,7 @@ from neurald.drivers.opencl.persistent import (
     meeting_text,
 )
 from neurald.drivers.opencl.platform import DeviceFacts
-from neurald.drivers.opencl.precision import Precision, lower_precision
+from neurald.drivers.opencl.precision import Precision, lower_precision, suited
 from neurald.drivers.opencl.program_text import argument_text, kernel_name, program_text
 from neurald.drivers.opencl.render import render
 from neurald.drivers.opencl.source import Source
@@ -72,7 +72,7 @@ def compile_model(
     input_shapes: Mapping[int, Shape],
     facts: DeviceFacts,
     *,
-    precision: Precision,
+    precision: Precision | None,
     choose: Choose,
     is_fused: bool = True,
 ) -> Compiled:
@@ -82,7 +82,7 @@ def compile_model(
         model: of which a graph can be made.
         input_shapes: of inputs, by operand, where the model leaves them open.
         facts: the device.
-        precision: of what is computed in floating point.
+        precision: of what is computed in floating point; None: the one that suits a relaxed model.
         choose: picks among the sources of each kernel.
         is_fused: whether nodes are joined to larger kernels.
 
@@ -102,7 +102,7 @@ def _compiled(
     model: Model,
     input_shapes: Mapping[int, Shape],
     facts: DeviceFacts,
-    precision: Precision,
+    precision: Precision | None,
     choose: Choose,
     *,
     is_fused: bool,
@@ -110,6 +110,7 @@ def _compiled(
     """What `compile_model` gives, and why the images that it reads cannot be made; "" if they can."""
     graph = build_graph(model, input_shapes)
     transform(graph)
+    precision = precision or suited(graph, facts)
     lower_precision(graph, precision)
     expand_rankings(graph)
     fused = fuse(graph, enabled=is_fused, rows=lambda _: True)
@@ -234,7 +235,7 @@ def _assembled(
             uses,
             has_fp64=facts.has_fp64,
             before=meeting_text(is_nvidia=facts.is_nvidia),
-            instead=kernel_text(together.kernel, BUFFERS, phases),
+            instead=kernel_text(together.kernel, BUFFERS, phases, least_groups=facts.compute_units),
         ),
     )
 

@@ -47,7 +47,7 @@ _LOG = logging.getLogger(__name__)
 #: The precision of models that allow float16, whatever the device would choose: f32, f32_f16 or f16.
 PRECISION_VARIABLE = "NEURALD_OPENCL_PRECISION"
 #: Changes whenever what the compiler makes of a model does.
-_GENERATOR = 4
+_GENERATOR = 5
 
 _TYPES = {
     DeviceKind.GPU: DeviceType.GPU,
@@ -141,7 +141,7 @@ class OpenClDevice:
             model,
             input_shapes,
             self.context.facts,
-            precision=self._precision(model),
+            precision=choice(PRECISION_VARIABLE, Precision) if model.relaxed else Precision.F32,
             choose=tuner.choose,
             is_fused=self._is_fused,
         )
@@ -170,15 +170,6 @@ class OpenClDevice:
             except Error as error:
                 _LOG.info("%s: no kernel for the whole step: %s", self.name, error)
         return compiled.executable, Program.from_source(self.context, compiled.executable.text)
-
-    def _precision(self, model: Model) -> Precision:
-        """Halves save a GPU's bandwidth; CPUs would only convert them to and fro."""
-        if not model.relaxed:
-            return Precision.F32
-        wanted = choice(PRECISION_VARIABLE, Precision)
-        if wanted is not None:
-            return wanted
-        return Precision.F32 if self.facts.is_cpu else Precision.F16
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> OpenClPreparedModel:
         """See `Device.prepare_model_from_cache`."""

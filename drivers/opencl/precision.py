@@ -14,15 +14,21 @@ each factor of a product. A sum of products of factors a and b is thus off by at
 them.
 """
 
+import statistics
 from dataclasses import replace
 from enum import Enum
 
 import numpy as np
 
 from neurald.drivers.compiler.expression import Expression, Load, axis, load
-from neurald.drivers.compiler.graph import Compute, Graph, MatrixProduct, Node, Ranking, Value
+from neurald.drivers.compiler.graph import Compute, Convolution, Graph, MatrixProduct, Node, Ranking, Value
 from neurald.drivers.compiler.rewriting import rewrite
 from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.opencl.kernels import adding
+from neurald.drivers.opencl.platform import DeviceFacts
+
+#: Layers of so many multiplications and more are faster with halves wherever there are tensor cores.
+_MANY = 1 << 25
 
 
 class Precision(Enum):
@@ -35,6 +41,30 @@ class Precision(Enum):
     F32_F16 = "f32_f16"
     #: The same; and every factor of a product is rounded to FLOAT16, for devices that multiply two of those faster.
     F16 = "f16"
+
+
+def suited(graph: Graph, facts: DeviceFacts) -> Precision:
+    """The mode in which a device computes a relaxed model.
+
+    Halves save bandwidth, and suit tensor cores. CPUs would only convert them to and fro. And where work-groups add their shares
+    of sums in memory, which they do in FLOAT32 only, networks of small layers are faster without them: those wait for each other
+    more than for memory.
+    """
+    if facts.is_cpu:
+        return Precision.F32
+    counts = [count for node in graph.nodes if (count := _multiplications(node))]
+    if counts and statistics.mean(counts) < _MANY and adding.is_offered(facts):
+        return Precision.F32
+    return Precision.F16
+
+
+def _multiplications(node: Node) -> int:
+    """Of a product of matrices or a convolution with channels that are summed; 0 for anything else."""
+    if isinstance(node, Convolution):
+        return node.output.count * (node.weights.count // max(1, node.weights.shape[0]))
+    if isinstance(node, MatrixProduct):
+        return node.output.count * node.left.shape[-2 if node.left_transposed else -1]
+    return 0
 
 
 def lower_precision(graph: Graph, precision: Precision) -> None:

@@ -61,7 +61,12 @@ def trials_of(sources: Sequence[Source], facts: DeviceFacts, *, is_resident: boo
     before = instead = ""
     if is_resident:
         repeated = [
-            kernel_text(_phases_name(source), BUFFERS, [phase_of(source, call, 0)] * _PHASES)
+            kernel_text(
+                _phases_name(source),
+                BUFFERS,
+                [phase_of(source, call, 0)] * _PHASES,
+                least_groups=facts.compute_units,
+            )
             for source, call in zip(sources, calls, strict=True)
         ]
         before, instead = meeting_text(is_nvidia=facts.is_nvidia), "".join(repeated)

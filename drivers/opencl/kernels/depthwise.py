@@ -6,6 +6,7 @@ from neurald.drivers.compiler.graph import DepthwiseConvolution, Value
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.arguments import as_images
+from neurald.drivers.opencl.dialect import multiply_add
 from neurald.drivers.opencl.kernels.epilogue import Epilogue, epilogue, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.product import is_supported, loads, reader
 from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
@@ -140,7 +141,8 @@ def _text(plan: _Plan, after: Epilogue, kind: str) -> str:
     lines = [f"  for (int o = 0; o < {plan.positions}; ++o) sums[o] = ({vector})(0);"]
     is_long = contraction.kernel[0] * contraction.kernel[1] > _MAXIMUM_TAPS
     left, right = after.arguments[1].handed_on, after.arguments[2].handed_on
-    lines += _looped(plan, left, right) if is_long else _written_out(plan, vector, left, right)
+    written = _looped(plan, kind, left, right) if is_long else _written_out(plan, kind, vector, left, right)
+    lines += written
     store = after.store4 if plan.channels == 4 else after.store
     place = "(image * z_rows + y) * z_columns + x"
     for o in range(plan.positions):
@@ -149,21 +151,22 @@ def _text(plan: _Plan, after: Epilogue, kind: str) -> str:
     return "\n".join((begin.rstrip("\n"), *lines, "}", ""))
 
 
-def _looped(plan: _Plan, source: str, weights: str) -> list[str]:
+def _looped(plan: _Plan, kind: str, source: str, weights: str) -> list[str]:
     """The window of one position, tap by tap."""
     contraction, size = plan.contraction, plan.channels
+    read = f"{NAME}_l{size}({source}, base + (y_at * z_width + x_at) * z_channels@SIZES)"
+    tap = f"(i * {contraction.kernel[1]} + j)"
     return [
         f"  for (int i = 0; i < {contraction.kernel[0]}; ++i)",
         f"    for (int j = 0; j < {contraction.kernel[1]}; ++j) {{",
         f"      const int y_at = i * {contraction.dilation[0]}, x_at = j * {contraction.dilation[1]};",
         "      if ((uint)(top + y_at) < (uint)z_height && (uint)(left + x_at) < (uint)z_width)",
-        f"        sums[0] += {NAME}_l{size}({source}, base + (y_at * z_width + x_at) * z_channels@SIZES)"
-        f" * {NAME}_r{size}({weights}, (i * {contraction.kernel[1]} + j) * z_outputs + c@SIZES);",
+        f"        {multiply_add(kind, 'sums[0]', read, f'{NAME}_r{size}({weights}, {tap} * z_outputs + c@SIZES)')}",
         "    }",
     ]
 
 
-def _written_out(plan: _Plan, vector: str, source: str, weights: str) -> list[str]:
+def _written_out(plan: _Plan, kind: str, vector: str, source: str, weights: str) -> list[str]:
     """The windows of all positions; what several of them see is read once."""
     contraction, size = plan.contraction, plan.channels
     rows, columns = contraction.kernel
@@ -186,6 +189,6 @@ def _written_out(plan: _Plan, vector: str, source: str, weights: str) -> list[st
             lines.append(
                 f"    const {vector} x{x} = {inside} ? {NAME}_l{size}({source}, {place}@SIZES) : ({vector})(0);"
             )
-            lines += [f"    sums[{o}] += x{x} * w{j};" for o, j in pairs]
+            lines += [f"    {multiply_add(kind, f'sums[{o}]', f'x{x}', f'w{j}')}" for o, j in pairs]
         lines.append("  }")
     return lines

@@ -11,6 +11,7 @@ from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.arguments import Arguments
+from neurald.drivers.opencl.dialect import multiply_add
 from neurald.drivers.opencl.kernels import tile
 from neurald.drivers.opencl.kernels.epilogue import computing4, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.product import is_supported, loads, product_of, reader
@@ -100,15 +101,16 @@ def _left4(first: Kernel, depthwise: DepthwiseConvolution, arguments: Arguments)
     ]
     rows, columns = depthwise.kernel
     taps = [(i, j) for i in range(rows) for j in range(columns)]
-    # All loads come first, and none depends on a condition: they are on their way at the same time.
+    # All loads come first: they are on their way at the same time.
     for number, (i, j) in enumerate(taps):
         y, x = i * depthwise.dilation[0], j * depthwise.dilation[1]
         lines += [
             f"  const bool in{number} = (uint)(row.y + {y}) < (uint)z_height && (uint)(row.x + {x}) < (uint)z_width;",
-            f"  const float4 x{number} = {NAME}_l4({source}, in{number} ? row.base + ({y} * z_width + {x}) * z_channels + k : 0);",
+            f"  float4 x{number} = (float4)(0);",
+            f"  if (in{number}) x{number} = {NAME}_l4({source}, row.base + ({y} * z_width + {x}) * z_channels + k);",
         ]
     lines += [
-        f"  sum += (in{number} ? x{number} : (float4)(0)) * {NAME}_w4({weights}, {number} * z_channels + k);"
+        f"  {multiply_add('float', 'sum', f'x{number}', f'{NAME}_w4({weights}, {number} * z_channels + k)')}"
         for number in range(len(taps))
     ]
     lines += [f"  return {NAME}_left_value4(sum, row.row, k, {arguments.handed_on}@SIZES);", "}", ""]

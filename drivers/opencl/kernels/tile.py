@@ -16,6 +16,7 @@ from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.arguments import Arguments, as_images
+from neurald.drivers.opencl.dialect import multiply_add
 from neurald.drivers.opencl.kernels import adding
 from neurald.drivers.opencl.kernels.epilogue import Epilogue, epilogue, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.finish import (
@@ -337,6 +338,9 @@ def _text(
         "NE": max(1, tiling.rows * tiling.columns // 4 // tiling.items),
         "SHARE": share_text(product, split=tiling.split),
         "BASE": product.right_base if product.batches > 1 else "0",
+        "PRODUCTS": " ".join(
+            multiply_add(kind, "sums[i][j]", f"({kind}4)(part.s{k})", f"right_part[{k}][j]") for k in range(4)
+        ),
     }
     sizes = {
         **(computed.sizes if computed is not None else {}),

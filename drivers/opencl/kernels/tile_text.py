@@ -80,10 +80,7 @@ _MULTIPLY = """\
           const ${T}4 part = *(__local const ${T}4 *)(left_at + i * ($BM / $TM) * $AST);
 #pragma unroll
           for (int j = 0; j < $TJ; ++j) {
-            sums[i][j] += part.x * right_part[0][j];
-            sums[i][j] += part.y * right_part[1][j];
-            sums[i][j] += part.z * right_part[2][j];
-            sums[i][j] += part.w * right_part[3][j];
+            $PRODUCTS
           }
         }
         left_at += $KS * 4;
@@ -103,21 +100,19 @@ $LOAD_RIGHT }
 $KEEP }
     if ($AHEAD && first < last) NEURALD_LOAD_RIGHT(first)
     $WAIT
-$FETCH    if (first < last) {
-      NEURALD_LOAD_LEFT(first)
-      if (!$AHEAD) NEURALD_LOAD_RIGHT(first)
-      NEURALD_KEEP(steps)
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int step = first; step < last; ++step) {
-      __local $T *buffer = steps + (step - first) % 2 * $STEP;
+$FETCH    // The loads of the first step are those of all others: what is run once is not written twice.
+#pragma unroll 1
+    for (int step = first - 1; step < last; ++step) {
       if (step + 1 < last) {
         NEURALD_LOAD_LEFT(step + 1)
-        NEURALD_LOAD_RIGHT(step + 1)
+        if (!$AHEAD || step >= first) NEURALD_LOAD_RIGHT(step + 1)
       }
+      if (step >= first) {
+        __local $T *buffer = steps + (step - first) % 2 * $STEP;
 """
     + _MULTIPLY
     + """\
+      }
       if (step + 1 < last) NEURALD_KEEP(steps + (step + 1 - first) % 2 * $STEP)
       barrier(CLK_LOCAL_MEM_FENCE);
     }

@@ -6,15 +6,18 @@ The work-items of a group share out the depth, and add up by halves what they ha
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.opencl.arguments import as_images
+from neurald.drivers.opencl.dialect import multiply_add
 from neurald.drivers.opencl.kernels.epilogue import epilogue, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.finish import store_text
 from neurald.drivers.opencl.kernels.product import Product, readers
 from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.platform import DeviceFacts
-from neurald.drivers.opencl.source import Source
+from neurald.drivers.opencl.source import NAME, WAIT, Source
 
 #: Products with more rows are better cut into tiles.
 _MAXIMUM_ROWS = 8
+#: Vectors of constants that a work-item keeps in registers while it waits.
+_MOST_AHEAD = 16
 
 
 def candidates(kernel: Kernel, product: Product, facts: DeviceFacts) -> list[Source]:
@@ -44,27 +47,37 @@ def _source(kernel: Kernel, product: Product, items: int, lanes: int, facts: Dev
         store = after.store("sum.x + sum.y + sum.z + sum.w", row, column)
     groups = -(-product.columns // (lanes * width))
     kind = "int" if product.is_integer else "float"
+    slices, depth = items // lanes, product.depth
+    along_depth = product.is_right_by_column
+    step = slices * (4 if along_depth else 1)
+    left, right = values[1].handed_on, values[2].handed_on
+    element = f"{NAME}_left4({left}, rows[m], k@SIZES)"
+    if not along_depth:
+        element = f"({kind}4)(at < 0 ? 0 : {NAME}_l1({left}, at))"
+    names = {
+        "T": kind,
+        "ROWS": product.rows,
+        "COLUMNS": product.columns,
+        "DEPTH": depth,
+        "FIRST": "slice * 4" if along_depth else "slice",
+        "STEP": step,
+        "RIGHT": right,
+        "AHEAD": min(_MOST_AHEAD, -(-depth // step)) if product.right.constant is not None else 0,
+        "WAIT": WAIT,
+        "PRODUCT": multiply_add(kind, "sums[m]", element, "right"),
+    }
+    names["ADD"] = fill(_ALONG_DEPTH if along_depth else _ALONG_COLUMNS, **names)
     text = fill(
         _TEXT,
-        T=kind,
-        ROWS=product.rows,
+        **names,
+        BEFORE=fill(_AHEAD, **names) if names["AHEAD"] else "",
+        TURN=4 if along_depth else 8,
         GROUPS=groups,
         BASE=product.right_base,
         LANES=lanes,
-        SLICES=items // lanes,
+        SLICES=slices,
         ITEMS=items,
         WIDTH=width,
-        DEPTH=product.depth,
-        COLUMNS=product.columns,
-        ADD=fill(
-            _ALONG_DEPTH if product.is_right_by_column else _ALONG_COLUMNS,
-            T=kind,
-            ROWS=product.rows,
-            SLICES=items // lanes,
-            DEPTH=product.depth,
-            LEFT=values[1].handed_on,
-            RIGHT=values[2].handed_on,
-        ),
         STORE=store,
     )
     return Source(
@@ -85,26 +98,40 @@ def _source(kernel: Kernel, product: Product, items: int, lanes: int, facts: Dev
     )
 
 
-#: Four columns at one position of the depth.
+#: Sums of every row, with `right`: four columns at one position of the depth.
 _ALONG_COLUMNS = """\
-#pragma unroll 8
-    for (int k = slice; k < $DEPTH; k += $SLICES) {
-      const ${T}4 right = ${KERNEL}_right4($RIGHT, base, k, n@SIZES);
 #pragma unroll
       for (int m = 0; m < $ROWS; ++m) {
         const int at = ${KERNEL}_left(rows[m], k@SIZES);
-        sums[m] += (at < 0 ? 0 : ${KERNEL}_l1($LEFT, at)) * right;
-      }
-    }"""
+        $PRODUCT
+      }"""
 
-#: Four positions of the depth of one column.
+#: The same, with four positions of the depth of one column.
 _ALONG_DEPTH = """\
-#pragma unroll 4
-    for (int k = slice * 4; k < $DEPTH; k += $SLICES * 4) {
-      const ${T}4 right = ${KERNEL}_right4($RIGHT, base, k, n@SIZES);
 #pragma unroll
-      for (int m = 0; m < $ROWS; ++m) sums[m] += ${KERNEL}_left4($LEFT, rows[m], k@SIZES) * right;
-    }"""
+      for (int m = 0; m < $ROWS; ++m) { $PRODUCT }"""
+
+#: Constants are asked for before the group waits for what others compute.
+_AHEAD = """\
+  ${T}4 ahead[$AHEAD];
+#pragma unroll
+  for (int i = 0; i < $AHEAD; ++i) {
+    const int k = $FIRST + i * $STEP;
+    ahead[i] = (${T}4)(0);
+    if (n < $COLUMNS && k < $DEPTH) ahead[i] = ${KERNEL}_right4($RIGHT, base, k, n@SIZES);
+  }
+  $WAIT
+  if (n < $COLUMNS) {
+#pragma unroll
+    for (int i = 0; i < $AHEAD; ++i) {
+      const int k = $FIRST + i * $STEP;
+      const ${T}4 right = ahead[i];
+      if (k < $DEPTH) {
+$ADD
+      }
+    }
+  }
+"""
 
 _TEXT = """\
 @FUNCTION
@@ -118,8 +145,12 @@ _TEXT = """\
     rows[m] = ${KERNEL}_row_of(batch, m@SIZES);
     sums[m] = (${T}4)(0);
   }
-  if (n < $COLUMNS) {
+$BEFORE  if (n < $COLUMNS) {
+#pragma unroll $TURN
+    for (int k = $FIRST + $AHEAD * $STEP; k < $DEPTH; k += $STEP) {
+      const ${T}4 right = ${KERNEL}_right4($RIGHT, base, k, n@SIZES);
 $ADD
+    }
   }
 #pragma unroll
   for (int m = 0; m < $ROWS; ++m) parts[m * $ITEMS + lid] = sums[m];

@@ -61,7 +61,8 @@ def test_every_kernel_takes_the_matrices_of_its_batch(kind: Scalar, transposed: 
         for facts in (FACTS, as_gpu):
             for source in candidates(graph.kernels[0], facts, relaxed=False):
                 kinds.setdefault(source.label.split(",")[0].rstrip("0123456789x "), source)
-        assert len(kinds) > 2
+        # Those for processors are one more.
+        assert len(kinds) > (2 if FACTS.is_cpu else 1)
         for label, source in kinds.items():
             result, _ = bench.run(source, {graph.inputs[0]: array})
             np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5, err_msg=label)

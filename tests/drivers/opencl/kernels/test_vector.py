@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from support.compiler_graphs import GraphBuilder
 from support.opencl_batch import BatchingDevice
 from support.opencl_models import run
 from support.opencl_sources import Bench
@@ -12,6 +13,7 @@ from support.single_operation import stored_values
 import neurald as nd
 from neurald.drivers.compiler.build import build_graph
 from neurald.drivers.compiler.fusion import fuse
+from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.compiler.transformations import transform
 from neurald.drivers.cpu.device import create_reference
 from neurald.drivers.opencl.kernels import vector
@@ -164,3 +166,26 @@ def test_only_few_rows_are_for_it(opencl: DeviceContext) -> None:
         found = product_of(kernel)
         assert found is not None
         assert bool(vector.candidates(kernel, found, opencl.facts)) is is_for_it
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("depth", [7, 128, 2048, 2500])
+def test_what_is_asked_for_ahead_and_the_rest(opencl: DeviceContext, depth: int, transposed: bool) -> None:
+    """Depths for which no, some and all vectors of weights are there before a group waits."""
+    builder = GraphBuilder()
+    generator = np.random.default_rng(depth)
+    source = builder.input(3, depth)
+    shape = (depth, 10) if transposed else (10, depth)
+    right = builder.constant(generator.normal(size=shape).astype(np.float32))
+    sums = builder.matrix_product(source, right, type=Scalar.FLOAT32, right_transposed=transposed)
+    (kernel,) = fuse(builder.finish(sums)).kernels
+    product = product_of(kernel)
+    assert product is not None
+    array = generator.normal(size=(3, depth)).astype(np.float32)
+    weights = np.asarray(right.constant)
+    expected = array @ (weights if transposed else weights.T)
+    bench = Bench(opencl.facts.handle)
+    for chosen in vector.candidates(kernel, product, opencl.facts):
+        assert chosen.waits
+        result, _ = bench.run(chosen, {source: array})
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4, err_msg=chosen.label)

@@ -74,18 +74,15 @@ static void KERNEL_NAME(const int group, const int lid, __local uchar *scratch, 
     } }
     if (0 && first < last) NEURALD_LOAD_RIGHT(first)
     NEURALD_WAIT
-    if (first < last) {
-      NEURALD_LOAD_LEFT(first)
-      if (!0) NEURALD_LOAD_RIGHT(first)
-      NEURALD_KEEP(steps)
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int step = first; step < last; ++step) {
-      __local float *buffer = steps + (step - first) % 2 * 1088;
+    // The loads of the first step are those of all others: what is run once is not written twice.
+#pragma unroll 1
+    for (int step = first - 1; step < last; ++step) {
       if (step + 1 < last) {
         NEURALD_LOAD_LEFT(step + 1)
-        NEURALD_LOAD_RIGHT(step + 1)
+        if (!0 || step >= first) NEURALD_LOAD_RIGHT(step + 1)
       }
+      if (step >= first) {
+        __local float *buffer = steps + (step - first) % 2 * 1088;
       __local const float *left_at = buffer + down * 36 + slice * 4;
       __local const float *right_at = buffer + 16 * 36 + slice * 4 * 16 + across * 4;
 #pragma unroll
@@ -101,14 +98,12 @@ static void KERNEL_NAME(const int group, const int lid, __local uchar *scratch, 
           const float4 part = *(__local const float4 *)(left_at + i * (16 / 4) * 36);
 #pragma unroll
           for (int j = 0; j < 1; ++j) {
-            sums[i][j] += part.x * right_part[0][j];
-            sums[i][j] += part.y * right_part[1][j];
-            sums[i][j] += part.z * right_part[2][j];
-            sums[i][j] += part.w * right_part[3][j];
+            sums[i][j] = mad((float4)(part.s0), right_part[0][j], sums[i][j]); sums[i][j] = mad((float4)(part.s1), right_part[1][j], sums[i][j]); sums[i][j] = mad((float4)(part.s2), right_part[2][j], sums[i][j]); sums[i][j] = mad((float4)(part.s3), right_part[3][j], sums[i][j]);
           }
         }
         left_at += 4 * 4;
         right_at += 4 * 4 * 16;
+      }
       }
       if (step + 1 < last) NEURALD_KEEP(steps + (step + 1 - first) % 2 * 1088)
       barrier(CLK_LOCAL_MEM_FENCE);

@@ -21,11 +21,11 @@ static void KERNEL_NAME(const int group, const int lid, __local uchar *scratch, 
     const float4 w1 = KERNEL_NAME_r4(a2, s2, 1 * 4 + c);
     const float4 w2 = KERNEL_NAME_r4(a2, s2, 2 * 4 + c);
     const float4 x0 = seen && (uint)(left + 0) < (uint)6 ? KERNEL_NAME_l4(a1, s1, base + (0 * 6 + 0) * 4) : (float4)(0);
-    sums[0] += x0 * w0;
+    sums[0] = mad(x0, w0, sums[0]);
     const float4 x1 = seen && (uint)(left + 1) < (uint)6 ? KERNEL_NAME_l4(a1, s1, base + (0 * 6 + 1) * 4) : (float4)(0);
-    sums[0] += x1 * w1;
+    sums[0] = mad(x1, w1, sums[0]);
     const float4 x2 = seen && (uint)(left + 2) < (uint)6 ? KERNEL_NAME_l4(a1, s1, base + (0 * 6 + 2) * 4) : (float4)(0);
-    sums[0] += x2 * w2;
+    sums[0] = mad(x2, w2, sums[0]);
   }
   {
     const bool seen = (uint)(top + 1) < (uint)6;
@@ -33,11 +33,11 @@ static void KERNEL_NAME(const int group, const int lid, __local uchar *scratch, 
     const float4 w1 = KERNEL_NAME_r4(a2, s2, 4 * 4 + c);
     const float4 w2 = KERNEL_NAME_r4(a2, s2, 5 * 4 + c);
     const float4 x0 = seen && (uint)(left + 0) < (uint)6 ? KERNEL_NAME_l4(a1, s1, base + (1 * 6 + 0) * 4) : (float4)(0);
-    sums[0] += x0 * w0;
+    sums[0] = mad(x0, w0, sums[0]);
     const float4 x1 = seen && (uint)(left + 1) < (uint)6 ? KERNEL_NAME_l4(a1, s1, base + (1 * 6 + 1) * 4) : (float4)(0);
-    sums[0] += x1 * w1;
+    sums[0] = mad(x1, w1, sums[0]);
     const float4 x2 = seen && (uint)(left + 2) < (uint)6 ? KERNEL_NAME_l4(a1, s1, base + (1 * 6 + 2) * 4) : (float4)(0);
-    sums[0] += x2 * w2;
+    sums[0] = mad(x2, w2, sums[0]);
   }
   {
     const bool seen = (uint)(top + 2) < (uint)6;
@@ -45,11 +45,11 @@ static void KERNEL_NAME(const int group, const int lid, __local uchar *scratch, 
     const float4 w1 = KERNEL_NAME_r4(a2, s2, 7 * 4 + c);
     const float4 w2 = KERNEL_NAME_r4(a2, s2, 8 * 4 + c);
     const float4 x0 = seen && (uint)(left + 0) < (uint)6 ? KERNEL_NAME_l4(a1, s1, base + (2 * 6 + 0) * 4) : (float4)(0);
-    sums[0] += x0 * w0;
+    sums[0] = mad(x0, w0, sums[0]);
     const float4 x1 = seen && (uint)(left + 1) < (uint)6 ? KERNEL_NAME_l4(a1, s1, base + (2 * 6 + 1) * 4) : (float4)(0);
-    sums[0] += x1 * w1;
+    sums[0] = mad(x1, w1, sums[0]);
     const float4 x2 = seen && (uint)(left + 2) < (uint)6 ? KERNEL_NAME_l4(a1, s1, base + (2 * 6 + 2) * 4) : (float4)(0);
-    sums[0] += x2 * w2;
+    sums[0] = mad(x2, w2, sums[0]);
   }
   KERNEL_NAME_store4(sums[0], (image * 3 + y) * 3 + x + 0, c, a0, a1, s1, a2, s2, status);
 }
