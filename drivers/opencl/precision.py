@@ -27,8 +27,8 @@ from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.kernels import adding
 from neurald.drivers.opencl.platform import DeviceFacts
 
-#: Layers of so many multiplications and more are faster with halves wherever there are tensor cores.
-_MANY = 1 << 25
+#: Networks whose layers have so many multiplications on average are faster with halves wherever there are tensor cores.
+_MANY = 1 << 24
 
 
 class Precision(Enum):
