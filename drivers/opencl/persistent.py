@@ -8,10 +8,12 @@ do, up to a number that a trial finds (`resident_groups`): a launch that does no
 Nobody waits for ever. A work-group that has waited too long writes down that it gave up, and makes the counter so large that
 nobody waits any more, so that the kernel ends; what it computed is then worthless, and the execution fails.
 
-Instructions that run for the first time are waited for, and in a whole step nearly all do. So functions are called, not written out at
-each call: what several phases run is then in the cache of instructions when it is needed again. And of a phase itself
-there is as little as can be. A function that says so itself waits after it has begun: it asks for constants first, which never change, so that they are
-on their way while it waits (`Source.waits`).
+Instructions that run for the first time are waited for, and in a whole step nearly all do. So functions are called, not written
+out at each call: what several phases run is then in the cache of instructions when it is needed again. And of a phase itself there
+is as little as can be.
+
+A function that says so waits itself, after it has begun: it asks for constants first, which never change, so that they are on
+their way while it waits (`Source.waits`).
 
 The kernel's last two arguments are its synchronisation memory and how many phases it runs. With no phases it only meets.
 """
@@ -208,17 +210,17 @@ def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, least_gr
 
 def _phase_lines(phase: Phase, items: int, *, meets: bool, least_groups: int) -> list[str]:
     source = phase.source
+    is_alone = source.groups <= least_groups
     pointers = [*phase.pointers, *((phase.workspace,) if source.workspace_bytes else ()), phase.status]
     if source.waits:
         # Only the first of a work-group's groups has anything to wait for.
-        is_alone = source.groups <= least_groups
         awaited = "target" if is_alone else "group == first ? target : 0"
         pointers += ["sync", awaited if meets else "0"]
     call = "{}({}, {}, scratch, {});".format(source.name, "{}", "{}", ", ".join(pointers))
     if source.has_barriers:
         idle = f"    if (first >= {source.groups}) neurald_idle(sync, target, lid);"
         others = (idle,) if meets and source.waits else ()
-        if source.groups <= least_groups:
+        if is_alone:
             return [*others, f"    if (first < {source.groups}) {call.format('first', 'lid')}"]
         return [
             *others,

@@ -14,6 +14,7 @@ each factor of a product. A sum of products of factors a and b is thus off by at
 them.
 """
 
+import math
 import statistics
 from dataclasses import replace
 from enum import Enum
@@ -61,9 +62,9 @@ def suited(graph: Graph, facts: DeviceFacts) -> Precision:
 def _multiplications(node: Node) -> int:
     """Of a product of matrices or a convolution with channels that are summed; 0 for anything else."""
     if isinstance(node, Convolution):
-        return node.output.count * (node.weights.count // max(1, node.weights.shape[0]))
+        return node.output.count * math.prod(node.weights.shape[1:])
     if isinstance(node, MatrixProduct):
-        return node.output.count * node.left.shape[-2 if node.left_transposed else -1]
+        return node.output.count * node.depth
     return 0
 
 

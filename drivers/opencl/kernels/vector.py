@@ -49,7 +49,8 @@ def _source(kernel: Kernel, product: Product, items: int, lanes: int, facts: Dev
     kind = "int" if product.is_integer else "float"
     slices, depth = items // lanes, product.depth
     along_depth = product.is_right_by_column
-    step = slices * (4 if along_depth else 1)
+    first, step = ("slice * 4", slices * 4) if along_depth else ("slice", slices)
+    ahead = min(_MOST_AHEAD, -(-depth // step)) if product.right.constant is not None else 0
     left, right = values[1].handed_on, values[2].handed_on
     element = f"{NAME}_left4({left}, rows[m], k@SIZES)"
     if not along_depth:
@@ -59,19 +60,21 @@ def _source(kernel: Kernel, product: Product, items: int, lanes: int, facts: Dev
         "ROWS": product.rows,
         "COLUMNS": product.columns,
         "DEPTH": depth,
-        "FIRST": "slice * 4" if along_depth else "slice",
+        "FIRST": first,
+        "NEXT": f"{first} + {ahead * step}" if ahead else first,
         "STEP": step,
         "RIGHT": right,
-        "AHEAD": min(_MOST_AHEAD, -(-depth // step)) if product.right.constant is not None else 0,
+        "AHEAD": ahead,
         "WAIT": WAIT,
+        "TURN": 4 if along_depth else 8,
         "PRODUCT": multiply_add(kind, "sums[m]", element, "right"),
     }
     names["ADD"] = fill(_ALONG_DEPTH if along_depth else _ALONG_COLUMNS, **names)
     text = fill(
         _TEXT,
         **names,
-        BEFORE=fill(_AHEAD, **names) if names["AHEAD"] else "",
-        TURN=4 if along_depth else 8,
+        FIRST_ONES=fill(_AHEAD, **names) if ahead else "",
+        OTHERS=fill(_AFTERWARDS, **names) if ahead * step < depth else "",
         GROUPS=groups,
         BASE=product.right_base,
         LANES=lanes,
@@ -117,8 +120,7 @@ _AHEAD = """\
 #pragma unroll
   for (int i = 0; i < $AHEAD; ++i) {
     const int k = $FIRST + i * $STEP;
-    ahead[i] = (${T}4)(0);
-    if (n < $COLUMNS && k < $DEPTH) ahead[i] = ${KERNEL}_right4($RIGHT, base, k, n@SIZES);
+    ahead[i] = ${KERNEL}_right4($RIGHT, base, k, n@SIZES);
   }
   $WAIT
   if (n < $COLUMNS) {
@@ -129,6 +131,17 @@ _AHEAD = """\
       if (k < $DEPTH) {
 $ADD
       }
+    }
+  }
+"""
+
+#: What is not there yet, several at a time.
+_AFTERWARDS = """\
+  if (n < $COLUMNS) {
+#pragma unroll $TURN
+    for (int k = $NEXT; k < $DEPTH; k += $STEP) {
+      const ${T}4 right = ${KERNEL}_right4($RIGHT, base, k, n@SIZES);
+$ADD
     }
   }
 """
@@ -145,14 +158,7 @@ _TEXT = """\
     rows[m] = ${KERNEL}_row_of(batch, m@SIZES);
     sums[m] = (${T}4)(0);
   }
-$BEFORE  if (n < $COLUMNS) {
-#pragma unroll $TURN
-    for (int k = $FIRST + $AHEAD * $STEP; k < $DEPTH; k += $STEP) {
-      const ${T}4 right = ${KERNEL}_right4($RIGHT, base, k, n@SIZES);
-$ADD
-    }
-  }
-#pragma unroll
+$FIRST_ONES$OTHERS#pragma unroll
   for (int m = 0; m < $ROWS; ++m) parts[m * $ITEMS + lid] = sums[m];
   barrier(CLK_LOCAL_MEM_FENCE);
   for (int half_size = $SLICES / 2; half_size > 0; half_size >>= 1) {

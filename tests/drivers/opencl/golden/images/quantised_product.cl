@@ -43,7 +43,7 @@ static void KERNEL_NAME(const int group, const int lid, __local uchar *scratch, 
   }
   if (n < 6) {
 #pragma unroll 4
-    for (int k = slice * 4 + 0 * 32; k < 12; k += 32) {
+    for (int k = slice * 4; k < 12; k += 32) {
       const int4 right = KERNEL_NAME_right4(a2, s2, base, k, n);
 #pragma unroll
       for (int m = 0; m < 5; ++m) { sums[m] += KERNEL_NAME_left4(a1, s1, rows[m], k) * right; }
