@@ -113,8 +113,8 @@ class Convolution:
 
     Attributes:
         output: (images, height, width, channels), FLOAT32, INT32 or INT64.
-        input: (images, height, width, groups × depth).
-        weights: (channels, kernel height, kernel width, depth); the channels of one group follow one another.
+        input: (images, height, width, groups × channels of each).
+        weights: (channels, kernel height, kernel width, channels of each); the channels of one group follow one another.
         stride, dilation: along height and width.
         padding: before and after, along height and width.
     """
@@ -139,6 +139,11 @@ class Convolution:
     def kernel(self) -> Pair:
         """Height and width of the window."""
         return self.weights.shape[1], self.weights.shape[2]
+
+    @property
+    def depth(self) -> int:
+        """How many products each element sums."""
+        return math.prod(self.weights.shape[1:])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -171,6 +176,11 @@ class DepthwiseConvolution:
     def kernel(self) -> Pair:
         """Height and width of the window."""
         return self.weights.shape[0], self.weights.shape[1]
+
+    @property
+    def depth(self) -> int:
+        """How many products each element sums."""
+        return math.prod(self.kernel)
 
     @property
     def multiplier(self) -> int:

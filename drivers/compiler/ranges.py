@@ -79,12 +79,8 @@ def range_of_sums(contraction: Contraction) -> Range:
     first, second = contraction.inputs
     if isinstance(contraction, Convolution | DepthwiseConvolution):
         zeros = contraction.input_zero, contraction.weights_zero
-        depth = contraction.kernel[0] * contraction.kernel[1]
-        if isinstance(contraction, Convolution):
-            depth *= contraction.weights.shape[3]
     else:
         zeros = contraction.left_zero, contraction.right_zero
-        depth = contraction.depth
     # Of the first one also what is read outside of images counts, which need not be one of its elements.
     left, right = (
         found - Range(zero, zero)
@@ -92,7 +88,7 @@ def range_of_sums(contraction: Contraction) -> Range:
     )
     each = left * right
     # Or nothing is read there.
-    found = Range(min(0, each.low) * depth, max(0, each.high) * depth)
+    found = Range(min(0, each.low) * contraction.depth, max(0, each.high) * contraction.depth)
     kind = contraction.output.type
     return found if found.fits(kind) else range_of_type(kind)
 

@@ -14,7 +14,6 @@ each factor of a product. A sum of products of factors a and b is thus off by at
 them.
 """
 
-import math
 import statistics
 from dataclasses import replace
 from enum import Enum
@@ -53,19 +52,11 @@ def suited(graph: Graph, facts: DeviceFacts) -> Precision:
     """
     if facts.is_cpu:
         return Precision.F32
-    counts = [count for node in graph.nodes if (count := _multiplications(node))]
+    layers = [node for node in graph.nodes if isinstance(node, Convolution | MatrixProduct)]
+    counts = [layer.output.count * layer.depth for layer in layers if layer.output.count]
     if counts and statistics.mean(counts) < _MANY and adding.is_offered(facts):
         return Precision.F32
     return Precision.F16
-
-
-def _multiplications(node: Node) -> int:
-    """Of a product of matrices or a convolution with channels that are summed; 0 for anything else."""
-    if isinstance(node, Convolution):
-        return node.output.count * math.prod(node.weights.shape[1:])
-    if isinstance(node, MatrixProduct):
-        return node.output.count * node.depth
-    return 0
 
 
 def lower_precision(graph: Graph, precision: Precision) -> None:

@@ -62,7 +62,7 @@ def candidates(kernel: Kernel, contraction: DepthwiseConvolution, facts: DeviceF
         return []
     channels, columns = contraction.output.shape[3], contraction.output.shape[2]
     width = 4 if contraction.multiplier == 1 and channels % 4 == 0 else 1
-    is_long = contraction.kernel[0] * contraction.kernel[1] > _MAXIMUM_TAPS
+    is_long = contraction.depth > _MAXIMUM_TAPS
     plans = [
         _Plan(contraction, width, positions)
         for positions in ((1,) if is_long else (4, 2, 1))
@@ -139,7 +139,7 @@ def _text(plan: _Plan, after: Epilogue, kind: str) -> str:
         T=vector,
     )
     lines = [f"  for (int o = 0; o < {plan.positions}; ++o) sums[o] = ({vector})(0);"]
-    is_long = contraction.kernel[0] * contraction.kernel[1] > _MAXIMUM_TAPS
+    is_long = contraction.depth > _MAXIMUM_TAPS
     left, right = after.arguments[1].handed_on, after.arguments[2].handed_on
     written = _looped(plan, kind, left, right) if is_long else _written_out(plan, kind, vector, left, right)
     lines += written

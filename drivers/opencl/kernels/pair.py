@@ -39,7 +39,7 @@ def candidates(
         return ()
     if first.output.shape != depthwise.output.shape or first.output in used_values(second):
         return ()
-    is_small = depthwise.kernel[0] * depthwise.kernel[1] <= _MOST_TAPS
+    is_small = depthwise.depth <= _MOST_TAPS
     is_plain = depthwise.multiplier == 1 and depthwise.output.type is Scalar.FLOAT32 and product.run % 4 == 0
     if not is_small or not is_plain or not is_supported(depthwise.input, depthwise.weights, depthwise.output):
         return ()
@@ -49,7 +49,7 @@ def candidates(
         kernel=first,
         values=tuple(dict.fromkeys((depthwise.weights, *used_values(first)))),
         by_fours=(depthwise.weights, *read_by_fours(first)),
-        taps=depthwise.kernel[0] * depthwise.kernel[1],
+        taps=depthwise.depth,
         left4=lambda arguments: _left4(first, depthwise, arguments),
         sizes=_sizes(depthwise),
     )

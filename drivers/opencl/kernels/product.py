@@ -141,7 +141,7 @@ def _of_convolution(contraction: Convolution) -> Product:
     _, taps_y, taps_x, depth = contraction.weights.shape
     groups = contraction.groups
     each = outputs // groups
-    total = taps_y * taps_x * depth
+    total = contraction.depth
     (top, bottom), (left, right) = contraction.padding
     is_plain = (taps_y, taps_x) == (1, 1) and contraction.stride == (1, 1)
     is_plain = is_plain and not (top or bottom or left or right)
