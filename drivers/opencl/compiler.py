@@ -17,7 +17,7 @@ from neurald.drivers.compiler.transformations import transform
 from neurald.drivers.opencl.executable import FLAGS, Call, Executable, image_uses
 from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.adding import zeros
-from neurald.drivers.opencl.kernels.pairs import Pair, pairs_of
+from neurald.drivers.opencl.kernels.chains import Chain, chains_of
 from neurald.drivers.opencl.persistent import (
     SYNC_BYTES,
     Phase,
@@ -48,7 +48,7 @@ _MOST_MOVED_BYTES = 1 << 20
 BUFFERS = "__global uchar *arena, __global const uchar *constants"
 
 #: Picks one of the sources of each kernel; none for the first of a pair that is taken, whose source the second one gets.
-Choose = Callable[[Sequence[Sequence[Source]], Sequence[Pair]], Sequence[Source | None]]
+Choose = Callable[[Sequence[Sequence[Source]], Sequence[Chain]], Sequence[Source | None]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,7 +123,7 @@ def _compiled(
             or (render(kernel),)
             for kernel in kernels
         ],
-        pairs_of(fused, kernels, facts),
+        chains_of(fused, kernels, facts),
     )
     used = [(kernel, source) for kernel, source in zip(kernels, chosen, strict=True) if source is not None]
     used, held = _with_zeros(used)

@@ -12,7 +12,7 @@ import msgspec
 from neurald.drivers.opencl.compiler import Compiled
 from neurald.drivers.opencl.executable import Executable
 from neurald.drivers.opencl.instance import Instance, allocate
-from neurald.drivers.opencl.kernels.pairs import Pair
+from neurald.drivers.opencl.kernels.chains import Chain
 from neurald.drivers.opencl.measuring import times_ns
 from neurald.drivers.opencl.persistent import ITEMS, is_offered, resident_groups
 from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts
@@ -86,20 +86,22 @@ class Tuner:
         # What may become a phase of a kernel for the whole step is measured as one.
         self._is_resident = is_offered(device.facts)
 
-    def choose(self, kernels: Sequence[Sequence[Source]], pairs: Sequence[Pair] = ()) -> list[Source | None]:
+    def choose(
+        self, kernels: Sequence[Sequence[Source]], chains: Sequence[Chain] = ()
+    ) -> list[Source | None]:
         """For each kernel, of which there are several sources, the fastest of those that are looked at.
 
-        One that does not build or run is none; where none does, it is the first. A pair is taken where it is faster than
-        both kernels, or if nothing is measured where that is likely: then the first kernel has no source, and the second
-        that of the pair.
+        One that does not build or run is none; where none does, it is the first. A chain is taken where it is faster than
+        what stands for its kernels otherwise, or if nothing is measured where that is likely: then the last kernel has its source,
+        and the others have none.
         """
         tried = [self._tried(sources) for sources in kernels]
-        together = [self._tried(pair.sources) for pair in pairs]
-        paired = {position for pair in pairs for position in (pair.first, pair.second)}
+        together = [self._tried(chain.sources) for chain in chains]
+        joined = {position for chain in chains for position in chain.members}
         measured = {
             source.name: source
             for sources in (
-                *(each for number, each in enumerate(tried) if len(each) > 1 or number in paired),
+                *(each for number, each in enumerate(tried) if len(each) > 1 or number in joined),
                 *together,
             )
             for source in sources
@@ -107,12 +109,12 @@ class Tuner:
         is_measured = self._limit > 1 and bool(measured)
         if not is_measured:
             first: list[Source | None] = [sources[0] for sources in tried]
-            for pair, sources in zip(pairs, together, strict=True):
-                if pair.is_likely:
-                    first[pair.first], first[pair.second] = None, sources[0]
+            for chain, sources in zip(chains, together, strict=True):
+                if chain.is_likely:
+                    _take(first, chain, sources[0])
             return first
         times = times_ns(self._device, list(measured.values()), is_resident=self._is_resident)
-        return _fastest(tried, pairs, together, times)
+        return _fastest(tried, chains, together, times)
 
     def _tried(self, sources: Sequence[Source]) -> tuple[Source, ...]:
         """Those that are looked at; for a kernel that runs all phases only those that can be one, if there are any."""
@@ -134,7 +136,7 @@ class Tuner:
 
 def _fastest(
     tried: Sequence[Sequence[Source]],
-    pairs: Sequence[Pair],
+    chains: Sequence[Chain],
     together: Sequence[Sequence[Source]],
     times: Mapping[str, float],
 ) -> list[Source | None]:
@@ -144,12 +146,26 @@ def _fastest(
         return times.get(source.name, math.inf)
 
     chosen: list[Source | None] = [min(sources, key=time_ns) for sources in tried]
-    for pair, sources in zip(pairs, together, strict=True):
+    taken: list[frozenset[int]] = []
+    for chain, sources in zip(chains, together, strict=True):
+        members = frozenset(chain.members)
+        if any(members & other and not other <= members for other in taken):
+            # One of them stands for a kernel of another chain, too.
+            continue
         source = min(sources, key=time_ns)
-        apart = [each for each in (chosen[pair.first], chosen[pair.second]) if each is not None]
+        apart = [each for each in (chosen[position] for position in chain.members) if each is not None]
         if time_ns(source) < sum(map(time_ns, apart)):
-            chosen[pair.first], chosen[pair.second] = None, source
+            _take(chosen, chain, source)
+            taken.append(members)
     return chosen
+
+
+def _take(chosen: list[Source | None], chain: Chain, source: Source) -> None:
+    """The source stands for the kernels of a chain."""
+    *before, last = chain.members
+    for position in before:
+        chosen[position] = None
+    chosen[last] = source
 
 
 def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, Program]:

@@ -157,6 +157,15 @@ def computing4(kernel: Kernel, arguments: Arguments) -> str | None:
     return writer.value4(kernel.shape[-1])
 
 
+def fetching4(kernel: Kernel, arguments: Arguments) -> str:
+    """A function `KERNEL_NAME_fetch4` that brings near what that of `computing4` reads, in PTX; nothing if it reads nothing.
+
+    Args:
+        kernel, arguments: as there.
+    """
+    return _writer(kernel, arguments).fetch(kernel.shape[-1])
+
+
 @dataclass(frozen=True, slots=True)
 class _Four:
     """The function that stores four elements, and the sizes that it names."""

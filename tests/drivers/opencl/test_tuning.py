@@ -7,7 +7,7 @@ import pytest
 from support.opencl_trials import broken, good, slowed
 
 from neurald.drivers.opencl import trials, tuning
-from neurald.drivers.opencl.kernels.pairs import Pair
+from neurald.drivers.opencl.kernels.chains import Chain
 from neurald.drivers.opencl.lazy_sources import LazySources
 from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.source import Source
@@ -100,7 +100,7 @@ def test_a_pair_is_taken_where_it_is_faster(opencl: DeviceContext, how: Tuning) 
     single, double = replace(good(), label="single"), slowed(20000)
     is_measured = how is not Tuning.NONE
     for first, pair, is_likely in ((double, single, not is_measured), (single, double, is_measured)):
-        offered = Pair(first=0, second=2, sources=(pair,), is_likely=is_likely)
+        offered = Chain(members=(0, 2), sources=(pair,), is_likely=is_likely)
         found = Tuner(opencl, how).choose([[first], [single], [first]], [offered])
         is_taken = pair is single
         assert found == ([None, single, pair] if is_taken else [first, single, first])

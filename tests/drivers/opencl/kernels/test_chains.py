@@ -1,10 +1,11 @@
-"""Pairs of kernels that become one: which there are, and that models with them compute the same."""
+"""Kernels that become one: which pairs there are, and that models with them compute the same."""
 
 import dataclasses
-import re
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from support.opencl_adding import without_ptx
 from support.opencl_models import FLOAT, Models, expect_close, random_inputs, run
 
 import neurald as nd
@@ -12,7 +13,7 @@ from neurald.drivers.compiler.build import build_graph
 from neurald.drivers.compiler.fusion import fuse
 from neurald.drivers.compiler.transformations import transform
 from neurald.drivers.opencl.compiler import compile_model
-from neurald.drivers.opencl.kernels.pairs import Pair, pairs_of
+from neurald.drivers.opencl.kernels.chains import Chain, chains_of
 from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts, DeviceKind
 from neurald.drivers.opencl.precision import Precision
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
@@ -61,11 +62,15 @@ class Networks(Models):
         return between, after, (*size, outputs)
 
 
-def pairs(model: Model, facts: DeviceFacts) -> tuple[Pair, ...]:
+def pairs_among(chains: Sequence[Chain]) -> tuple[Chain, ...]:
+    return tuple(each for each in chains if len(each.members) == 2)
+
+
+def pairs(model: Model, facts: DeviceFacts) -> tuple[Chain, ...]:
     graph = build_graph(model, {})
     transform(graph)
     fused = fuse(graph, enabled=True, rows=lambda _: True)
-    return pairs_of(fused, fused.kernels, facts)
+    return pairs_among(chains_of(fused, fused.kernels, facts))
 
 
 def chain(seed: int, *, length: int = 3, channels: int = 8) -> Model:
@@ -87,13 +92,13 @@ def chain(seed: int, *, length: int = 3, channels: int = 8) -> Model:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_model_of_pairs_computes_the_same(opencl: DeviceContext, seed: int) -> None:
     model = chain(seed)
-    taken: list[Pair] = []
+    taken: list[Chain] = []
 
-    def choose(kernels, pairs):  # type: ignore[no-untyped-def]
-        taken.extend(pairs)
+    def choose(kernels, chains):  # type: ignore[no-untyped-def]
+        taken.extend(pairs_among(chains))
         chosen = [sources[0] for sources in kernels]
-        for pair in pairs:
-            chosen[pair.first], chosen[pair.second] = None, pair.sources[seed % len(pair.sources)]
+        for pair in taken:
+            chosen[pair.members[0]], chosen[pair.members[1]] = None, pair.sources[seed % len(pair.sources)]
         return chosen
 
     compiled = compile_model(model, {}, facts_of(opencl), precision=Precision.F32, choose=choose)
@@ -110,21 +115,6 @@ def test_a_model_of_pairs_computes_the_same(opencl: DeviceContext, seed: int) ->
     expect_close(run(prepared, model, inputs), expected, 1e-4)
 
 
-#: How floats in memory are added to where there is no PTX.
-_ADD = """\
-static inline void add_float(__global float *to, const float value) {
-  uint seen = *(volatile __global uint *)to, before;
-  do {
-    before = seen;
-    seen = atomic_cmpxchg((volatile __global uint *)to, before, as_uint(as_float(before) + value));
-  } while (seen != before);
-}
-"""
-_PTX_ADD = re.compile(
-    r'asm volatile\("red\.global\.add\.f32 \[%0\], %1;" :: "l"\(\(ulong\)\((.*?)\)\), "f"\((.*?)\) : "memory"\);'
-)
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_groups_add_their_shares_to_what_is_zero(opencl: DeviceContext, seed: int) -> None:
     model = chain(seed, channels=144)
@@ -132,13 +122,13 @@ def test_groups_add_their_shares_to_what_is_zero(opencl: DeviceContext, seed: in
     if not facts.is_nvidia:
         facts = dataclasses.replace(facts, is_nvidia=True, compute_capability=(7, 0))
 
-    def choose(kernels, pairs):  # type: ignore[no-untyped-def]
+    def choose(kernels, chains):  # type: ignore[no-untyped-def]
         chosen = [sources[0] for sources in kernels]
-        for pair in pairs:
+        for pair in pairs_among(chains):
             adding = [each for each in pair.sources if each.adds]
             # Some have too few channels for that.
             source = adding[seed % len(adding)] if adding else pair.sources[0]
-            chosen[pair.first], chosen[pair.second] = None, source
+            chosen[pair.members[0]], chosen[pair.members[1]] = None, source
         return chosen
 
     compiled = compile_model(model, {}, facts, precision=Precision.F32, choose=choose)
@@ -148,8 +138,7 @@ def test_groups_add_their_shares_to_what_is_zero(opencl: DeviceContext, seed: in
     assert len(labels) == 3 + added
     text = compiled.executable.text
     if not opencl.facts.is_nvidia:
-        text = _PTX_ADD.sub(r"add_float(\1, \2);", text).replace("asm volatile", "//")
-        text = _ADD + text.replace("__attribute__((noinline))", "")
+        text = without_ptx(text)
     prepared = OpenClPreparedModel(
         opencl,
         compiled.executable,

@@ -1,0 +1,534 @@
+"""Three layers as one kernel: products of few channels to many, a depthwise convolution of those, and their products to few channels.
+
+This is what the blocks of many networks for small devices are. Their wide values lie in local memory only: a group computes some of the
+wide channels for some lines of an image and adds its part of the sums to the output (see `adding`), so that nobody waits for
+anybody between the three. What neighbouring lines need of each other is computed twice.
+
+A group's work comes in steps, a barrier after each: the weights of the first products, before it waits for what others compute,
+and the lines of the input; the wide channels, for which several work-items share out the depth of a sum where there are too few
+for all; the depthwise convolution, while the weights of the last products come to where the input was; and those products, of
+which a work-item sums some rows of four columns.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.opencl.arguments import Arguments
+from neurald.drivers.opencl.dialect import multiply_add
+from neurald.drivers.opencl.kernels import adding
+from neurald.drivers.opencl.kernels.epilogue import computing4, fetching4, used_values
+from neurald.drivers.opencl.kernels.product import Product, is_supported, product_of
+from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
+from neurald.drivers.opencl.lazy_sources import LazySources
+from neurald.drivers.opencl.platform import DeviceFacts
+from neurald.drivers.opencl.source import NAME, WAIT, Source
+
+#: Work-items of a group.
+_ITEMS = 256
+#: Larger windows are better computed once.
+_MOST_TAPS = 25
+#: Local memory that a group may use.
+_LOCAL_BYTES = 48 * 1024
+#: Wide channels of a group, at most.
+_MOST_CHANNELS = 64
+#: Rows of four columns that a work-item sums at most: as many vectors are in registers.
+_MOST_ROWS = 20
+#: How many work-items share out the depth of a sum at most.
+_MOST_SLICES = 8
+#: Positions that a work-item computes wide channels for at a time.
+_POSITIONS = 2
+#: Choices that are offered.
+_CHOICES = 6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Block:
+    """Three kernels whose contractions follow one another, and the first and the last one as matrix products."""
+
+    expand: Kernel
+    depthwise: Kernel
+    project: Kernel
+    convolution: DepthwiseConvolution
+    wide: Product
+    narrow: Product
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Cut:
+    """What a group computes: so many lines of the output from so many wide channels."""
+
+    block: _Block
+    lines: int
+    channels: int
+
+    @property
+    def input_lines(self) -> int:
+        """Lines of the input that these need."""
+        convolution = self.block.convolution
+        reach = (convolution.kernel[0] - 1) * convolution.dilation[0] + 1
+        return (self.lines - 1) * convolution.stride[0] + reach
+
+    @property
+    def positions(self) -> int:
+        """Of the input."""
+        return self.input_lines * self.block.convolution.input.shape[2]
+
+    @property
+    def rows(self) -> int:
+        """Positions of the output."""
+        return self.lines * self.block.convolution.output.shape[2]
+
+    @property
+    def strips(self) -> int:
+        """Groups that share an image."""
+        return -(-self.block.convolution.output.shape[1] // self.lines)
+
+    @property
+    def tiles(self) -> int:
+        """Groups that share the same wide channels."""
+        return self.block.convolution.output.shape[0] * self.strips
+
+    @property
+    def shares(self) -> int:
+        """Groups that share the same lines."""
+        return self.block.wide.columns // self.channels
+
+    @property
+    def tasks(self) -> int:
+        """Vectors of sums that the wide channels are computed as, by as many work-items or rounds of them."""
+        return -(-self.positions // _POSITIONS) * (self.channels // 4)
+
+    @property
+    def slices(self) -> int:
+        """How many work-items share out the depth of each."""
+        most = min(_MOST_SLICES, self.block.wide.depth // 4)
+        return next((each for each in (8, 4, 2) if each <= most and each * self.tasks <= _ITEMS), 1)
+
+    @property
+    def rows_each(self) -> int:
+        """Of the output, for a work-item."""
+        return -(-self.rows // (_ITEMS // (self.block.narrow.right_row // 4)))
+
+    @property
+    def pitch(self) -> int:
+        """Of a position of the input in local memory: such that the banks of neighbours differ."""
+        return self.block.wide.depth + 4
+
+    @property
+    def narrow_weights_at(self) -> int:
+        """Where in local memory those are, in floats: behind the parts of sums, and what the depthwise convolution gives."""
+        parts = self.slices * self.positions if self.slices > 1 else 0
+        return max(parts, self.rows) * self.channels
+
+    @property
+    def wide_at(self) -> int:
+        """Where in it the wide channels are: behind the input, and what comes in its place."""
+        later = self.narrow_weights_at + self.channels * self.block.narrow.right_row
+        return max(self.positions * self.pitch, later)
+
+    @property
+    def wide_weights_at(self) -> int:
+        """Where in it their weights are."""
+        return self.wide_at + self.positions * self.channels
+
+    @property
+    def taps_at(self) -> int:
+        """Where in it those of the depthwise convolution are."""
+        return self.wide_weights_at + self.block.wide.depth * self.channels
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Local memory."""
+        taps = math.prod(self.block.convolution.kernel)
+        return 4 * (self.taps_at + taps * self.channels)
+
+    def cost(self, facts: DeviceFacts) -> float:
+        """About how long it takes, in cycles of a compute unit."""
+        depth, columns = self.block.wide.depth, self.block.narrow.right_row
+        waves = math.ceil(self.tiles * self.shares / facts.compute_units)
+        rounds = math.ceil(self.tasks * self.slices / _ITEMS) * math.ceil(depth / 4 / self.slices)
+        wide = rounds * 100 * _POSITIONS
+        narrow = self.rows_each * self.channels * 10
+        read = (self.positions * depth + depth * self.channels + self.channels * columns) / 16
+        # Four floats are added by a unit of the memory in a cycle, and there are some eighty of those.
+        added = self.rows * columns * self.shares * self.tiles / 320
+        return waves * (2500 + wide + narrow + read) + added
+
+
+def candidates(expand: Kernel, depthwise: Kernel, project: Kernel, facts: DeviceFacts) -> Sequence[Source]:
+    """Every way to compute `project` from what `expand` reads, the best first; what is between is not stored.
+
+    The caller sees to it that nobody else reads that. None for other kernels than those of floats, where the last one is a sum with
+    something added, and for devices that cannot add in memory.
+    """
+    if not adding.is_offered(facts) or facts.max_work_group_size < _ITEMS or facts.images is not None:
+        return ()
+    block = _block(expand, depthwise, project)
+    return () if block is None else LazySources(_sources(block, facts))
+
+
+def _block(expand: Kernel, depthwise: Kernel, project: Kernel) -> _Block | None:
+    first, convolution, last = expand.contraction, depthwise.contraction, project.contraction
+    if not isinstance(first, Convolution) or not isinstance(last, Convolution):
+        return None
+    if not isinstance(convolution, DepthwiseConvolution) or convolution.multiplier != 1:
+        return None
+    wide, narrow = product_of(expand), product_of(project)
+    if wide is None or narrow is None or not (_is_plain(wide) and _is_plain(narrow)):
+        return None
+    if convolution.input is not expand.output or narrow.left is not depthwise.output:
+        return None
+    if expand.output.shape != first.output.shape or depthwise.output.shape != convolution.output.shape:
+        return None
+    types = {wide.left.type, expand.output.type, depthwise.output.type, convolution.weights.type}
+    if types != {Scalar.FLOAT32} or not is_supported(
+        convolution.input, convolution.weights, convolution.output
+    ):
+        return None
+    if convolution.kernel[0] * convolution.kernel[1] > _MOST_TAPS or narrow.columns % 4:
+        return None
+    if narrow.right_row > 4 * _ITEMS or not adding.is_sum(project):
+        return None
+    between = {expand.output, depthwise.output}
+    if any(between & set(used_values(each)) for each in (expand, depthwise, project)):
+        return None
+    for kernel in (expand, depthwise):
+        if computing4(kernel, Arguments((kernel.output, *used_values(kernel)))) is None:
+            return None
+    return _Block(
+        expand=expand,
+        depthwise=depthwise,
+        project=project,
+        convolution=convolution,
+        wide=wide,
+        narrow=narrow,
+    )
+
+
+def _is_plain(product: Product) -> bool:
+    """Whether it is that of a convolution with a 1 × 1 window and constant weights, which are read four channels at a time."""
+    is_whole = product.batches == 1 and not product.is_windowed and product.depth % 4 == 0
+    is_constant = product.right.constant is not None and product.right.type is Scalar.FLOAT32
+    return is_whole and is_constant and product.columns % 4 == 0
+
+
+def _sources(block: _Block, facts: DeviceFacts) -> Iterator[Source]:
+    height = block.convolution.output.shape[1]
+    limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
+    cuts = [
+        _Cut(block=block, lines=lines, channels=channels)
+        for lines in sorted({-(-height // strips) for strips in range(1, height + 1)})
+        for channels in range(4, min(_MOST_CHANNELS, block.wide.columns) + 1, 4)
+        if block.wide.columns % channels == 0
+    ]
+    fitting = [
+        cut
+        for cut in cuts
+        if cut.scratch_bytes <= limit
+        and cut.rows_each <= _MOST_ROWS
+        and 2 * cut.tiles * cut.shares <= 5 * facts.compute_units
+    ]
+    for cut in sorted(fitting, key=lambda cut: cut.cost(facts))[:_CHOICES]:
+        yield _source(cut, facts)
+
+
+def _source(cut: _Cut, facts: DeviceFacts) -> Source:
+    block = cut.block
+    kernels = (block.expand, block.depthwise, block.project)
+    used = dict.fromkeys(value for kernel in kernels for value in used_values(kernel))
+    values = arguments(
+        block.project.output,
+        (block.wide.left, block.wide.right, block.convolution.weights, block.narrow.right),
+        tuple(used),
+    )
+    return Source(
+        text=resolved(_text(cut, values, facts), values.parameters, {}, is_shared=facts.is_nvidia),
+        arguments=values.values,
+        groups=cut.tiles * cut.shares,
+        local_size=_ITEMS,
+        scratch_bytes=cut.scratch_bytes,
+        adds=True,
+        has_barriers=True,
+        label=f"bottleneck, {cut.lines} lines and {cut.channels} channels, split by {cut.shares} and {cut.slices}, added",
+        operations=tuple(sorted({each for kernel in kernels for each in kernel.operations})),
+    )
+
+
+def _text(cut: _Cut, values: Arguments, facts: DeviceFacts) -> str:
+    block = cut.block
+    convolution, wide, narrow = block.convolution, block.wide, block.narrow
+    _, height, width, channels = convolution.input.shape
+    _, lines, line, _ = convolution.output.shape
+    names = {
+        "STRIPS": cut.strips,
+        "TILES": cut.tiles,
+        "LINES": cut.lines,
+        "KC": cut.channels,
+        "QC": cut.channels // 4,
+        "HEIGHT": height,
+        "WIDTH": width,
+        "CHANNELS": channels,
+        "ROWS": lines,
+        "LINE": line,
+        "DEPTH": wide.depth,
+        "PITCH": cut.pitch,
+        "WIDE_PITCH": wide.right_row,
+        "COLUMNS": narrow.columns,
+        "NARROW_PITCH": narrow.right_row,
+        "POSITIONS": cut.positions,
+        "EACH": _POSITIONS,
+        "TASKS": cut.tasks,
+        "SLICES": cut.slices,
+        "BM": cut.rows,
+        "RM": cut.rows_each,
+        "DOWN": _ITEMS // (narrow.right_row // 4),
+        "STRIDE_Y": convolution.stride[0],
+        "STRIDE_X": convolution.stride[1],
+        "PAD_Y": convolution.padding[0][0],
+        "PAD_X": convolution.padding[1][0],
+        "ITEMS": _ITEMS,
+        "WIDE_AT": cut.wide_at,
+        "WIDE_WEIGHTS_AT": cut.wide_weights_at,
+        "NARROW_WEIGHTS_AT": cut.narrow_weights_at,
+        "TAPS_AT": cut.taps_at,
+        "TAP_COUNT": math.prod(convolution.kernel),
+        "TAP_WEIGHTS": values[3].handed_on,
+        "INPUT": values[1].handed_on,
+        "WIDE_WEIGHTS": values[2].handed_on,
+        "TAPS": _taps(cut),
+        "NARROW_WEIGHTS": values[4].handed_on,
+        "HANDED_ON": values.handed_on,
+        "WAIT": WAIT,
+        "WIDE_PRODUCTS": _products("sums[q]"),
+        "NARROW_PRODUCTS": _products("sums[i]"),
+    }
+    return "".join(
+        (
+            _named("wide", computing4(block.expand, values) or "", wide.columns),
+            _named("wide", fetching4(block.expand, values), wide.columns),
+            _named("left", computing4(block.depthwise, values) or "", channels),
+            _named("left", fetching4(block.depthwise, values), channels),
+            fetching4(block.project, values).replace("z_length", str(narrow.columns)),
+            adding.adding_text(block.project, values, facts).replace("z_length", str(narrow.columns)),
+            fill(_COPIES[facts.is_nvidia_from((8, 0))], **names),
+            fill(
+                _TEXT.replace("$PRODUCTS", _SHARED if cut.slices > 1 else _ALONE).replace(
+                    "$FETCH", _fetch(block, values)
+                ),
+                **names,
+            ),
+        )
+    )
+
+
+def _named(name: str, text: str, length: int) -> str:
+    """A function of an epilogue under a name of its own, for rows of so many elements."""
+    for function in ("value4", "fetch4"):
+        text = text.replace(f"{NAME}_{function}", f"{NAME}_{name}_{function}")
+    return text.replace("z_length", str(length))
+
+
+def _fetch(block: _Block, values: Arguments) -> str:
+    """Brings near what the epilogues read, while the input is on its way."""
+    lines = []
+    for name, kernel in (("wide_", block.expand), ("left_", block.depthwise)):
+        if fetching4(kernel, values):
+            lines.append(f"  if (lid < $QC) {NAME}_{name}fetch4(0, k0 + lid * 4, 1, {values.handed_on});")
+    if fetching4(block.project, values):
+        lines += [
+            "  if (share == 0) {",
+            "#pragma unroll 1",
+            "    for (int e = lid; e < $BM * ($COLUMNS / 4); e += $ITEMS) {",
+            "      const int m = e / ($COLUMNS / 4), n = e % ($COLUMNS / 4) * 4;",
+            "      if (line0 + m / $LINE < $ROWS)",
+            f"        {NAME}_fetch4((image * $ROWS + line0) * $LINE + m, n, m == 0, {values.handed_on});",
+            "    }",
+            "  }",
+        ]
+    return "\n".join((*lines, ""))
+
+
+def _products(total: str) -> str:
+    return " ".join(multiply_add("float", total, f"(float4)(part.s{k})", f"right[{k}]") for k in range(4))
+
+
+def _taps(cut: _Cut) -> str:
+    """Adds the window at line `y` and column `x` of what is in local memory to `sum`, as far as it lies in the image."""
+    convolution = cut.block.convolution
+    _, height, width, _ = convolution.input.shape
+    lines = []
+    for i in range(convolution.kernel[0]):
+        y = i * convolution.dilation[0]
+        lines.append(f"    if ((uint)(top + y + {y}) < {height}u) {{")
+        for j in range(convolution.kernel[1]):
+            x = j * convolution.dilation[1]
+            read = f"*(__local const float4 *)(wide + ((y + {y}) * {width} + x + {x}) * {cut.channels} + c)"
+            tap = f"*(__local const float4 *)(taps + {(i * convolution.kernel[1] + j) * cut.channels} + c)"
+            lines.append(f"      if ((uint)(x + {x}) < {width}u) {multiply_add('float', 'sum', read, tap)}")
+        lines.append("    }")
+    return "\n".join(lines)
+
+
+#: Four floats come into local memory, by `cp.async` or through registers; all have come after `KERNEL_NAME_copied` and a barrier.
+_COPIES = {
+    True: """\
+static inline void ${KERNEL}_copy(__local float *to, __global const float *from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((uint)(ulong)to), "l"((ulong)from) : "memory");
+}
+static inline void ${KERNEL}_copied(void) {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+""",
+    False: """\
+static inline void ${KERNEL}_copy(__local float *to, __global const float *from) {
+  *(__local float4 *)to = *(__global const float4 *)from;
+}
+static inline void ${KERNEL}_copied(void) {}
+""",
+}
+
+#: The sums of some positions and four wide channels, over the part of the depth of a slice.
+_SUMMED = """\
+    const int c = task % $QC * 4, p = task / $QC * $EACH;
+    float4 sums[$EACH];
+#pragma unroll
+    for (int q = 0; q < $EACH; ++q) sums[q] = (float4)(0);
+#pragma unroll 1
+    for (int k = slice * 4; k < $DEPTH; k += 4 * $SLICES) {
+      float4 right[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) right[i] = *(__local const float4 *)(wide_weights + (k + i) * $KC + c);
+#pragma unroll
+      for (int q = 0; q < $EACH; ++q) {
+        const float4 part = *(__local const float4 *)(near + min(p + q, $POSITIONS - 1) * $PITCH + k);
+        $WIDE_PRODUCTS
+      }
+    }
+"""
+#: The weights of the last products come to where the input was.
+_COPY_NARROW = """\
+#pragma unroll 1
+  for (int e = lid; e < $KC * ($NARROW_PITCH / 4); e += $ITEMS)
+    ${KERNEL}_copy(narrow_weights + e * 4, $NARROW_WEIGHTS + k0 * $NARROW_PITCH + e * 4);
+"""
+#: Each sum is one work-item's.
+_ALONE = (
+    """\
+  const int slice = 0;
+#pragma unroll 1
+  for (int task = lid; task < $TASKS; task += $ITEMS) {
+"""
+    + _SUMMED
+    + """\
+#pragma unroll
+    for (int q = 0; q < $EACH; ++q) {
+      const int y = top + (p + q) / $WIDTH;
+      // What lies outside of the image nobody reads.
+      if (p + q < $POSITIONS && (uint)y < ${HEIGHT}u)
+        *(__local float4 *)(wide + (p + q) * $KC + c) =
+          ${KERNEL}_wide_value4(sums[q], (image * $HEIGHT + y) * $WIDTH + (p + q) % $WIDTH, k0 + c, $HANDED_ON);
+    }
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+"""
+    + _COPY_NARROW
+)
+#: Several work-items share out each sum; their parts come to where the input was.
+_SHARED = (
+    """\
+  {
+    const int slice = lid / $TASKS, task = lid % $TASKS;
+"""
+    + _SUMMED.replace("k < $DEPTH;", "slice < $SLICES && k < $DEPTH;")
+    + """\
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (slice < $SLICES) {
+#pragma unroll
+      for (int q = 0; q < $EACH; ++q)
+        if (p + q < $POSITIONS) *(__local float4 *)(near + (slice * $POSITIONS + p + q) * $KC + c) = sums[q];
+    }
+  }
+"""
+    + _COPY_NARROW
+    + """\
+  barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll 1
+  for (int e = lid; e < $POSITIONS * $QC; e += $ITEMS) {
+    const int p = e / $QC, c = e % $QC * 4, y = top + p / $WIDTH;
+    if ((uint)y < ${HEIGHT}u) {
+      float4 sum = (float4)(0);
+#pragma unroll
+      for (int slice = 0; slice < $SLICES; ++slice)
+        sum += *(__local const float4 *)(near + slice * ($POSITIONS * $KC) + e * 4);
+      *(__local float4 *)(wide + e * 4) =
+        ${KERNEL}_wide_value4(sum, (image * $HEIGHT + y) * $WIDTH + p % $WIDTH, k0 + c, $HANDED_ON);
+    }
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+"""
+)
+_TEXT = """\
+@FUNCTION
+  const int tile = group % $TILES, share = group / $TILES, k0 = share * $KC;
+  const int image = tile / $STRIPS, line0 = tile % $STRIPS * $LINES, top = line0 * $STRIDE_Y - $PAD_Y;
+  __local float *near = (__local float *)scratch;
+  __local float *narrow_weights = near + $NARROW_WEIGHTS_AT;
+  __local float *wide = near + $WIDE_AT;
+  __local float *wide_weights = near + $WIDE_WEIGHTS_AT;
+  __local float *taps = near + $TAPS_AT;
+#pragma unroll 1
+  for (int e = lid; e < $DEPTH * $QC; e += $ITEMS)
+    ${KERNEL}_copy(wide_weights + e * 4, $WIDE_WEIGHTS + e / $QC * $WIDE_PITCH + k0 + e % $QC * 4);
+#pragma unroll 1
+  for (int e = lid; e < $TAP_COUNT * $QC; e += $ITEMS)
+    ${KERNEL}_copy(taps + e * 4, $TAP_WEIGHTS + e / $QC * $CHANNELS + k0 + e % $QC * 4);
+  $WAIT
+#pragma unroll 1
+  for (int e = lid; e < $POSITIONS * ($DEPTH / 4); e += $ITEMS) {
+    const int p = e / ($DEPTH / 4), k = e % ($DEPTH / 4) * 4, y = top + p / $WIDTH;
+    if ((uint)y < ${HEIGHT}u)
+      ${KERNEL}_copy(near + p * $PITCH + k, $INPUT + ((image * $HEIGHT + y) * $WIDTH + p % $WIDTH) * $DEPTH + k);
+  }
+$FETCH  ${KERNEL}_copied();
+  barrier(CLK_LOCAL_MEM_FENCE);
+$PRODUCTS#pragma unroll 1
+  for (int e = lid; e < $BM * $QC; e += $ITEMS) {
+    const int m = e / $QC, c = e % $QC * 4, down = m / $LINE, y = down * $STRIDE_Y;
+    const int x = m % $LINE * $STRIDE_X - $PAD_X;
+    float4 sum = (float4)(0);
+$TAPS
+    if (line0 + down < $ROWS)
+      sum = ${KERNEL}_left_value4(sum, (image * $ROWS + line0) * $LINE + m, k0 + c, $HANDED_ON);
+    *(__local float4 *)(near + e * 4) = sum;
+  }
+  ${KERNEL}_copied();
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const int n = lid % ($NARROW_PITCH / 4) * 4, first = lid / ($NARROW_PITCH / 4);
+  if (first >= $DOWN || n >= $COLUMNS) return;
+  float4 sums[$RM];
+#pragma unroll
+  for (int i = 0; i < $RM; ++i) sums[i] = (float4)(0);
+#pragma unroll 1
+  for (int k = 0; k < $KC; k += 4) {
+    float4 right[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) right[i] = *(__local const float4 *)(narrow_weights + (k + i) * $NARROW_PITCH + n);
+#pragma unroll
+    for (int i = 0; i < $RM; ++i) {
+      const float4 part = *(__local const float4 *)(near + min(first + i * $DOWN, $BM - 1) * $KC + k);
+      $NARROW_PRODUCTS
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < $RM; ++i) {
+    const int m = first + i * $DOWN, row = (image * $ROWS + line0) * $LINE + m;
+    if (m < $BM && line0 + m / $LINE < $ROWS)
+      ${KERNEL}_add4(a0 + row * $COLUMNS + n,
+                     share == 0 ? ${KERNEL}_value4(sums[i], row, n, $HANDED_ON) : sums[i]);
+  }
+}
+"""
