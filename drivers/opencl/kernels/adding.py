@@ -57,7 +57,7 @@ def adding_text(kernel: Kernel, arguments: Arguments, facts: DeviceFacts) -> str
             for i in range(4)
         ]
     head = f"static inline void {NAME}_add4(__global float *to, const float4 v) {{"
-    return "\n".join((value4, head, *lines, "}", ""))
+    return "\n".join((value4.text, head, *lines, "}", ""))
 
 
 def zeros(output: Value, operations: tuple[int, ...]) -> Source:

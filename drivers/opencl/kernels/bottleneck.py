@@ -14,14 +14,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.arguments import Arguments
 from neurald.drivers.opencl.dialect import multiply_add
 from neurald.drivers.opencl.kernels import adding
-from neurald.drivers.opencl.kernels.epilogue import computing4, fetching4, used_values
-from neurald.drivers.opencl.kernels.product import Product, is_supported, product_of
+from neurald.drivers.opencl.kernels.block import Block, Named, block_of, named
+from neurald.drivers.opencl.kernels.epilogue import fetching4, used_values
+from neurald.drivers.opencl.kernels.product import Product
 from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.lazy_sources import LazySources
 from neurald.drivers.opencl.platform import DeviceFacts
@@ -43,25 +43,16 @@ _MOST_SLICES = 8
 _POSITIONS = 2
 #: Choices that are offered.
 _CHOICES = 6
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Block:
-    """Three kernels whose contractions follow one another, and the first and the last one as matrix products."""
-
-    expand: Kernel
-    depthwise: Kernel
-    project: Kernel
-    convolution: DepthwiseConvolution
-    wide: Product
-    narrow: Product
+#: What the functions of the first two kernels have in their names.
+_BEFORE = ("wide", "left")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Cut:
     """What a group computes: so many lines of the output from so many wide channels."""
 
-    block: _Block
+    block: Block
+    wide: Product
     lines: int
     channels: int
 
@@ -95,7 +86,7 @@ class _Cut:
     @property
     def shares(self) -> int:
         """Groups that share the same lines."""
-        return self.block.wide.columns // self.channels
+        return self.wide.columns // self.channels
 
     @property
     def tasks(self) -> int:
@@ -105,7 +96,7 @@ class _Cut:
     @property
     def slices(self) -> int:
         """How many work-items share out the depth of each."""
-        most = min(_MOST_SLICES, self.block.wide.depth // 4)
+        most = min(_MOST_SLICES, self.wide.depth // 4)
         return next((each for each in (8, 4, 2) if each <= most and each * self.tasks <= _ITEMS), 1)
 
     @property
@@ -116,7 +107,7 @@ class _Cut:
     @property
     def pitch(self) -> int:
         """Of a position of the input in local memory: such that the banks of neighbours differ."""
-        return self.block.wide.depth + 4
+        return self.wide.depth + 4
 
     @property
     def narrow_weights_at(self) -> int:
@@ -138,17 +129,17 @@ class _Cut:
     @property
     def taps_at(self) -> int:
         """Where in it those of the depthwise convolution are."""
-        return self.wide_weights_at + self.block.wide.depth * self.channels
+        return self.wide_weights_at + self.wide.depth * self.channels
 
     @property
     def scratch_bytes(self) -> int:
         """Local memory."""
-        taps = math.prod(self.block.convolution.kernel)
+        taps = self.block.convolution.depth
         return 4 * (self.taps_at + taps * self.channels)
 
     def cost(self, facts: DeviceFacts) -> float:
         """About how long it takes, in cycles of a compute unit."""
-        depth, columns = self.block.wide.depth, self.block.narrow.right_row
+        depth, columns = self.wide.depth, self.block.narrow.right_row
         waves = math.ceil(self.tiles * self.shares / facts.compute_units)
         rounds = math.ceil(self.tasks * self.slices / _ITEMS) * math.ceil(depth / 4 / self.slices)
         wide = rounds * 100 * _POSITIONS
@@ -167,63 +158,28 @@ def candidates(expand: Kernel, depthwise: Kernel, project: Kernel, facts: Device
     """
     if not adding.is_offered(facts) or facts.max_work_group_size < _ITEMS or facts.images is not None:
         return ()
-    block = _block(expand, depthwise, project)
-    return () if block is None else LazySources(_sources(block, facts))
+    block = block_of(expand, depthwise, project)
+    if block is None or block.wide is None or not _is_offered(block):
+        return ()
+    return LazySources(_sources(block, block.wide, facts))
 
 
-def _block(expand: Kernel, depthwise: Kernel, project: Kernel) -> _Block | None:
-    first, convolution, last = expand.contraction, depthwise.contraction, project.contraction
-    if not isinstance(first, Convolution) or not isinstance(last, Convolution):
-        return None
-    if not isinstance(convolution, DepthwiseConvolution) or convolution.multiplier != 1:
-        return None
-    wide, narrow = product_of(expand), product_of(project)
-    if wide is None or narrow is None or not (_is_plain(wide) and _is_plain(narrow)):
-        return None
-    if convolution.input is not expand.output or narrow.left is not depthwise.output:
-        return None
-    if expand.output.shape != first.output.shape or depthwise.output.shape != convolution.output.shape:
-        return None
-    types = {wide.left.type, expand.output.type, depthwise.output.type, convolution.weights.type}
-    if types != {Scalar.FLOAT32} or not is_supported(
-        convolution.input, convolution.weights, convolution.output
-    ):
-        return None
-    if convolution.kernel[0] * convolution.kernel[1] > _MOST_TAPS or narrow.columns % 4:
-        return None
-    if narrow.right_row > 4 * _ITEMS or not adding.is_sum(project):
-        return None
-    between = {expand.output, depthwise.output}
-    if any(between & set(used_values(each)) for each in (expand, depthwise, project)):
-        return None
-    for kernel in (expand, depthwise):
-        if computing4(kernel, Arguments((kernel.output, *used_values(kernel)))) is None:
-            return None
-    return _Block(
-        expand=expand,
-        depthwise=depthwise,
-        project=project,
-        convolution=convolution,
-        wide=wide,
-        narrow=narrow,
-    )
+def _is_offered(block: Block) -> bool:
+    assert block.wide is not None  # noqa: S101 - the caller has looked
+    right = {block.wide.right.type, block.convolution.weights.type, block.narrow.right.type}
+    if block.types | right != {Scalar.FLOAT32} or block.convolution.depth > _MOST_TAPS:
+        return False
+    return block.narrow.right_row <= 4 * _ITEMS and adding.is_sum(block.project)
 
 
-def _is_plain(product: Product) -> bool:
-    """Whether it is that of a convolution with a 1 × 1 window and constant weights, which are read four channels at a time."""
-    is_whole = product.batches == 1 and not product.is_windowed and product.depth % 4 == 0
-    is_constant = product.right.constant is not None and product.right.type is Scalar.FLOAT32
-    return is_whole and is_constant and product.columns % 4 == 0
-
-
-def _sources(block: _Block, facts: DeviceFacts) -> Iterator[Source]:
+def _sources(block: Block, wide: Product, facts: DeviceFacts) -> Iterator[Source]:
     height = block.convolution.output.shape[1]
     limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
     cuts = [
-        _Cut(block=block, lines=lines, channels=channels)
+        _Cut(block=block, wide=wide, lines=lines, channels=channels)
         for lines in sorted({-(-height // strips) for strips in range(1, height + 1)})
-        for channels in range(4, min(_MOST_CHANNELS, block.wide.columns) + 1, 4)
-        if block.wide.columns % channels == 0
+        for channels in range(4, min(_MOST_CHANNELS, wide.columns) + 1, 4)
+        if wide.columns % channels == 0
     ]
     fitting = [
         cut
@@ -237,12 +193,11 @@ def _sources(block: _Block, facts: DeviceFacts) -> Iterator[Source]:
 
 
 def _source(cut: _Cut, facts: DeviceFacts) -> Source:
-    block = cut.block
-    kernels = (block.expand, block.depthwise, block.project)
-    used = dict.fromkeys(value for kernel in kernels for value in used_values(kernel))
+    block, wide = cut.block, cut.wide
+    used = dict.fromkeys(value for kernel in block.kernels for value in used_values(kernel))
     values = arguments(
         block.project.output,
-        (block.wide.left, block.wide.right, block.convolution.weights, block.narrow.right),
+        (wide.left, wide.right, block.convolution.weights, block.narrow.right),
         tuple(used),
     )
     return Source(
@@ -254,15 +209,16 @@ def _source(cut: _Cut, facts: DeviceFacts) -> Source:
         adds=True,
         has_barriers=True,
         label=f"bottleneck, {cut.lines} lines and {cut.channels} channels, split by {cut.shares} and {cut.slices}, added",
-        operations=tuple(sorted({each for kernel in kernels for each in kernel.operations})),
+        operations=tuple(sorted({each for kernel in block.kernels for each in kernel.operations})),
     )
 
 
 def _text(cut: _Cut, values: Arguments, facts: DeviceFacts) -> str:
     block = cut.block
-    convolution, wide, narrow = block.convolution, block.wide, block.narrow
+    convolution, wide, narrow = block.convolution, cut.wide, block.narrow
     _, height, width, channels = convolution.input.shape
     _, lines, line, _ = convolution.output.shape
+    before = [named(name, kernel, values) for name, kernel in zip(_BEFORE, block.kernels[:2], strict=True)]
     names = {
         "STRIPS": cut.strips,
         "TILES": cut.tiles,
@@ -295,7 +251,7 @@ def _text(cut: _Cut, values: Arguments, facts: DeviceFacts) -> str:
         "WIDE_WEIGHTS_AT": cut.wide_weights_at,
         "NARROW_WEIGHTS_AT": cut.narrow_weights_at,
         "TAPS_AT": cut.taps_at,
-        "TAP_COUNT": math.prod(convolution.kernel),
+        "TAP_COUNT": convolution.depth,
         "TAP_WEIGHTS": values[3].handed_on,
         "INPUT": values[1].handed_on,
         "WIDE_WEIGHTS": values[2].handed_on,
@@ -308,16 +264,13 @@ def _text(cut: _Cut, values: Arguments, facts: DeviceFacts) -> str:
     }
     return "".join(
         (
-            _named("wide", computing4(block.expand, values) or "", wide.columns),
-            _named("wide", fetching4(block.expand, values), wide.columns),
-            _named("left", computing4(block.depthwise, values) or "", channels),
-            _named("left", fetching4(block.depthwise, values), channels),
+            *(each.text for each in before),
             fetching4(block.project, values).replace("z_length", str(narrow.columns)),
             adding.adding_text(block.project, values, facts).replace("z_length", str(narrow.columns)),
             fill(_COPIES[facts.is_nvidia_from((8, 0))], **names),
             fill(
                 _TEXT.replace("$PRODUCTS", _SHARED if cut.slices > 1 else _ALONE).replace(
-                    "$FETCH", _fetch(block, values)
+                    "$FETCH", _fetch(block, before, values)
                 ),
                 **names,
             ),
@@ -325,19 +278,12 @@ def _text(cut: _Cut, values: Arguments, facts: DeviceFacts) -> str:
     )
 
 
-def _named(name: str, text: str, length: int) -> str:
-    """A function of an epilogue under a name of its own, for rows of so many elements."""
-    for function in ("value4", "fetch4"):
-        text = text.replace(f"{NAME}_{function}", f"{NAME}_{name}_{function}")
-    return text.replace("z_length", str(length))
-
-
-def _fetch(block: _Block, values: Arguments) -> str:
+def _fetch(block: Block, before: Sequence[Named], values: Arguments) -> str:
     """Brings near what the epilogues read, while the input is on its way."""
     lines = []
-    for name, kernel in (("wide_", block.expand), ("left_", block.depthwise)):
-        if fetching4(kernel, values):
-            lines.append(f"  if (lid < $QC) {NAME}_{name}fetch4(0, k0 + lid * 4, 1, {values.handed_on});")
+    for name, functions in zip(_BEFORE, before, strict=True):
+        if functions.has_fetch:
+            lines.append(f"  if (lid < $QC) {NAME}_{name}_fetch4(0, k0 + lid * 4, 1, {values.handed_on});")
     if fetching4(block.project, values):
         lines += [
             "  if (share == 0) {",

@@ -258,7 +258,7 @@ def _source(
     text = "".join(
         (
             product.text,
-            _dot_text(instruction, product.left.type is Scalar.INT8, right.is_signed),
+            dot_text(instruction, product.left.type is Scalar.INT8, right.is_signed),
             _left_word(product, reader(product.left, images)),
             _words_of_constant(reader(right.value, images))
             if is_constant
@@ -309,7 +309,7 @@ def _gathered(tiling: _Tiling) -> Sums:
     return gathered("int", tiling.rows, tiling.columns, tiling.items)
 
 
-def _dot_text(instruction: Instruction, is_left_signed: bool, is_right_signed: bool) -> str:
+def dot_text(instruction: Instruction, is_left_signed: bool, is_right_signed: bool) -> str:
     """Functions that add the dot products of a word, and of one with each of four others."""
     signs = is_left_signed, is_right_signed
     if instruction is Instruction.PTX:

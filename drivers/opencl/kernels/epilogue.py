@@ -144,8 +144,10 @@ def _writer(kernel: Kernel, arguments: Arguments) -> "_Writer":
     )
 
 
-def computing4(kernel: Kernel, arguments: Arguments) -> str | None:
-    """A function `KERNEL_NAME_value4` that gives four elements of a kernel from their sums, as floats; None: there is none.
+def computing4(kernel: Kernel, arguments: Arguments) -> "Four | None":
+    """A function `KERNEL_NAME_value4` that gives four elements of a kernel from their sums; None: there is none.
+
+    Floats are not yet rounded to what is stored, integers are of that type. The text names the length of rows as a size, too.
 
     Args:
         kernel: with a contraction.
@@ -167,8 +169,8 @@ def fetching4(kernel: Kernel, arguments: Arguments) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Four:
-    """The function that stores four elements, and the sizes that it names."""
+class Four:
+    """A function of four elements, and the sizes that it names beside the length of rows."""
 
     text: str
     sizes: Mapping[str, int]
@@ -239,23 +241,24 @@ class _Writer:
             return f"  vstorea_half4_rte({value}, ({place}) >> 2, a0);"
         return f"  *(__global {stored(self.stored_as)}4 *)(a0 + {place}) = {value};"
 
-    def vector(self, length: int) -> _Four | None:
+    def vector(self, length: int) -> Four | None:
         """Four elements computed as a vector; None where the body has something that has no such form."""
         found = self._computed(length)
         if found is None:
             return None
         element, texts = found
         lines = (self._head("store4", f"{self.kind}4"), *texts.lines, self._stored4(element), "}", "")
-        return _Four("\n".join(lines), texts.sizes)
+        return Four("\n".join(lines), texts.sizes)
 
-    def value4(self, length: int) -> str | None:
-        """A function that gives four elements as floats; None where there is no such form."""
-        found = self._computed(length) if self.kind == "float" else None
+    def value4(self, length: int) -> Four | None:
+        """A function that gives four elements; None where there is no such form."""
+        found = self._computed(length)
         if found is None:
             return None
         element, texts = found
-        head = self._head("value4", "float4", "float4")
-        return "\n".join((head, *texts.lines, f"  return {element};", "}", ""))
+        kind = "float" if self.kind == "float" else stored(self.stored_as)
+        head = self._head("value4", f"{self.kind}4", f"{kind}4")
+        return Four("\n".join((head, *texts.lines, f"  return {element};", "}", "")), texts.sizes)
 
     def _computed(self, length: int) -> tuple[str, FloatVector | IntegerVector] | None:
         """The text of four elements as they are stored, and what they need; None: there is none."""

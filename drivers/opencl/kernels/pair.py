@@ -93,7 +93,7 @@ def _left4(first: Kernel, depthwise: DepthwiseConvolution, arguments: Arguments)
     assert value4 is not None  # noqa: S101 - the caller has looked
     source, weights = arguments[1].handed_on, arguments.by_value[depthwise.weights].handed_on
     lines = [
-        value4.replace(f"{NAME}_value4", f"{NAME}_left_value4").replace("z_length", "z_channels"),
+        value4.text.replace(f"{NAME}_value4", f"{NAME}_left_value4").replace("z_length", "z_channels"),
         loads("w", reader(depthwise.weights, arguments.images), 0, "float"),
         f"static inline float4 {NAME}_left4({arguments.pointers}, const {NAME}_row row, const int k@PARAMETERS) {{",
         "  if (row.row < 0 || k >= z_depth) return (float4)(0);",

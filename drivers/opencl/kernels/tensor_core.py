@@ -46,9 +46,10 @@ _LOCAL_BYTES = 48 * 1024
 _ITEMS = 256
 _WARPS = _ITEMS // 32
 #: What a warp multiplies at a time: 32 bytes of each row.
-_PART_BYTES = 32
+PART_BYTES = 32
 
-_MULTIPLY = {
+#: The instruction for the type of the left matrix.
+MULTIPLY = {
     Scalar.FLOAT16: "m16n8k16.row.col.f32.f16.f16.f32",
     Scalar.FLOAT32: "m16n8k8.row.col.f32.tf32.tf32.f32",
     Scalar.INT8: "m16n8k32.row.col.s32.s8.s8.s32",
@@ -105,7 +106,7 @@ def candidates(
     """Every tiling that suits, the best first; none where there are no tensor cores for such operands."""
     if not facts.is_nvidia_from((8, 0)):
         return
-    right = _right(product)
+    right = by_column(product)
     if right is None or not product.is_left_by_row:
         return
     if product.run % (16 // product.left.type.size_bytes) and product.left_zero:
@@ -119,7 +120,7 @@ def candidates(
         yield _source(kernel, product, right, tiling, is_exact=is_exact)
 
 
-def _right(product: Product) -> Value | None:
+def by_column(product: Product) -> Value | None:
     """The right matrix, columns side by side in memory, of the type that is multiplied; None where there is no such."""
     kind = product.left.type
     if product.is_integer:
@@ -132,10 +133,10 @@ def _right(product: Product) -> Value | None:
     if product.right.constant is None:
         return None
     columns = product.columns
-    return packed(product.right, ("by column", columns), lambda array: _by_column(array, columns, each))
+    return packed(product.right, ("by column", columns), lambda array: _turned(array, columns, each))
 
 
-def _by_column(array: np.ndarray, columns: int, each: int) -> np.ndarray:
+def _turned(array: np.ndarray, columns: int, each: int) -> np.ndarray:
     """Columns side by side, each as long as a multiple of `each` elements."""
     return padded(array.reshape(-1, *array.shape[-2:])[:, :, :columns].swapaxes(1, 2), 2, each, 0)
 
@@ -152,7 +153,7 @@ def _eight_bits(product: Product) -> Value | None:
     return packed(
         product.right,
         ("by column", columns, zero),
-        lambda array: _by_column((array.astype(np.int16) - zero).astype(np.int8), columns, 16),
+        lambda array: _turned((array.astype(np.int16) - zero).astype(np.int8), columns, 16),
     )
 
 
@@ -163,7 +164,7 @@ def _tilings(product: Product, facts: DeviceFacts, has_workspace: bool) -> Itera
             continue
         slices = _WARPS * warp_rows * warp_columns // (rows * columns)
         # A step has at least a part for each slice.
-        length = max(slices * _PART_BYTES, 128 if rows + columns <= 128 else 64)
+        length = max(slices * PART_BYTES, 128 if rows + columns <= 128 else 64)
         stages = min(4, _LOCAL_BYTES // ((rows + columns) * length))
         tiling = _Tiling(
             rows=rows,
@@ -241,9 +242,9 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, 
         "EACH_CHUNK": 16 // size,
         "LEFT": stored(product.left.type),
         "RIGHT": stored(right.type),
-        "MULTIPLY": _MULTIPLY[product.left.type],
+        "MULTIPLY": MULTIPLY[product.left.type],
         "HOLD": "r" if product.is_integer else "f",
-        "PARTS": tiling.bytes // _PART_BYTES // tiling.slices,
+        "PARTS": tiling.bytes // PART_BYTES // tiling.slices,
         "SHARE": share_text(product, split=tiling.split),
         "BASE": _base(product, right, is_shared),
         "BITS": {1: "uchar", 2: "ushort", 4: "uint"}[size],
