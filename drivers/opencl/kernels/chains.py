@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.kernel import FusedGraph, Kernel
-from neurald.drivers.opencl.kernels import bottleneck, pair
+from neurald.drivers.opencl.kernels import bottleneck, pair, tensor_bottleneck
+from neurald.drivers.opencl.lazy_sources import LazySources
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.source import Source
 
@@ -40,16 +42,26 @@ def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) 
     readers = _only_readers(graph, kernels)
     pairs, blocks = [], []
     for position, following in readers.items():
-        sources = pair.candidates(kernels[position], kernels[following], facts, has_workspace=True)
+        sources = _pair(kernels[position], kernels[following], facts)
         if sources:
             is_likely = kernels[following].output.shape[-1] <= _MOST_COLUMNS
             pairs.append(Chain(members=(position, following), sources=sources, is_likely=is_likely))
         for before in (each for each, reader in readers.items() if reader == position):
             members = (before, position, following)
-            block = bottleneck.candidates(kernels[before], kernels[position], kernels[following], facts)
+            three = kernels[before], kernels[position], kernels[following]
+            block = bottleneck.candidates(*three, facts) or tensor_bottleneck.candidates(*three, facts)
             if block:
                 blocks.append(Chain(members=members, sources=block, is_likely=False))
     return (*pairs, *blocks)
+
+
+def _pair(first: Kernel, second: Kernel, facts: DeviceFacts) -> Sequence[Source]:
+    """Every way to compute two kernels as one."""
+    ways = (
+        tensor_bottleneck.candidates(None, first, second, facts),
+        pair.candidates(first, second, facts, has_workspace=True),
+    )
+    return LazySources(chain.from_iterable(ways))
 
 
 def _only_readers(graph: FusedGraph, kernels: Sequence[Kernel]) -> dict[int, int]:

@@ -1,0 +1,615 @@
+"""Three layers as one kernel on tensor cores: products of few channels to many, a depthwise convolution of those, their products.
+
+Or the last two only. It is for 8 bits and halves, as `bottleneck` is for FLOAT32, whose weights are too large for this: here each
+warp keeps its part of them in registers, which it asks for before the group waits for what others compute. They lie in memory in the
+order in which tensor cores take them, 16 columns at a time, of which a work-item gets the sums of four side by side.
+
+A group computes some lines of the output, with all wide channels or a share of them; then the last group to be done adds up
+all shares, as in `tensor_core`. After it has waited a group copies the lines of the input to local memory, computes their wide
+channels, what the depthwise convolution makes of those, and the last products, each time from local memory to local memory.
+What lies outside of the image stands for zero there, so that windows need not look whether they lie inside.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from neurald.drivers.compiler.graph import DepthwiseConvolution, Value
+from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.opencl.arguments import Arguments
+from neurald.drivers.opencl.dialect import multiply_add, stored
+from neurald.drivers.opencl.kernels import tensor_bottleneck_text as texts
+from neurald.drivers.opencl.kernels.block import Block, block_of, named
+from neurald.drivers.opencl.kernels.correction import corrected
+from neurald.drivers.opencl.kernels.dot import dot_text, instruction_of
+from neurald.drivers.opencl.kernels.epilogue import epilogue, used_values
+from neurald.drivers.opencl.kernels.finish import (
+    GATHERED,
+    MOST_TILES,
+    Sums,
+    fetch,
+    finish,
+    gathered,
+    share_text,
+    split_cycles,
+    workspace_bytes,
+)
+from neurald.drivers.opencl.kernels.packing import packed, padded
+from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
+from neurald.drivers.opencl.kernels.tensor_core import MULTIPLY, PART_BYTES, by_column
+from neurald.drivers.opencl.lazy_sources import LazySources
+from neurald.drivers.opencl.platform import DeviceFacts
+from neurald.drivers.opencl.source import NAME, WAIT, Source
+
+_ITEMS = 256
+_WARPS = _ITEMS // 32
+#: Larger windows are better computed once.
+_MOST_TAPS = 25
+#: Local memory that a group may use.
+_LOCAL_BYTES = 48 * 1024
+#: Columns whose weights lie together, and that a warp multiplies at a time.
+_COLUMNS = 16
+#: Registers of a work-item for weights and sums, of which each has as many for other things.
+_MOST_REGISTERS = 128
+#: Choices that are offered.
+_CHOICES = 6
+_POWERS = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Warps:
+    """How the warps of a group share out products: columns, rows, and the depth."""
+
+    across: int
+    down: int
+    slices: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Cut:
+    """What a group computes: lines of an image, a part of the columns, from a share of the wide channels.
+
+    Attributes:
+        parts: of 16 columns, that a group computes.
+    """
+
+    block: Block
+    lines: int
+    parts: int
+    shares: int
+
+    @property
+    def size(self) -> int:
+        """Of an element, in bytes."""
+        return self.block.convolution.input.type.size_bytes
+
+    @property
+    def each(self) -> int:
+        """Elements that are multiplied at a time, along the depth."""
+        return PART_BYTES // self.size
+
+    @property
+    def channels(self) -> int:
+        """Wide channels of a group; the last ones of all may not be there."""
+        return _steps(self.block.convolution.input.shape[3], self.each) // self.shares * self.each
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether some of the wide channels of groups are not there."""
+        return self.channels * self.shares > self.block.convolution.input.shape[3]
+
+    @property
+    def input_lines(self) -> int:
+        """Lines of the input that the group's lines need."""
+        convolution = self.block.convolution
+        reach = (convolution.kernel[0] - 1) * convolution.dilation[0] + 1
+        return (self.lines - 1) * convolution.stride[0] + reach
+
+    @property
+    def pitch(self) -> int:
+        """Positions of a line in local memory, with those outside of the image."""
+        convolution = self.block.convolution
+        reach = (convolution.kernel[1] - 1) * convolution.dilation[1] + 1
+        read = (convolution.output.shape[2] - 1) * convolution.stride[1] + reach
+        return max(read, convolution.padding[1][0] + convolution.input.shape[2])
+
+    @property
+    def positions(self) -> int:
+        """Of the input, that lie in the image or above or below it."""
+        return self.input_lines * self.block.convolution.input.shape[2]
+
+    @property
+    def rows(self) -> int:
+        """Positions of the output."""
+        return self.lines * self.block.convolution.output.shape[2]
+
+    @property
+    def strips(self) -> int:
+        """Groups that share an image."""
+        return self.block.convolution.output.shape[1] // self.lines
+
+    @property
+    def across(self) -> int:
+        """Groups that share the columns of a line."""
+        return _steps(_steps(self.block.narrow.columns, _COLUMNS), self.parts)
+
+    @property
+    def tiles(self) -> int:
+        """Groups that share the same wide channels."""
+        return self.block.convolution.output.shape[0] * self.strips * self.across
+
+    @property
+    def wide_steps(self) -> int:
+        """Of the depth of the first products; 0: there are none."""
+        return 0 if self.block.wide is None else _steps(self.block.wide.depth, self.each)
+
+    @property
+    def narrow_steps(self) -> int:
+        """Of the depth of the last ones, for a group."""
+        return self.channels // self.each
+
+    @cached_property
+    def wide_warps(self) -> _Warps:
+        """Who computes which wide channels."""
+        choices = (_Warps(across=across, down=_WARPS // across) for across in _POWERS)
+        return min(choices, key=lambda warps: (self.wide_turns(warps), self.wide_registers(warps)))
+
+    def wide_turns(self, warps: _Warps) -> int:
+        """How often each of them multiplies 16 rows with 16 columns."""
+        return _steps(_steps(self.positions, 16), warps.down) * _steps(
+            self.channels // _COLUMNS, warps.across
+        )
+
+    def wide_registers(self, warps: _Warps) -> int:
+        """For weights."""
+        return _steps(self.channels // _COLUMNS, warps.across) * self.wide_steps * 4
+
+    @cached_property
+    def narrow_warps(self) -> _Warps:
+        """Who computes which sums."""
+        choices = (
+            _Warps(across=across, down=down, slices=_WARPS // across // down)
+            for across in _POWERS
+            for down in _POWERS
+            if across * down <= _WARPS
+        )
+        return min(choices, key=lambda warps: (self.narrow_cycles(warps), self.narrow_registers(warps)))
+
+    def narrow_cycles(self, warps: _Warps) -> int:
+        """About how long they multiply, and add up over slices."""
+        tiles = _steps(_steps(self.rows, 16), warps.down) * _steps(self.parts, warps.across)
+        gathered = self.rows * self.parts * _COLUMNS * warps.slices // 128 + 200 if warps.slices > 1 else 0
+        return tiles * (_steps(self.narrow_steps, warps.slices) * 30 + 100) + gathered
+
+    def narrow_registers(self, warps: _Warps) -> int:
+        """For weights and sums."""
+        columns = _steps(self.parts, warps.across)
+        rows = _steps(_steps(self.rows, 16), warps.down)
+        return columns * (_steps(self.narrow_steps, warps.slices) * 4 + rows * 8)
+
+    @property
+    def registers(self) -> int:
+        """For all weights, and the last sums."""
+        return self.wide_registers(self.wide_warps) + self.narrow_registers(self.narrow_warps)
+
+    @property
+    def depth_bytes(self) -> int:
+        """Of a position of what the first products read."""
+        return 0 if self.block.wide is None else self.block.wide.depth * self.size
+
+    @property
+    def copied_bytes(self) -> int:
+        """So many bytes of the input are copied at a time."""
+        all_channels = self.block.convolution.input.shape[3] * self.size
+        return math.gcd(16, self.depth_bytes or math.gcd(all_channels, self.channels * self.size))
+
+    @property
+    def near_pitch(self) -> int:
+        """Bytes of a position of the input in local memory: such that the banks of neighbours differ."""
+        return self.wide_steps * PART_BYTES + 16
+
+    @property
+    def wide_pitch(self) -> int:
+        """Bytes of a position of the wide channels, and of what the depthwise convolution makes of it."""
+        return self.channels * self.size + 16
+
+    @property
+    def taps_each(self) -> int:
+        """Bytes of the weights of a window for four channels, one after another, in rows."""
+        return 16 if self.size == 1 else 8
+
+    @property
+    def tap_rows(self) -> int:
+        """How many such rows there are."""
+        depth = self.block.convolution.depth
+        return _steps(depth, 4) + 1 if self.size == 1 else depth
+
+    @property
+    def near_at(self) -> int:
+        """Where in local memory the input is: behind the wide channels."""
+        return self.input_lines * self.pitch * self.wide_pitch
+
+    @property
+    def middle_at(self) -> int:
+        """Where in it is what the depthwise convolution gives: behind the input, and the sums of slices, which come later."""
+        near = _steps(self.positions, 16) * 16 * self.near_pitch if self.wide_steps else 0
+        slices = self.narrow_warps.slices
+        sums = slices * _steps(self.rows, 16) * 16 * self.parts * _COLUMNS * 4 if slices > 1 else 0
+        return max(self.near_at + near, sums)
+
+    @property
+    def taps_at(self) -> int:
+        """Where in it the weights of the depthwise convolution are."""
+        return self.middle_at + _steps(self.rows, 16) * 16 * self.wide_pitch
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Local memory."""
+        return self.taps_at + self.tap_rows * self.channels // 4 * self.taps_each
+
+    def cost(self, facts: DeviceFacts) -> float:
+        """About how long it takes, in cycles of a compute unit."""
+        waves = math.ceil(self.tiles * self.shares / facts.compute_units)
+        wide = self.wide_turns(self.wide_warps) * (self.wide_steps * 30 + 200) if self.wide_steps else 0
+        taps = self.block.convolution.depth
+        depthwise = math.ceil(self.rows * self.channels / 4 / _ITEMS) * (taps * 12 + 100)
+        depth = self.channels if self.block.wide is None else self.block.wide.depth
+        weights = self.channels * (self.wide_steps * self.each + self.parts * _COLUMNS)
+        read = (self.positions * depth + weights) * self.size / 48
+        rows = _steps(self.rows, 16) * 16
+        split = split_cycles(rows * self.parts * _COLUMNS, self.shares)
+        return waves * (2500 + wide + depthwise + self.narrow_cycles(self.narrow_warps) + read + split)
+
+
+def _steps(count: int, each: int) -> int:
+    return -(-count // each)
+
+
+def candidates(
+    expand: Kernel | None,
+    depthwise: Kernel,
+    project: Kernel,
+    facts: DeviceFacts,
+) -> Sequence[Source]:
+    """Every way to compute `project` from what `expand` (or else `depthwise`) reads, the best first; what is between is not stored.
+
+    The caller sees to it that nobody else reads that. All give the same integers. None where there are no tensor cores for the
+    operands.
+    """
+    if not facts.is_nvidia_from((8, 0)) or facts.images is not None:
+        return ()
+    block = block_of(expand, depthwise, project)
+    operands = None if block is None else _operands(block)
+    if block is None or operands is None:
+        return ()
+    return LazySources(_sources(block, operands, facts))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Operands:
+    """Weights as kernels read them: those of products columns side by side, see `by_column`."""
+
+    wide: Value | None
+    taps: Value
+    narrow: Value
+
+
+def _operands(block: Block) -> _Operands | None:
+    convolution, wide = block.convolution, block.wide
+    kind = convolution.input.type
+    if block.types not in ({Scalar.INT8}, {Scalar.UINT8}, {Scalar.FLOAT16}):
+        return None
+    if convolution.depth > _MOST_TAPS:
+        return None
+    taps = _halves(convolution) if kind is Scalar.FLOAT16 else _eight_bits(convolution)
+    narrow = by_column(block.narrow)
+    first = None if wide is None else by_column(wide)
+    if taps is None or narrow is None or (wide is not None and first is None):
+        return None
+    return _Operands(wide=first, taps=taps, narrow=narrow)
+
+
+def _halves(convolution: DepthwiseConvolution) -> Value | None:
+    weights = convolution.weights
+    is_known = weights.constant is not None and weights.type is Scalar.FLOAT16
+    return weights if is_known else None
+
+
+def _eight_bits(convolution: DepthwiseConvolution) -> Value | None:
+    """Weights of four taps as one word, a row for each four of them; the last row has what the sums of a channel begin with."""
+    weights, zero = convolution.weights, convolution.weights_zero
+    if weights.constant is None or weights.type not in (Scalar.INT8, Scalar.UINT8):
+        return None
+    plain = weights.constant.astype(np.int64) - zero
+    if plain.min() < -128 or plain.max() > 127:
+        return None
+
+    def pack(_: np.ndarray) -> np.ndarray:
+        channels = plain.shape[-1]
+        taps = padded(plain.astype(np.int8).reshape(-1, channels), 0, 4, 0)
+        words = np.ascontiguousarray(taps.reshape(-1, 4, channels).transpose(0, 2, 1)).view(np.int32)
+        start = -convolution.input_zero * plain.reshape(-1, channels).sum(axis=0)
+        return np.concatenate([words[:, :, 0], start[None].astype(np.int32)])
+
+    return packed(weights, ("words of taps", zero, convolution.input_zero), pack)
+
+
+def _fragments(right: Value, columns: int, steps: int) -> Value:
+    """A matrix in the order in which tensor cores take it: for each 16 columns and 32 bytes of the depth 16 bytes for each work-item.
+
+    Two multiplications take eight columns each; the sums of columns 4 t and 4 t + 1 are those of the first one, and the other two
+    those of the second one, that the same work-item gets.
+
+    Args:
+        right: columns side by side.
+        columns: at least as many as the matrix has, a multiple of 16.
+        steps: so many times 32 bytes.
+    """
+    size = right.type.size_bytes
+
+    def pack(array: np.ndarray) -> np.ndarray:
+        whole = np.zeros((columns, steps * PART_BYTES // size), array.dtype)
+        _, given, depth = array.shape
+        depth = min(depth, whole.shape[1])
+        whole[:given, :depth] = array[0, :, :depth]
+        # Columns: 16, four, two multiplications, two. The depth: 32 bytes, halves of them, four bytes.
+        cut = whole.reshape(columns // 16, 4, 2, 2, steps, 2, 4, 4 // size)
+        return cut.transpose(0, 4, 1, 3, 6, 2, 5, 7).reshape(columns // 16, steps, -1)
+
+    return packed(right, ("fragments", columns, steps), pack)
+
+
+def _sources(block: Block, operands: _Operands, facts: DeviceFacts) -> Iterator[Source]:
+    images, height, _, _ = block.convolution.output.shape
+    parts = _steps(block.narrow.columns, _COLUMNS)
+    steps = _steps(block.convolution.input.shape[3], PART_BYTES // block.convolution.input.type.size_bytes)
+    limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
+    cuts = [
+        _Cut(block=block, lines=lines, parts=each, shares=shares)
+        for lines in _divisors(height)
+        for each in sorted({_steps(parts, across) for across in range(1, parts + 1)})
+        for shares in _divisors(steps)
+        if images * (height // lines) * _steps(parts, each) * shares <= 3 * facts.compute_units
+    ]
+    fitting = [
+        cut
+        for cut in cuts
+        if cut.scratch_bytes <= limit
+        and cut.registers <= _MOST_REGISTERS
+        and (cut.shares == 1 or cut.tiles <= MOST_TILES)
+    ]
+    for cut in sorted(fitting, key=lambda cut: cut.cost(facts))[:_CHOICES]:
+        yield _source(cut, operands, facts)
+
+
+def _divisors(count: int) -> list[int]:
+    return [each for each in range(1, count + 1) if count % each == 0]
+
+
+def _source(cut: _Cut, operands: _Operands, facts: DeviceFacts) -> Source:
+    block = cut.block
+    expand, project = block.expand, block.project
+    if expand is not None and block.wide is not None and operands.wide is not None and block.wide.left_zero:
+        expand = corrected(expand, block.wide, operands.wide)
+    if block.narrow.left_zero:
+        project = corrected(project, block.narrow, operands.narrow)
+    weights = [
+        operands.taps,
+        _fragments(
+            operands.narrow, cut.across * cut.parts * _COLUMNS, _steps(cut.channels * cut.shares, cut.each)
+        ),
+    ]
+    source = block.convolution.input
+    if block.wide is not None and operands.wide is not None:
+        source = block.wide.left
+        weights.append(_fragments(operands.wide, cut.channels * cut.shares, cut.wide_steps))
+    before = (block.depthwise,) if expand is None else (block.depthwise, expand)
+    used = dict.fromkeys(value for kernel in (*before, project) for value in used_values(kernel))
+    values = arguments(project.output, (source, *weights), tuple(used))
+    functions = [
+        named(name, kernel, values) for name, kernel in zip(("middle", "wide"), before, strict=False)
+    ]
+    after = epilogue(project, values, is_vector=True, is_fetched=True)
+    sums = _sums(cut)
+    narrow = block.narrow
+    fetched = "".join(
+        f"  if (lid < $KC / 4 && k0 + lid * 4 < $CHANNELS)"
+        f" {NAME}_{name}_fetch4(0, k0 + lid * 4, 1, {values.handed_on}@SIZES);\n"
+        for name, each in zip(("middle", "wide"), functions, strict=False)
+        if each.has_fetch
+    )
+    pieces = {
+        "$SHARE_OF": share_text(narrow, split=cut.shares),
+        "$WIDE_WEIGHTED": texts.WIDE_WEIGHTS if cut.wide_steps else "",
+        "$PADDED": _padded(cut),
+        "$INPUT_COPIED": texts.COPIED if cut.wide_steps else texts.GIVEN,
+        "$EXPANDED": texts.EXPANDED if cut.wide_steps else "",
+        "$FETCHED": fetched,
+        "$FETCH": fetch(narrow, after, sums),
+        "$DEPTHWISE": _depthwise(cut),
+        "$SUMMED": texts.SLICES + GATHERED if cut.narrow_warps.slices > 1 else texts.TOTALS,
+    }
+    text = texts.TEXT
+    for name, piece in pieces.items():
+        text = text.replace(name, piece)
+    if narrow.is_integer:
+        text = texts.TURNED + text
+    text = "".join((_copy("copy", cut.copied_bytes), _copy("copy_taps", cut.taps_each), text))
+    instruction = instruction_of(facts)
+    assert instruction is not None  # noqa: S101 - every device with tensor cores has one
+    is_signed = block.convolution.input.type is Scalar.INT8
+    dot = dot_text(instruction, is_signed, True) if narrow.is_integer else ""
+    head = values.parameters
+    if cut.shares > 1:
+        head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
+    whole = "".join(
+        (
+            *(each.text for each in functions),
+            after.text,
+            dot,
+            fill(text, **_names(cut, values, sums)),
+            finish(narrow, after, sums, split=cut.shares),
+        )
+    )
+    sizes: dict[str, int] = {**narrow.sizes, **after.sizes}
+    for each in functions:
+        sizes |= each.sizes
+    sizes |= {
+        "tiles": cut.tiles,
+        "split": cut.shares,
+        "zeros": int.from_bytes(bytes((block.convolution.input_zero & 255,)) * 4, "little", signed=True),
+    }
+    kinds = "bottleneck" if block.wide is not None else "depthwise and products"
+    return Source(
+        text=resolved(whole, head, sizes, is_shared=True),
+        arguments=values.values,
+        groups=cut.tiles * cut.shares,
+        local_size=_ITEMS,
+        scratch_bytes=cut.scratch_bytes,
+        workspace_bytes=workspace_bytes(narrow, sums, tiles=cut.tiles, split=cut.shares),
+        has_barriers=True,
+        label=f"tensor cores, {kinds}, {cut.lines} lines and {cut.parts * _COLUMNS} columns, split by {cut.shares}"
+        f" and {cut.narrow_warps.slices}",
+        operations=tuple(sorted({each for kernel in block.kernels for each in kernel.operations})),
+    )
+
+
+def _copy(what: str, count: int) -> str:
+    """A function that copies so many bytes; only 16 can pass by the nearest cache."""
+    cache = "cg" if count == 16 else "ca"
+    return fill(texts.COPY, WHAT=what, CACHE=cache, BYTES=count)
+
+
+def _padded(cut: _Cut) -> str:
+    """Statements that store what does not depend on the input."""
+    pads = texts.PADS if cut.pitch > cut.block.convolution.input.shape[2] else ""
+    is_float = not cut.block.narrow.is_integer
+    return pads + (texts.REST if is_float and cut.depth_bytes % PART_BYTES else "")
+
+
+def _sums(cut: _Cut) -> Sums:
+    """Where a work-item has the last sums."""
+    warps, columns = cut.narrow_warps, cut.parts * _COLUMNS
+    kind = "int" if cut.block.narrow.is_integer else "float"
+    tiles = _steps(cut.rows, 16)
+    if warps.slices > 1:
+        found = gathered(kind, tiles * 16, columns, _ITEMS)
+        return replace(found, guard=f"{found.guard}at / {columns} < {cut.rows} && ")
+    parts = _steps(cut.parts, warps.across)
+    down, across = f"e / {2 * parts} * {warps.down}", f"e / 2 % {parts} * {warps.across}"
+    return Sums(
+        kind=kind,
+        count=_steps(tiles, warps.down) * parts * 2,
+        items=_ITEMS,
+        vector="totals[e]",
+        before=f"const int at = (down + {down}) * 16 + g + e % 2 * 8, part = across + {across};",
+        row="m0 + at",
+        column="n0 + part * 16 + t * 4",
+        guard=f"at < {cut.rows} && part < {cut.parts} && ",
+        is_first=f"e < {2 * parts} && e % 2 == 0",
+    )
+
+
+def _depthwise(cut: _Cut) -> str:
+    """Statements that compute `sum`: the window whose first position is at `from`."""
+    convolution, row = cut.block.convolution, cut.channels // 4 * cut.taps_each
+    places = [
+        (i * convolution.dilation[0] * cut.pitch + j * convolution.dilation[1]) * cut.wide_pitch
+        for i in range(convolution.kernel[0])
+        for j in range(convolution.kernel[1])
+    ]
+    if not cut.block.narrow.is_integer:
+        products = (
+            multiply_add(
+                "float",
+                "sum",
+                f"vload_half4(0, (__local const half *)(from + {place}))",
+                f"vload_half4(0, (__local const half *)(tap + {number * row}))",
+            )
+            for number, place in enumerate(places)
+        )
+        return "\n".join(("      float4 sum = (float4)(0);", *(f"      {each}" for each in products)))
+    lines = [f"      int4 sum = *(__local const int4 *)(tap + {(cut.tap_rows - 1) * row});"]
+    for first in range(0, len(places), 4):
+        taps = [f"*(__local const uint *)(from + {place})" for place in places[first : first + 4]]
+        words = f"*(__local const uint4 *)(tap + {first // 4 * row})"
+        if len(taps) == 1:
+            lines.append(f"      sum = {NAME}_tap4(sum, {taps[0]}, {words});")
+        else:
+            several = ", ".join((*taps, *("0",) * (4 - len(taps))))
+            lines.append(f"      sum = {NAME}_taps4(sum, (uint4)({several}), {words});")
+    return "\n".join(lines)
+
+
+def _names(cut: _Cut, values: Arguments, sums: Sums) -> dict[str, object]:
+    block = cut.block
+    convolution, kind = block.convolution, block.convolution.input.type
+    _, height, width, channels = convolution.input.shape
+    wide, narrow = cut.wide_warps, cut.narrow_warps
+    tiles, position_tiles = _steps(cut.rows, 16), _steps(cut.positions, 16)
+    is_integer = block.narrow.is_integer
+    vector = f"{stored(kind)}4" if is_integer else "float4"
+    put = (
+        f"*(__local {vector} *)to = value;"
+        if is_integer
+        else "vstore_half4_rte(value, 0, (__local half *)to);"
+    )
+    return {
+        "T": sums.kind,
+        "VALUE": vector,
+        "PUT": put,
+        "FILL": f"as_{vector}(z_zeros)" if is_integer else "(float4)(0)",
+        "HOLD": "r" if is_integer else "f",
+        "MULTIPLY": MULTIPLY[kind],
+        "HANDED_ON": values.handed_on,
+        "WAIT": WAIT,
+        "ITEMS": _ITEMS,
+        "SIZE": cut.size,
+        "KC": cut.channels,
+        "CHANNELS": channels,
+        "ALL_THERE": int(not cut.is_padded),
+        "LINES": cut.lines,
+        "STRIPS": cut.strips,
+        "TILES_ACROSS": cut.across,
+        "ROWS": cut.rows,
+        "LINE": convolution.output.shape[2],
+        "HEIGHT": height,
+        "WIDTH": width,
+        "INPUT_LINES": cut.input_lines,
+        "PITCH": cut.pitch,
+        "POSITIONS": cut.positions,
+        "POSITION_TILES": position_tiles,
+        "STRIDE_Y": convolution.stride[0],
+        "STRIDE_X": convolution.stride[1],
+        "PAD_Y": convolution.padding[0][0],
+        "PAD_X": convolution.padding[1][0],
+        "NEAR_AT": cut.near_at,
+        "MIDDLE_AT": cut.middle_at,
+        "TAPS_AT": cut.taps_at,
+        "NEAR_PITCH": cut.near_pitch,
+        "WIDE_PITCH": cut.wide_pitch,
+        "TAPS_EACH": cut.taps_each,
+        "TAP_ROWS": cut.tap_rows,
+        "DEPTH_BYTES": cut.depth_bytes,
+        "COPY": cut.copied_bytes,
+        "WIDE_ACROSS": wide.across,
+        "WIDE_DOWN": wide.down,
+        "WIDE_TILES": _steps(position_tiles, wide.down),
+        "WIDE_PARTS": _steps(cut.channels // _COLUMNS, wide.across),
+        "WIDE_STEPS": cut.wide_steps,
+        "ACROSS": narrow.across,
+        "DOWN": narrow.down,
+        "KS": narrow.slices,
+        "TILES": _steps(tiles, narrow.down),
+        "PARTS": _steps(cut.parts, narrow.across),
+        "STEPS": _steps(cut.narrow_steps, narrow.slices),
+        "SHARE_STEPS": cut.narrow_steps,
+        "ALL_STEPS": cut.narrow_steps * cut.shares,
+        "BM": tiles * 16,
+        "BN": cut.parts * _COLUMNS,
+        "NE": sums.count,
+    }

@@ -1,0 +1,216 @@
+"""The text of blocks of layers on tensor cores, with `$NAME` for what differs, see `tensor_bottleneck`."""
+
+#: Lines of the input come near, as they are; those outside of the image nobody reads.
+COPIED = """\
+#pragma unroll 1
+  for (int e = lid; e < $POSITIONS * ($DEPTH_BYTES / $COPY); e += $ITEMS) {
+    const int p = e / ($DEPTH_BYTES / $COPY), k = e % ($DEPTH_BYTES / $COPY) * $COPY, y = top + p / $WIDTH;
+    if ((uint)y < ${HEIGHT}u)
+      ${KERNEL}_copy(near + p * $NEAR_PITCH + k,
+                     (__global const uchar *)a1 + ((image * $HEIGHT + y) * $WIDTH + p % $WIDTH) * $DEPTH_BYTES + k);
+  }
+"""
+#: The input is the wide channels.
+GIVEN = """\
+#pragma unroll 1
+  for (int e = lid; e < $POSITIONS * ($KC * $SIZE / $COPY); e += $ITEMS) {
+    const int p = e / ($KC * $SIZE / $COPY), k = e % ($KC * $SIZE / $COPY) * $COPY;
+    const int line = p / $WIDTH, x = p - line * $WIDTH, y = top + line;
+    __local uchar *to = wide + (line * $PITCH + $PAD_X + x) * $WIDE_PITCH + k;
+    if ((uint)y < ${HEIGHT}u && k0 * $SIZE + k < $CHANNELS * $SIZE)
+      ${KERNEL}_copy(to, (__global const uchar *)a1 + (((image * $HEIGHT + y) * $WIDTH + x) * $CHANNELS + k0) * $SIZE + k);
+    else
+      for (int i = 0; i < $COPY; i += 4) *(__local int *)(to + i) = z_zeros;
+  }
+"""
+#: The wide channels: all warps multiply as often as the one that has most to do.
+EXPANDED = """\
+#pragma unroll 1
+  for (int i = 0; i < $WIDE_TILES; ++i) {
+    const int m = wide_down + i * $WIDE_DOWN;
+    const __local uchar *from = near + (min(m, $POSITION_TILES - 1) * 16 + g) * $NEAR_PITCH + t * 4;
+    uint4 left[$WIDE_STEPS];
+#pragma unroll
+    for (int k = 0; k < $WIDE_STEPS; ++k) left[k] = ${KERNEL}_left(from + k * 32, $NEAR_PITCH);
+#pragma unroll
+    for (int j = 0; j < $WIDE_PARTS; ++j) {
+      $T first[4] = {0, 0, 0, 0}, second[4] = {0, 0, 0, 0};
+#pragma unroll
+      for (int k = 0; k < $WIDE_STEPS; ++k) {
+        ${KERNEL}_multiply(first, left[k], wide_weights[j][k].x, wide_weights[j][k].y);
+        ${KERNEL}_multiply(second, left[k], wide_weights[j][k].z, wide_weights[j][k].w);
+      }
+      const int c = (wide_across + j * $WIDE_ACROSS) * 16 + t * 4;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int p = m * 16 + g + h * 8, line = p / $WIDTH, x = p - line * $WIDTH, y = top + line;
+        if (p >= $POSITIONS || c >= $KC) continue;
+        $VALUE value = $FILL;
+        if ((uint)y < ${HEIGHT}u && k0 + c < $CHANNELS)
+          value = ${KERNEL}_wide_value4((${T}4)(first[2 * h], first[2 * h + 1], second[2 * h], second[2 * h + 1]),
+                                        (image * $HEIGHT + y) * $WIDTH + x, k0 + c, $HANDED_ON@SIZES);
+        ${KERNEL}_put(wide + (line * $PITCH + $PAD_X + x) * $WIDE_PITCH + c * $SIZE, value);
+      }
+    }
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+"""
+#: Left and right of the image there is what stands for zero.
+PADS = """\
+#pragma unroll 1
+  for (int e = lid; e < $INPUT_LINES * ($PITCH - $WIDTH) * ($KC * $SIZE / 4); e += $ITEMS) {
+    const int word = e % ($KC * $SIZE / 4), at = e / ($KC * $SIZE / 4), x = at % ($PITCH - $WIDTH);
+    __local uchar *to = wide + (at / ($PITCH - $WIDTH) * $PITCH + (x < $PAD_X ? x : x + $WIDTH)) * $WIDE_PITCH;
+    *(__local int *)(to + word * 4) = z_zeros;
+  }
+"""
+#: What is multiplied beyond the depth has to be a number.
+REST = """\
+#pragma unroll 1
+  for (int e = lid; e < $POSITIONS * (($WIDE_STEPS * 32 - $DEPTH_BYTES) / 4); e += $ITEMS) {
+    const int p = e / (($WIDE_STEPS * 32 - $DEPTH_BYTES) / 4), word = e % (($WIDE_STEPS * 32 - $DEPTH_BYTES) / 4);
+    *(__local int *)(near + p * $NEAR_PITCH + $DEPTH_BYTES + word * 4) = 0;
+  }
+"""
+#: Weights of the first products, for as long as the function runs.
+WIDE_WEIGHTS = """\
+  const int wide_across = warp % $WIDE_ACROSS, wide_down = warp / $WIDE_ACROSS;
+  uint4 wide_weights[$WIDE_PARTS][$WIDE_STEPS];
+#pragma unroll
+  for (int j = 0; j < $WIDE_PARTS; ++j) {
+    const int part = k0 / 16 + min(wide_across + j * $WIDE_ACROSS, $KC / 16 - 1);
+#pragma unroll
+    for (int k = 0; k < $WIDE_STEPS; ++k)
+      wide_weights[j][k] = ((__global const uint4 *)a4)[(part * $WIDE_STEPS + k) * 32 + lane];
+  }
+"""
+#: The last sums, where each is one warp's.
+TOTALS = """\
+  ${T}4 totals[$NE];
+#pragma unroll
+  for (int e = 0; e < $NE; ++e) {
+    const int i = e / (2 * $PARTS), j = e / 2 % $PARTS, h = e % 2;
+    totals[e] = (${T}4)(sums[i][j][0][2 * h], sums[i][j][0][2 * h + 1], sums[i][j][1][2 * h], sums[i][j][1][2 * h + 1]);
+  }
+"""
+#: The last sums, where warps share out the depth: `GATHERED` adds them up.
+SLICES = """\
+  __local $T *all = (__local $T *)scratch;
+#pragma unroll
+  for (int i = 0; i < $TILES; ++i)
+#pragma unroll
+    for (int j = 0; j < $PARTS; ++j)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int m = down + i * $DOWN, n = across + j * $ACROSS;
+        if (m * 16 < $BM && n * 16 < $BN)
+          *(__local ${T}4 *)(all + (slice * $BM + m * 16 + g + h * 8) * $BN + n * 16 + t * 4) =
+            (${T}4)(sums[i][j][0][2 * h], sums[i][j][0][2 * h + 1], sums[i][j][1][2 * h], sums[i][j][1][2 * h + 1]);
+      }
+  barrier(CLK_LOCAL_MEM_FENCE);
+"""
+#: By bytes that have come to local memory after `KERNEL_NAME_copied` and a barrier.
+COPY = """\
+static inline void ${KERNEL}_$WHAT(__local uchar *to, __global const uchar *from) {
+  asm volatile("cp.async.$CACHE.shared.global [%0], [%1], $BYTES;" :: "r"((uint)(ulong)to), "l"((ulong)from) : "memory");
+}
+"""
+#: Four taps of four channels: the taps of each channel side by side, as they are multiplied.
+TURNED = """\
+static inline uint ${KERNEL}_bytes(const uint first, const uint second, const uint which) {
+  uint found;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(found) : "r"(first), "r"(second), "r"(which));
+  return found;
+}
+static inline int4 ${KERNEL}_taps4(const int4 sum, const uint4 taps, const uint4 words) {
+  const uint a = ${KERNEL}_bytes(taps.x, taps.y, 0x5140), b = ${KERNEL}_bytes(taps.z, taps.w, 0x5140);
+  const uint c = ${KERNEL}_bytes(taps.x, taps.y, 0x7362), d = ${KERNEL}_bytes(taps.z, taps.w, 0x7362);
+  return (int4)(${KERNEL}_dot(sum.x, ${KERNEL}_bytes(a, b, 0x5410), words.x),
+                ${KERNEL}_dot(sum.y, ${KERNEL}_bytes(a, b, 0x7632), words.y),
+                ${KERNEL}_dot(sum.z, ${KERNEL}_bytes(c, d, 0x5410), words.z),
+                ${KERNEL}_dot(sum.w, ${KERNEL}_bytes(c, d, 0x7632), words.w));
+}
+static inline int4 ${KERNEL}_tap4(const int4 sum, const uint tap, const uint4 words) {
+  return (int4)(${KERNEL}_dot(sum.x, tap, words.x), ${KERNEL}_dot(sum.y, tap >> 8, words.y),
+                ${KERNEL}_dot(sum.z, tap >> 16, words.z), ${KERNEL}_dot(sum.w, tap >> 24, words.w));
+}
+"""
+TEXT = """\
+static inline void ${KERNEL}_copied(void) {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+static inline void ${KERNEL}_multiply($T *sums, const uint4 left, const uint right_low, const uint right_high) {
+  asm volatile("mma.sync.aligned.$MULTIPLY {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+$HOLD"(sums[0]), "+$HOLD"(sums[1]), "+$HOLD"(sums[2]), "+$HOLD"(sums[3])
+               : "r"(left.x), "r"(left.y), "r"(left.z), "r"(left.w), "r"(right_low), "r"(right_high));
+}
+static inline uint4 ${KERNEL}_left(const __local uchar *from, const int pitch) {
+  return (uint4)(*(__local const uint *)from, *(__local const uint *)(from + 8 * pitch),
+                 *(__local const uint *)(from + 16), *(__local const uint *)(from + 8 * pitch + 16));
+}
+static inline void ${KERNEL}_put(__local uchar *to, const $VALUE value) {
+  $PUT
+}
+@FUNCTION
+  $SHARE_OF
+  const int strip = tile / $TILES_ACROSS, n0 = (tile - strip * $TILES_ACROSS) * $BN, m0 = strip * $ROWS, k0 = share * $KC;
+  const int image = strip / $STRIPS, top = strip % $STRIPS * $LINES * $STRIDE_Y - $PAD_Y;
+  const int lane = lid & 31, warp = lid / 32, g = lane >> 2, t = lane & 3;
+  __local uchar *wide = scratch, *near = scratch + $NEAR_AT, *middle = scratch + $MIDDLE_AT, *taps = scratch + $TAPS_AT;
+#pragma unroll 1
+  for (int e = lid; e < $TAP_ROWS * ($KC / 4); e += $ITEMS) {
+    const int row = e / ($KC / 4), q = e % ($KC / 4);
+    if (k0 + q * 4 < $CHANNELS)
+      ${KERNEL}_copy_taps(taps + e * $TAPS_EACH,
+                          (__global const uchar *)a2 + (row * ($CHANNELS / 4) + k0 / 4 + q) * $TAPS_EACH);
+  }
+$WIDE_WEIGHTED  const int across = warp % $ACROSS, down = warp / $ACROSS % $DOWN, slice = warp / ($ACROSS * $DOWN);
+  uint4 weights[$PARTS][$STEPS];
+#pragma unroll
+  for (int j = 0; j < $PARTS; ++j) {
+    const int part = n0 / 16 + min(across + j * $ACROSS, $BN / 16 - 1);
+#pragma unroll
+    for (int k = 0; k < $STEPS; ++k) {
+      const int step = slice + k * $KS;
+      weights[j][k] = (uint4)(0);
+      if (step < $SHARE_STEPS)
+        weights[j][k] = ((__global const uint4 *)a3)[(part * $ALL_STEPS + k0 * $SIZE / 32 + step) * 32 + lane];
+    }
+  }
+$PADDED  $WAIT
+$INPUT_COPIED$FETCHED$FETCH  ${KERNEL}_copied();
+  barrier(CLK_LOCAL_MEM_FENCE);
+$EXPANDED#pragma unroll 1
+  for (int e = lid; e < $ROWS * ($KC / 4); e += $ITEMS) {
+    const int m = e / ($KC / 4), q = e % ($KC / 4), line = m / $LINE, x = m - line * $LINE;
+    const __local uchar *from = wide + (line * $STRIDE_Y * $PITCH + x * $STRIDE_X) * $WIDE_PITCH + q * (4 * $SIZE);
+    const __local uchar *tap = taps + q * $TAPS_EACH;
+    $VALUE value = $FILL;
+    if ($ALL_THERE || k0 + q * 4 < $CHANNELS) {
+$DEPTHWISE
+      value = ${KERNEL}_middle_value4(sum, m0 + m, k0 + q * 4, $HANDED_ON@SIZES);
+    }
+    ${KERNEL}_put(middle + m * $WIDE_PITCH + q * (4 * $SIZE), value);
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  $T sums[$TILES][$PARTS][2][4];
+#pragma unroll
+  for (int i = 0; i < $TILES; ++i)
+#pragma unroll
+    for (int j = 0; j < $PARTS; ++j)
+#pragma unroll
+      for (int z = 0; z < 4; ++z) sums[i][j][0][z] = sums[i][j][1][z] = 0;
+#pragma unroll
+  for (int i = 0; i < $TILES; ++i) {
+    const __local uchar *from = middle + (min(down + i * $DOWN, $BM / 16 - 1) * 16 + g) * $WIDE_PITCH + t * 4;
+#pragma unroll
+    for (int k = 0; k < $STEPS; ++k) {
+      const uint4 left = ${KERNEL}_left(from + min(slice + k * $KS, $SHARE_STEPS - 1) * 32, $WIDE_PITCH);
+#pragma unroll
+      for (int j = 0; j < $PARTS; ++j) {
+        ${KERNEL}_multiply(sums[i][j][0], left, weights[j][k].x, weights[j][k].y);
+        ${KERNEL}_multiply(sums[i][j][1], left, weights[j][k].z, weights[j][k].w);
+      }
+    }
+  }
+$SUMMED"""
