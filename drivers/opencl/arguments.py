@@ -24,18 +24,20 @@ class Argument:
         name: of the pointer or image.
         type: of the elements.
         first: the name of the image's texel with the first elements; "": it is a pointer.
+        space: of what it points to.
     """
 
     name: str
     type: Scalar
     first: str = ""
+    space: str = "__global"
 
     @property
     def parameter(self) -> str:
         """Its declaration as a parameter that is only read."""
         if self.first:
             return f"read_only image1d_buffer_t {self.name}, const int {self.first}"
-        return f"__global const {stored(self.type)} *{self.name}"
+        return f"{self.space} const {stored(self.type)} *{self.name}"
 
     @property
     def handed_on(self) -> str:
@@ -52,7 +54,7 @@ class Argument:
     def load4(self, place: str) -> str:
         """The four elements from a place on, which is a multiple of four: `float4`, or integers as they are stored."""
         if not self.first:
-            return load4_text(self.name, place, self.type)
+            return load4_text(self.name, place, self.type, self.space)
         return texel_text(self.name, f"{self.first} + (({place}) >> 2)", self.type)
 
 
@@ -63,14 +65,18 @@ class Arguments:
     Attributes:
         values: the first of them is written.
         images: those among the others that are images.
+        near: those among the others that a work-group has in local memory, for functions that it calls.
     """
 
     values: tuple[Value, ...]
     images: frozenset[Value] = frozenset()
+    near: frozenset[Value] = frozenset()
 
     def __getitem__(self, position: int) -> Argument:
-        """The argument at a position, `a0` and so on."""
+        """The argument at a position, `a0` and so on; `n` instead of `a` if it is in local memory."""
         value = self.values[position]
+        if value in self.near:
+            return Argument(f"n{position}", value.type, space="__local")
         first = f"s{position}" if position and value in self.images else ""
         return Argument(f"a{position}", value.type, first)
 

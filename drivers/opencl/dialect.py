@@ -280,11 +280,11 @@ def load_text(pointer: str, place: str, kind: Scalar) -> str:
     return f"{pointer}[{place}]"
 
 
-def load4_text(pointer: str, place: str, kind: Scalar) -> str:
+def load4_text(pointer: str, place: str, kind: Scalar, space: str = "__global") -> str:
     """The four elements from a place of memory on, which is a multiple of four: halves as `float4`, others as they are stored."""
     if kind is Scalar.FLOAT16:
         return f"vloada_half4({place} >> 2, {pointer})"
-    return f"*(__global const {stored(kind)}4 *)({pointer} + {place})"
+    return f"*({space} const {stored(kind)}4 *)({pointer} + {place})"
 
 
 def has_texels(kind: Scalar) -> bool:

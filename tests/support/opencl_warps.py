@@ -50,6 +50,7 @@ _MULTIPLYING = re.compile(
     re.DOTALL,
 )
 _BYTES_OF = re.compile(r"static inline uint (\w+)_bytes\([^{]*\{\n.*?\n\}\n", re.DOTALL)
+_ASKED = re.compile(r"asm volatile\(\"ld\.global\.nc\.v4\.u32 .*?;\"\n.*?\);\n", re.DOTALL)
 _COPY = re.compile(
     r'asm volatile\("cp\.async\.c[ag]\.shared\.global \[%0\], \[%1\], (\d+);" :: "r"\(\(uint\)\(ulong\)to\), "l"\(\(ulong\)from\) : "memory"\);'
 )
@@ -66,6 +67,7 @@ def without_warps(text: str) -> str:
     )
     assert count
     text = _BYTES_OF.sub(r"#define \1_bytes(first, second, which) warp_bytes(first, second, which)\n", text)
+    text = _ASKED.sub("found = *from;\n", text)
     text = _COPY.sub(r"for (int i = 0; i < \1; ++i) to[i] = from[i];", text)
     text = _COUNT.sub("others = atomic_inc(count);", text)
     # Written out, what work-items keep between all those barriers does not fit the stack of a thread.

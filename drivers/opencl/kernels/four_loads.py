@@ -44,7 +44,7 @@ class FourLoads:
         self._pointers = pointers
         self._column, self._row, self._length = column, row, length
         self._places = Statements(pointers, names)
-        #: Of what is loaded from pointers, each with whether rows differ in it.
+        #: Of what is loaded from global memory, each with whether rows differ in it.
         self.addresses: list[tuple[str, bool]] = []
         #: What four elements are loaded of at a time.
         self.by_fours: list[Value] = []
@@ -62,15 +62,19 @@ class FourLoads:
         read = self._pointers[expression.value]
         if self._column not in walk(place):
             text = self._places.value(place)
-            self.addresses.append((f"{read.name} + {text}", self._row in walk(place)))
+            self._at(read, text, place)
             return FourElements(read.load(text), is_one=True)
         start = place - self._column
         if self._column in walk(start) or not is_multiple_of_4(start):
             return None
         text = self._matrix_place(start) or self._places.value(place)
-        self.addresses.append((f"{read.name} + {text}", self._row in walk(place)))
+        self._at(read, text, place)
         self.by_fours.append(expression.value)
         return FourElements(read.load4(text), is_one=False)
+
+    def _at(self, read: Argument, text: str, place: Expression) -> None:
+        if read.space == "__global":
+            self.addresses.append((f"{read.name} + {text}", self._row in walk(place)))
 
     def _matrix_place(self, start: Expression) -> str | None:
         """The place of an element of a matrix like the output, by the size that texts name."""

@@ -11,14 +11,16 @@ What lies outside of the image stands for zero there, so that windows need not l
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from neurald.drivers.compiler.graph import DepthwiseConvolution, Value
+from neurald.drivers.compiler.expression import Load
+from neurald.drivers.compiler.graph import DepthwiseConvolution, Value, flat
 from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.arguments import Arguments
 from neurald.drivers.opencl.dialect import multiply_add, stored
@@ -39,6 +41,7 @@ from neurald.drivers.opencl.kernels.finish import (
     workspace_bytes,
 )
 from neurald.drivers.opencl.kernels.packing import packed, padded
+from neurald.drivers.opencl.kernels.product import Product
 from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.kernels.tensor_core import MULTIPLY, PART_BYTES, by_column
 from neurald.drivers.opencl.lazy_sources import LazySources
@@ -69,6 +72,27 @@ class _Warps:
     slices: int = 1
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Operands:
+    """What kernels of a block read, in the order in which it suits them, and what follows their sums.
+
+    Attributes:
+        wide, narrow: columns side by side, see `by_column`.
+        taps: the weights of the depthwise convolution.
+        before: the kernels before the last one, with sums of what is stored, by the names that their functions have.
+        project: the last one.
+        of_channels, of_columns: constants that have an element for each wide channel, or column of the output.
+    """
+
+    wide: Value | None
+    taps: Value
+    narrow: Value
+    before: Mapping[str, Kernel]
+    project: Kernel
+    of_channels: tuple[Value, ...]
+    of_columns: tuple[Value, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Cut:
     """What a group computes: lines of an image, a part of the columns, from a share of the wide channels.
@@ -78,6 +102,7 @@ class _Cut:
     """
 
     block: Block
+    operands: _Operands
     lines: int
     parts: int
     shares: int
@@ -208,6 +233,12 @@ class _Cut:
         return math.gcd(16, self.depth_bytes or math.gcd(all_channels, self.channels * self.size))
 
     @property
+    def copies(self) -> set[int]:
+        """Of how many bytes there are copies."""
+        constants = (4 * value.type.size_bytes for value, _ in self.near_values[:-1])
+        return {self.copied_bytes, self.taps_each, *constants}
+
+    @property
     def near_pitch(self) -> int:
         """Bytes of a position of the input in local memory: such that the banks of neighbours differ."""
         return self.wide_steps * PART_BYTES + 16
@@ -247,9 +278,23 @@ class _Cut:
         return self.middle_at + _steps(self.rows, 16) * 16 * self.wide_pitch
 
     @property
+    def near_values(self) -> tuple[tuple[Value, int], ...]:
+        """Constants that epilogues read from local memory, and where in it they are; one more is where those end."""
+        at = self.taps_at + self.tap_rows * self.channels // 4 * self.taps_each
+        found = []
+        for values, count in (
+            (self.operands.of_channels, self.channels),
+            (self.operands.of_columns, self.parts * _COLUMNS),
+        ):
+            for value in values:
+                found.append((value, at))
+                at += count * value.type.size_bytes
+        return (*found, (self.operands.narrow, at))
+
+    @property
     def scratch_bytes(self) -> int:
         """Local memory."""
-        return self.taps_at + self.tap_rows * self.channels // 4 * self.taps_each
+        return self.near_values[-1][1]
 
     def cost(self, facts: DeviceFacts) -> float:
         """About how long it takes, in cycles of a compute unit."""
@@ -289,17 +334,8 @@ def candidates(
     return LazySources(_sources(block, operands, facts))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Operands:
-    """Weights as kernels read them: those of products columns side by side, see `by_column`."""
-
-    wide: Value | None
-    taps: Value
-    narrow: Value
-
-
 def _operands(block: Block) -> _Operands | None:
-    convolution, wide = block.convolution, block.wide
+    convolution = block.convolution
     kind = convolution.input.type
     if block.types not in ({Scalar.INT8}, {Scalar.UINT8}, {Scalar.FLOAT16}):
         return None
@@ -307,10 +343,48 @@ def _operands(block: Block) -> _Operands | None:
         return None
     taps = _halves(convolution) if kind is Scalar.FLOAT16 else _eight_bits(convolution)
     narrow = by_column(block.narrow)
-    first = None if wide is None else by_column(wide)
-    if taps is None or narrow is None or (wide is not None and first is None):
+    if taps is None or narrow is None:
         return None
-    return _Operands(wide=first, taps=taps, narrow=narrow)
+    wide, before = None, {"middle": block.depthwise}
+    if block.expand is not None and block.wide is not None:
+        wide = by_column(block.wide)
+        if wide is None:
+            return None
+        before["wide"] = _corrected(block.expand, block.wide, wide)
+    project = _corrected(block.project, block.narrow, narrow)
+    read = [set(used_values(each)) for each in (*before.values(), project)]
+    shared = {value for one in read for value in one if sum(value in each for each in read) > 1}
+    return _Operands(
+        wide=wide,
+        taps=taps,
+        narrow=narrow,
+        before=before,
+        project=project,
+        of_channels=tuple(each for kernel in before.values() for each in _of_columns(kernel, shared)),
+        of_columns=_of_columns(project, shared),
+    )
+
+
+def _corrected(kernel: Kernel, product: Product, right: Value) -> Kernel:
+    return corrected(kernel, product, right) if product.left_zero else kernel
+
+
+def _of_columns(kernel: Kernel, others: set[Value]) -> tuple[Value, ...]:
+    """The constants that an epilogue reads one element of for each column, and nothing else; without some."""
+    found = []
+    for value in used_values(kernel):
+        loads = [each for each in walk(*kernel.roots) if isinstance(each, Load) and each.value is value]
+        is_plain = all(
+            each.guard is None and flat(each.index, value.shape) is kernel.axes[-1] for each in loads
+        )
+        if (
+            is_plain
+            and value.constant is not None
+            and value.count == kernel.shape[-1]
+            and value not in others
+        ):
+            found.append(value)
+    return tuple(found)
 
 
 def _halves(convolution: DepthwiseConvolution) -> Value | None:
@@ -369,7 +443,7 @@ def _sources(block: Block, operands: _Operands, facts: DeviceFacts) -> Iterator[
     steps = _steps(block.convolution.input.shape[3], PART_BYTES // block.convolution.input.type.size_bytes)
     limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
     cuts = [
-        _Cut(block=block, lines=lines, parts=each, shares=shares)
+        _Cut(block=block, operands=operands, lines=lines, parts=each, shares=shares)
         for lines in _divisors(height)
         for each in sorted({_steps(parts, across) for across in range(1, parts + 1)})
         for shares in _divisors(steps)
@@ -383,20 +457,15 @@ def _sources(block: Block, operands: _Operands, facts: DeviceFacts) -> Iterator[
         and (cut.shares == 1 or cut.tiles <= MOST_TILES)
     ]
     for cut in sorted(fitting, key=lambda cut: cut.cost(facts))[:_CHOICES]:
-        yield _source(cut, operands, facts)
+        yield _source(cut, facts)
 
 
 def _divisors(count: int) -> list[int]:
     return [each for each in range(1, count + 1) if count % each == 0]
 
 
-def _source(cut: _Cut, operands: _Operands, facts: DeviceFacts) -> Source:
-    block = cut.block
-    expand, project = block.expand, block.project
-    if expand is not None and block.wide is not None and operands.wide is not None and block.wide.left_zero:
-        expand = corrected(expand, block.wide, operands.wide)
-    if block.narrow.left_zero:
-        project = corrected(project, block.narrow, operands.narrow)
+def _source(cut: _Cut, facts: DeviceFacts) -> Source:
+    block, operands = cut.block, cut.operands
     weights = [
         operands.taps,
         _fragments(
@@ -407,24 +476,25 @@ def _source(cut: _Cut, operands: _Operands, facts: DeviceFacts) -> Source:
     if block.wide is not None and operands.wide is not None:
         source = block.wide.left
         weights.append(_fragments(operands.wide, cut.channels * cut.shares, cut.wide_steps))
-    before = (block.depthwise,) if expand is None else (block.depthwise, expand)
-    used = dict.fromkeys(value for kernel in (*before, project) for value in used_values(kernel))
-    values = arguments(project.output, (source, *weights), tuple(used))
-    functions = [
-        named(name, kernel, values) for name, kernel in zip(("middle", "wide"), before, strict=False)
-    ]
-    after = epilogue(project, values, is_vector=True, is_fetched=True)
+    used = dict.fromkeys(
+        value for kernel in (*operands.before.values(), operands.project) for value in used_values(kernel)
+    )
+    values = arguments(block.project.output, (source, *weights), tuple(used))
+    inner = replace(values, near=frozenset((*operands.of_channels, *operands.of_columns)))
+    functions = {name: named(name, kernel, inner) for name, kernel in operands.before.items()}
+    after = epilogue(operands.project, inner, is_vector=True, is_fetched=True)
     sums = _sums(cut)
     narrow = block.narrow
     fetched = "".join(
         f"  if (lid < $KC / 4 && k0 + lid * 4 < $CHANNELS)"
-        f" {NAME}_{name}_fetch4(0, k0 + lid * 4, 1, {values.handed_on}@SIZES);\n"
-        for name, each in zip(("middle", "wide"), functions, strict=False)
+        f" {NAME}_{name}_fetch4(0, k0 + lid * 4, 1, {inner.handed_on}@SIZES);\n"
+        for name, each in functions.items()
         if each.has_fetch
     )
     pieces = {
         "$SHARE_OF": share_text(narrow, split=cut.shares),
         "$WIDE_WEIGHTED": texts.WIDE_WEIGHTS if cut.wide_steps else "",
+        "$CONSTANTS": _near(cut, values),
         "$PADDED": _padded(cut),
         "$INPUT_COPIED": texts.COPIED if cut.wide_steps else texts.GIVEN,
         "$EXPANDED": texts.EXPANDED if cut.wide_steps else "",
@@ -438,7 +508,7 @@ def _source(cut: _Cut, operands: _Operands, facts: DeviceFacts) -> Source:
         text = text.replace(name, piece)
     if narrow.is_integer:
         text = texts.TURNED + text
-    text = "".join((_copy("copy", cut.copied_bytes), _copy("copy_taps", cut.taps_each), text))
+    text = "".join((*map(_copy, sorted(cut.copies)), text))
     instruction = instruction_of(facts)
     assert instruction is not None  # noqa: S101 - every device with tensor cores has one
     is_signed = block.convolution.input.type is Scalar.INT8
@@ -448,15 +518,15 @@ def _source(cut: _Cut, operands: _Operands, facts: DeviceFacts) -> Source:
         head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
     whole = "".join(
         (
-            *(each.text for each in functions),
+            *(each.text for each in functions.values()),
             after.text,
             dot,
-            fill(text, **_names(cut, values, sums)),
+            fill(text, **_names(cut, inner, sums)),
             finish(narrow, after, sums, split=cut.shares),
         )
     )
     sizes: dict[str, int] = {**narrow.sizes, **after.sizes}
-    for each in functions:
+    for each in functions.values():
         sizes |= each.sizes
     sizes |= {
         "tiles": cut.tiles,
@@ -478,10 +548,34 @@ def _source(cut: _Cut, operands: _Operands, facts: DeviceFacts) -> Source:
     )
 
 
-def _copy(what: str, count: int) -> str:
+def _copy(count: int) -> str:
     """A function that copies so many bytes; only 16 can pass by the nearest cache."""
-    cache = "cg" if count == 16 else "ca"
-    return fill(texts.COPY, WHAT=what, CACHE=cache, BYTES=count)
+    return fill(texts.COPY, CACHE="cg" if count == 16 else "ca", BYTES=count)
+
+
+def _near(cut: _Cut, values: Arguments) -> str:
+    """Statements that bring constants of epilogues to local memory."""
+    _, _, _, channels = cut.block.convolution.input.shape
+    lines = []
+    for value, at in cut.near_values[:-1]:
+        is_wide = value in cut.operands.of_channels
+        count = (cut.channels if is_wide else cut.parts * _COLUMNS) // 4
+        # A loop would be written out several times, which is more code than there is to do.
+        each = texts.SEVERAL if count > _ITEMS else texts.ONE
+        lines.append(
+            fill(
+                texts.NEAR.replace("$EACH", each),
+                NUMBER=values.values.index(value),
+                KIND=stored(value.type),
+                AT=at,
+                FIRST="k0" if is_wide else "n0",
+                COUNT=count,
+                LIMIT=channels if is_wide else cut.block.narrow.columns,
+                BYTES=4 * value.type.size_bytes,
+                ITEMS=_ITEMS,
+            )
+        )
+    return "".join(lines)
 
 
 def _padded(cut: _Cut) -> str:

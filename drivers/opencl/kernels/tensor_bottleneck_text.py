@@ -6,7 +6,7 @@ COPIED = """\
   for (int e = lid; e < $POSITIONS * ($DEPTH_BYTES / $COPY); e += $ITEMS) {
     const int p = e / ($DEPTH_BYTES / $COPY), k = e % ($DEPTH_BYTES / $COPY) * $COPY, y = top + p / $WIDTH;
     if ((uint)y < ${HEIGHT}u)
-      ${KERNEL}_copy(near + p * $NEAR_PITCH + k,
+      ${KERNEL}_copy$COPY(near + p * $NEAR_PITCH + k,
                      (__global const uchar *)a1 + ((image * $HEIGHT + y) * $WIDTH + p % $WIDTH) * $DEPTH_BYTES + k);
   }
 """
@@ -18,7 +18,7 @@ GIVEN = """\
     const int line = p / $WIDTH, x = p - line * $WIDTH, y = top + line;
     __local uchar *to = wide + (line * $PITCH + $PAD_X + x) * $WIDE_PITCH + k;
     if ((uint)y < ${HEIGHT}u && k0 * $SIZE + k < $CHANNELS * $SIZE)
-      ${KERNEL}_copy(to, (__global const uchar *)a1 + (((image * $HEIGHT + y) * $WIDTH + x) * $CHANNELS + k0) * $SIZE + k);
+      ${KERNEL}_copy$COPY(to, (__global const uchar *)a1 + (((image * $HEIGHT + y) * $WIDTH + x) * $CHANNELS + k0) * $SIZE + k);
     else
       for (int i = 0; i < $COPY; i += 4) *(__local int *)(to + i) = z_zeros;
   }
@@ -81,7 +81,7 @@ WIDE_WEIGHTS = """\
     const int part = k0 / 16 + min(wide_across + j * $WIDE_ACROSS, $KC / 16 - 1);
 #pragma unroll
     for (int k = 0; k < $WIDE_STEPS; ++k)
-      wide_weights[j][k] = ((__global const uint4 *)a4)[(part * $WIDE_STEPS + k) * 32 + lane];
+      wide_weights[j][k] = ${KERNEL}_asked((__global const uint4 *)a4 + (part * $WIDE_STEPS + k) * 32 + lane);
   }
 """
 #: The last sums, where each is one warp's.
@@ -109,9 +109,20 @@ SLICES = """\
       }
   barrier(CLK_LOCAL_MEM_FENCE);
 """
+#: Four elements for each work-item, or for some; and where there may be more of them.
+ONE = "if (lid < $COUNT) { const int e = lid;"
+SEVERAL = "for (int e = lid; e < $COUNT; e += $ITEMS) {"
+#: What an epilogue reads for each column: a part of it is in local memory, but called by the places of all.
+NEAR = """\
+  __local const $KIND *n$NUMBER = (__local const $KIND *)(scratch + $AT) - $FIRST;
+  $EACH
+    if ($FIRST + e * 4 < $LIMIT)
+      ${KERNEL}_copy$BYTES(scratch + $AT + e * $BYTES, (__global const uchar *)(a$NUMBER + $FIRST + e * 4));
+  }
+"""
 #: By bytes that have come to local memory after `KERNEL_NAME_copied` and a barrier.
 COPY = """\
-static inline void ${KERNEL}_$WHAT(__local uchar *to, __global const uchar *from) {
+static inline void ${KERNEL}_copy$BYTES(__local uchar *to, __global const uchar *from) {
   asm volatile("cp.async.$CACHE.shared.global [%0], [%1], $BYTES;" :: "r"((uint)(ulong)to), "l"((ulong)from) : "memory");
 }
 """
@@ -136,6 +147,13 @@ static inline int4 ${KERNEL}_tap4(const int4 sum, const uint tap, const uint4 wo
 }
 """
 TEXT = """\
+static inline uint4 ${KERNEL}_asked(__global const uint4 *from) {
+  uint4 found;
+  // Compilers do not move it to where it is used, which is after waiting.
+  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w) : "l"((ulong)from));
+  return found;
+}
 static inline void ${KERNEL}_copied(void) {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
@@ -161,7 +179,7 @@ static inline void ${KERNEL}_put(__local uchar *to, const $VALUE value) {
   for (int e = lid; e < $TAP_ROWS * ($KC / 4); e += $ITEMS) {
     const int row = e / ($KC / 4), q = e % ($KC / 4);
     if (k0 + q * 4 < $CHANNELS)
-      ${KERNEL}_copy_taps(taps + e * $TAPS_EACH,
+      ${KERNEL}_copy$TAPS_EACH(taps + e * $TAPS_EACH,
                           (__global const uchar *)a2 + (row * ($CHANNELS / 4) + k0 / 4 + q) * $TAPS_EACH);
   }
 $WIDE_WEIGHTED  const int across = warp % $ACROSS, down = warp / $ACROSS % $DOWN, slice = warp / ($ACROSS * $DOWN);
@@ -174,10 +192,10 @@ $WIDE_WEIGHTED  const int across = warp % $ACROSS, down = warp / $ACROSS % $DOWN
       const int step = slice + k * $KS;
       weights[j][k] = (uint4)(0);
       if (step < $SHARE_STEPS)
-        weights[j][k] = ((__global const uint4 *)a3)[(part * $ALL_STEPS + k0 * $SIZE / 32 + step) * 32 + lane];
+        weights[j][k] = ${KERNEL}_asked((__global const uint4 *)a3 + (part * $ALL_STEPS + k0 * $SIZE / 32 + step) * 32 + lane);
     }
   }
-$PADDED  $WAIT
+$CONSTANTS$PADDED  $WAIT
 $INPUT_COPIED$FETCHED$FETCH  ${KERNEL}_copied();
   barrier(CLK_LOCAL_MEM_FENCE);
 $EXPANDED#pragma unroll 1
