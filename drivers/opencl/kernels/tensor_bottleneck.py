@@ -4,8 +4,8 @@ Or the last two only. It is for 8 bits and halves, as `bottleneck` is for FLOAT3
 warp keeps its part of them in registers, which it asks for before the group waits for what others compute. They lie in memory in the
 order in which tensor cores take them, 16 columns at a time, of which a work-item gets the sums of four side by side.
 
-A group computes some lines of the output, with all wide channels or a share of them; then the last group to be done adds up
-all shares, as in `tensor_core`. After it has waited a group copies the lines of the input to local memory, computes their wide
+A group computes a part of an image of the output, with all wide channels or a share of them; then the last group to be done adds up
+all shares, as in `tensor_core`. After it has waited a group copies the input to local memory, computes their wide
 channels, what the depthwise convolution makes of those, and the last products, each time from local memory to local memory.
 What lies outside of the image stands for zero there, so that windows need not look whether they lie inside.
 """
@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -58,6 +59,8 @@ _LOCAL_BYTES = 48 * 1024
 _COLUMNS = 16
 #: Registers of a work-item for weights and sums, of which each has as many for other things.
 _MOST_REGISTERS = 128
+#: Positions of the output for a group, and groups that share out the wide channels, at most.
+_MOST_ROWS, _MOST_SHARES = 128, 16
 #: Choices that are offered.
 _CHOICES = 6
 _POWERS = (1, 2, 4, 8)
@@ -95,15 +98,17 @@ class _Operands:
 
 @dataclass(frozen=True, kw_only=True)
 class _Cut:
-    """What a group computes: lines of an image, a part of the columns, from a share of the wide channels.
+    """What a group computes: a part of an image, and of the columns, from a share of the wide channels.
 
     Attributes:
-        parts: of 16 columns, that a group computes.
+        lines, length: of the output: how many lines, and how many positions of each.
+        parts: of 16 columns.
     """
 
     block: Block
     operands: _Operands
     lines: int
+    length: int
     parts: int
     shares: int
 
@@ -123,49 +128,45 @@ class _Cut:
         return _steps(self.block.convolution.input.shape[3], self.each) // self.shares * self.each
 
     @property
-    def is_padded(self) -> bool:
-        """Whether some of the wide channels of groups are not there."""
-        return self.channels * self.shares > self.block.convolution.input.shape[3]
-
-    @property
     def input_lines(self) -> int:
         """Lines of the input that the group's lines need."""
-        convolution = self.block.convolution
-        reach = (convolution.kernel[0] - 1) * convolution.dilation[0] + 1
-        return (self.lines - 1) * convolution.stride[0] + reach
+        return self._needed(0, self.lines)
 
     @property
     def pitch(self) -> int:
-        """Positions of a line in local memory, with those outside of the image."""
+        """Positions of each of them."""
+        return self._needed(1, self.length)
+
+    def _needed(self, dimension: int, count: int) -> int:
         convolution = self.block.convolution
-        reach = (convolution.kernel[1] - 1) * convolution.dilation[1] + 1
-        read = (convolution.output.shape[2] - 1) * convolution.stride[1] + reach
-        return max(read, convolution.padding[1][0] + convolution.input.shape[2])
+        reach = (convolution.kernel[dimension] - 1) * convolution.dilation[dimension] + 1
+        return (count - 1) * convolution.stride[dimension] + reach
 
     @property
     def positions(self) -> int:
-        """Of the input, that lie in the image or above or below it."""
-        return self.input_lines * self.block.convolution.input.shape[2]
+        """Of the input, also outside of the image."""
+        return self.input_lines * self.pitch
 
     @property
     def rows(self) -> int:
         """Positions of the output."""
-        return self.lines * self.block.convolution.output.shape[2]
+        return self.lines * self.length
 
     @property
-    def strips(self) -> int:
-        """Groups that share an image."""
-        return self.block.convolution.output.shape[1] // self.lines
+    def spots(self) -> tuple[int, int]:
+        """How many groups share an image, from top to bottom and across."""
+        _, height, width, _ = self.block.convolution.output.shape
+        return _steps(height, self.lines), _steps(width, self.length)
 
     @property
     def across(self) -> int:
-        """Groups that share the columns of a line."""
+        """Groups that share the columns of a position."""
         return _steps(_steps(self.block.narrow.columns, _COLUMNS), self.parts)
 
     @property
     def tiles(self) -> int:
         """Groups that share the same wide channels."""
-        return self.block.convolution.output.shape[0] * self.strips * self.across
+        return self.block.convolution.output.shape[0] * math.prod(self.spots) * self.across
 
     @property
     def wide_steps(self) -> int:
@@ -262,7 +263,7 @@ class _Cut:
     @property
     def near_at(self) -> int:
         """Where in local memory the input is: behind the wide channels."""
-        return self.input_lines * self.pitch * self.wide_pitch
+        return self.positions * self.wide_pitch
 
     @property
     def middle_at(self) -> int:
@@ -299,14 +300,13 @@ class _Cut:
     def cost(self, facts: DeviceFacts) -> float:
         """About how long it takes, in cycles of a compute unit."""
         waves = math.ceil(self.tiles * self.shares / facts.compute_units)
-        wide = self.wide_turns(self.wide_warps) * (self.wide_steps * 30 + 200) if self.wide_steps else 0
+        wide = self.wide_turns(self.wide_warps) * (400 + self.wide_steps * 50) if self.wide_steps else 0
         taps = self.block.convolution.depth
-        depthwise = math.ceil(self.rows * self.channels / 4 / _ITEMS) * (taps * 12 + 100)
+        depthwise = math.ceil(self.rows * self.channels / 4 / _ITEMS) * (150 + taps * 40)
         depth = self.channels if self.block.wide is None else self.block.wide.depth
-        weights = self.channels * (self.wide_steps * self.each + self.parts * _COLUMNS)
-        read = (self.positions * depth + weights) * self.size / 48
+        read = self.positions * depth * self.size / 32
         rows = _steps(self.rows, 16) * 16
-        split = split_cycles(rows * self.parts * _COLUMNS, self.shares)
+        split = 1500 + split_cycles(rows * self.parts * _COLUMNS, self.shares) if self.shares > 1 else 0
         return waves * (2500 + wide + depthwise + self.narrow_cycles(self.narrow_warps) + read + split)
 
 
@@ -438,30 +438,41 @@ def _fragments(right: Value, columns: int, steps: int) -> Value:
 
 
 def _sources(block: Block, operands: _Operands, facts: DeviceFacts) -> Iterator[Source]:
-    images, height, _, _ = block.convolution.output.shape
+    images, height, width, _ = block.convolution.output.shape
     parts = _steps(block.narrow.columns, _COLUMNS)
     steps = _steps(block.convolution.input.shape[3], PART_BYTES // block.convolution.input.type.size_bytes)
     limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
+    most = 3 * facts.compute_units
+    shapes = [
+        (lines, length)
+        for lines in _parts_of(height)
+        for length in _parts_of(width)
+        # Those that are as wide as others are high are no better.
+        if (lines <= length or length == width)
+        and lines * length <= _MOST_ROWS
+        and images * _steps(height, lines) * _steps(width, length) <= most
+    ]
     cuts = [
-        _Cut(block=block, operands=operands, lines=lines, parts=each, shares=shares)
-        for lines in _divisors(height)
-        for each in sorted({_steps(parts, across) for across in range(1, parts + 1)})
-        for shares in _divisors(steps)
-        if images * (height // lines) * _steps(parts, each) * shares <= 3 * facts.compute_units
+        _Cut(block=block, operands=operands, lines=lines, length=length, parts=each, shares=shares)
+        for lines, length in shapes
+        for each in _parts_of(parts)
+        for shares in range(1, min(steps, _MOST_SHARES) + 1)
+        if steps % shares == 0
     ]
-    fitting = [
-        cut
-        for cut in cuts
-        if cut.scratch_bytes <= limit
-        and cut.registers <= _MOST_REGISTERS
-        and (cut.shares == 1 or cut.tiles <= MOST_TILES)
-    ]
-    for cut in sorted(fitting, key=lambda cut: cut.cost(facts))[:_CHOICES]:
+    tried = sorted(
+        (cut for cut in cuts if cut.tiles * cut.shares <= most and cut.registers <= _MOST_REGISTERS),
+        key=lambda cut: cut.cost(facts),
+    )
+    fitting = (
+        cut for cut in tried if cut.scratch_bytes <= limit and (cut.shares == 1 or cut.tiles <= MOST_TILES)
+    )
+    for cut in islice(fitting, _CHOICES):
         yield _source(cut, facts)
 
 
-def _divisors(count: int) -> list[int]:
-    return [each for each in range(1, count + 1) if count % each == 0]
+def _parts_of(count: int) -> list[int]:
+    """How long parts are that divide it as evenly as can be."""
+    return sorted({_steps(count, parts) for parts in range(1, count + 1)})
 
 
 def _source(cut: _Cut, facts: DeviceFacts) -> Source:
@@ -495,7 +506,7 @@ def _source(cut: _Cut, facts: DeviceFacts) -> Source:
         "$SHARE_OF": share_text(narrow, split=cut.shares),
         "$WIDE_WEIGHTED": texts.WIDE_WEIGHTS if cut.wide_steps else "",
         "$CONSTANTS": _near(cut, values),
-        "$PADDED": _padded(cut),
+        "$PADDED": texts.REST if not narrow.is_integer and cut.depth_bytes % PART_BYTES else "",
         "$INPUT_COPIED": texts.COPIED if cut.wide_steps else texts.GIVEN,
         "$EXPANDED": texts.EXPANDED if cut.wide_steps else "",
         "$FETCHED": fetched,
@@ -542,7 +553,7 @@ def _source(cut: _Cut, facts: DeviceFacts) -> Source:
         scratch_bytes=cut.scratch_bytes,
         workspace_bytes=workspace_bytes(narrow, sums, tiles=cut.tiles, split=cut.shares),
         has_barriers=True,
-        label=f"tensor cores, {kinds}, {cut.lines} lines and {cut.parts * _COLUMNS} columns, split by {cut.shares}"
+        label=f"tensor cores, {kinds}, {cut.lines} x {cut.length} positions and {cut.parts * _COLUMNS} columns, split by {cut.shares}"
         f" and {cut.narrow_warps.slices}",
         operations=tuple(sorted({each for kernel in block.kernels for each in kernel.operations})),
     )
@@ -578,21 +589,19 @@ def _near(cut: _Cut, values: Arguments) -> str:
     return "".join(lines)
 
 
-def _padded(cut: _Cut) -> str:
-    """Statements that store what does not depend on the input."""
-    pads = texts.PADS if cut.pitch > cut.block.convolution.input.shape[2] else ""
-    is_float = not cut.block.narrow.is_integer
-    return pads + (texts.REST if is_float and cut.depth_bytes % PART_BYTES else "")
-
-
 def _sums(cut: _Cut) -> Sums:
     """Where a work-item has the last sums."""
     warps, columns = cut.narrow_warps, cut.parts * _COLUMNS
+    _, height, width, _ = cut.block.convolution.output.shape
     kind = "int" if cut.block.narrow.is_integer else "float"
     tiles = _steps(cut.rows, 16)
+    place = f"y = y0 + m_at / {cut.length}, x = x0 + m_at % {cut.length};"
+    guard = f"m_at < {cut.rows} && y < {height} && x < {width} && "
+    row = f"(image * {height} + y) * {width} + x"
     if warps.slices > 1:
         found = gathered(kind, tiles * 16, columns, _ITEMS)
-        return replace(found, guard=f"{found.guard}at / {columns} < {cut.rows} && ")
+        before = f"{found.before} const int m_at = at / {columns}, {place}"
+        return replace(found, before=before, guard=guard, row=row)
     parts = _steps(cut.parts, warps.across)
     down, across = f"e / {2 * parts} * {warps.down}", f"e / 2 % {parts} * {warps.across}"
     return Sums(
@@ -600,12 +609,25 @@ def _sums(cut: _Cut) -> Sums:
         count=_steps(tiles, warps.down) * parts * 2,
         items=_ITEMS,
         vector="totals[e]",
-        before=f"const int at = (down + {down}) * 16 + g + e % 2 * 8, part = across + {across};",
-        row="m0 + at",
+        before=f"const int m_at = (down + {down}) * 16 + g + e % 2 * 8, part = across + {across}, {place}",
+        row=row,
         column="n0 + part * 16 + t * 4",
-        guard=f"at < {cut.rows} && part < {cut.parts} && ",
+        guard=f"part < {cut.parts} && {guard}",
         is_first=f"e < {2 * parts} && e % 2 == 0",
     )
+
+
+def _is_there(cut: _Cut) -> str:
+    """Whether the depthwise convolution has an output at a place, where groups compute more than there is."""
+    _, height, width, channels = cut.block.convolution.output.shape
+    conditions = []
+    if cut.channels * cut.shares > channels:
+        conditions.append(f"k0 + q * 4 < {channels}")
+    if height % cut.lines:
+        conditions.append(f"y0 + line < {height}")
+    if width % cut.length:
+        conditions.append(f"x0 + x < {width}")
+    return " && ".join(conditions) or "1"
 
 
 def _depthwise(cut: _Cut) -> str:
@@ -665,15 +687,17 @@ def _names(cut: _Cut, values: Arguments, sums: Sums) -> dict[str, object]:
         "SIZE": cut.size,
         "KC": cut.channels,
         "CHANNELS": channels,
-        "ALL_THERE": int(not cut.is_padded),
+        "IS_THERE": _is_there(cut),
         "LINES": cut.lines,
-        "STRIPS": cut.strips,
-        "TILES_ACROSS": cut.across,
+        "LENGTH": cut.length,
+        "SPOTS": math.prod(cut.spots),
+        "SPOTS_ACROSS": cut.spots[1],
+        "PARTS_ACROSS": cut.across,
         "ROWS": cut.rows,
-        "LINE": convolution.output.shape[2],
+        "OUT_HEIGHT": convolution.output.shape[1],
+        "OUT_WIDTH": convolution.output.shape[2],
         "HEIGHT": height,
         "WIDTH": width,
-        "INPUT_LINES": cut.input_lines,
         "PITCH": cut.pitch,
         "POSITIONS": cut.positions,
         "POSITION_TILES": position_tiles,

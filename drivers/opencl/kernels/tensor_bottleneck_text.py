@@ -1,13 +1,14 @@
 """The text of blocks of layers on tensor cores, with `$NAME` for what differs, see `tensor_bottleneck`."""
 
-#: Lines of the input come near, as they are; those outside of the image nobody reads.
+#: The input comes near, as it is; what lies outside of the image nobody reads.
 COPIED = """\
 #pragma unroll 1
   for (int e = lid; e < $POSITIONS * ($DEPTH_BYTES / $COPY); e += $ITEMS) {
-    const int p = e / ($DEPTH_BYTES / $COPY), k = e % ($DEPTH_BYTES / $COPY) * $COPY, y = top + p / $WIDTH;
-    if ((uint)y < ${HEIGHT}u)
+    const int p = e / ($DEPTH_BYTES / $COPY), k = e % ($DEPTH_BYTES / $COPY) * $COPY;
+    const int y = top + p / $PITCH, x = left + p % $PITCH;
+    if ((uint)y < ${HEIGHT}u && (uint)x < ${WIDTH}u)
       ${KERNEL}_copy$COPY(near + p * $NEAR_PITCH + k,
-                     (__global const uchar *)a1 + ((image * $HEIGHT + y) * $WIDTH + p % $WIDTH) * $DEPTH_BYTES + k);
+                          (__global const uchar *)a1 + ((image * $HEIGHT + y) * $WIDTH + x) * $DEPTH_BYTES + k);
   }
 """
 #: The input is the wide channels.
@@ -15,9 +16,9 @@ GIVEN = """\
 #pragma unroll 1
   for (int e = lid; e < $POSITIONS * ($KC * $SIZE / $COPY); e += $ITEMS) {
     const int p = e / ($KC * $SIZE / $COPY), k = e % ($KC * $SIZE / $COPY) * $COPY;
-    const int line = p / $WIDTH, x = p - line * $WIDTH, y = top + line;
-    __local uchar *to = wide + (line * $PITCH + $PAD_X + x) * $WIDE_PITCH + k;
-    if ((uint)y < ${HEIGHT}u && k0 * $SIZE + k < $CHANNELS * $SIZE)
+    const int y = top + p / $PITCH, x = left + p % $PITCH;
+    __local uchar *to = wide + p * $WIDE_PITCH + k;
+    if ((uint)y < ${HEIGHT}u && (uint)x < ${WIDTH}u && k0 * $SIZE + k < $CHANNELS * $SIZE)
       ${KERNEL}_copy$COPY(to, (__global const uchar *)a1 + (((image * $HEIGHT + y) * $WIDTH + x) * $CHANNELS + k0) * $SIZE + k);
     else
       for (int i = 0; i < $COPY; i += 4) *(__local int *)(to + i) = z_zeros;
@@ -29,40 +30,31 @@ EXPANDED = """\
   for (int i = 0; i < $WIDE_TILES; ++i) {
     const int m = wide_down + i * $WIDE_DOWN;
     const __local uchar *from = near + (min(m, $POSITION_TILES - 1) * 16 + g) * $NEAR_PITCH + t * 4;
-    uint4 left[$WIDE_STEPS];
+    uint4 near_rows[$WIDE_STEPS];
 #pragma unroll
-    for (int k = 0; k < $WIDE_STEPS; ++k) left[k] = ${KERNEL}_left(from + k * 32, $NEAR_PITCH);
+    for (int k = 0; k < $WIDE_STEPS; ++k) near_rows[k] = ${KERNEL}_rows(from + k * 32, $NEAR_PITCH);
 #pragma unroll
     for (int j = 0; j < $WIDE_PARTS; ++j) {
       $T first[4] = {0, 0, 0, 0}, second[4] = {0, 0, 0, 0};
 #pragma unroll
       for (int k = 0; k < $WIDE_STEPS; ++k) {
-        ${KERNEL}_multiply(first, left[k], wide_weights[j][k].x, wide_weights[j][k].y);
-        ${KERNEL}_multiply(second, left[k], wide_weights[j][k].z, wide_weights[j][k].w);
+        ${KERNEL}_multiply(first, near_rows[k], wide_weights[j][k].x, wide_weights[j][k].y);
+        ${KERNEL}_multiply(second, near_rows[k], wide_weights[j][k].z, wide_weights[j][k].w);
       }
       const int c = (wide_across + j * $WIDE_ACROSS) * 16 + t * 4;
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const int p = m * 16 + g + h * 8, line = p / $WIDTH, x = p - line * $WIDTH, y = top + line;
+        const int p = m * 16 + g + h * 8, y = top + p / $PITCH, x = left + p % $PITCH;
         if (p >= $POSITIONS || c >= $KC) continue;
         $VALUE value = $FILL;
-        if ((uint)y < ${HEIGHT}u && k0 + c < $CHANNELS)
+        if ((uint)y < ${HEIGHT}u && (uint)x < ${WIDTH}u && k0 + c < $CHANNELS)
           value = ${KERNEL}_wide_value4((${T}4)(first[2 * h], first[2 * h + 1], second[2 * h], second[2 * h + 1]),
                                         (image * $HEIGHT + y) * $WIDTH + x, k0 + c, $HANDED_ON@SIZES);
-        ${KERNEL}_put(wide + (line * $PITCH + $PAD_X + x) * $WIDE_PITCH + c * $SIZE, value);
+        ${KERNEL}_put(wide + p * $WIDE_PITCH + c * $SIZE, value);
       }
     }
   }
   barrier(CLK_LOCAL_MEM_FENCE);
-"""
-#: Left and right of the image there is what stands for zero.
-PADS = """\
-#pragma unroll 1
-  for (int e = lid; e < $INPUT_LINES * ($PITCH - $WIDTH) * ($KC * $SIZE / 4); e += $ITEMS) {
-    const int word = e % ($KC * $SIZE / 4), at = e / ($KC * $SIZE / 4), x = at % ($PITCH - $WIDTH);
-    __local uchar *to = wide + (at / ($PITCH - $WIDTH) * $PITCH + (x < $PAD_X ? x : x + $WIDTH)) * $WIDE_PITCH;
-    *(__local int *)(to + word * 4) = z_zeros;
-  }
 """
 #: What is multiplied beyond the depth has to be a number.
 REST = """\
@@ -162,7 +154,7 @@ static inline void ${KERNEL}_multiply($T *sums, const uint4 left, const uint rig
                : "+$HOLD"(sums[0]), "+$HOLD"(sums[1]), "+$HOLD"(sums[2]), "+$HOLD"(sums[3])
                : "r"(left.x), "r"(left.y), "r"(left.z), "r"(left.w), "r"(right_low), "r"(right_high));
 }
-static inline uint4 ${KERNEL}_left(const __local uchar *from, const int pitch) {
+static inline uint4 ${KERNEL}_rows(const __local uchar *from, const int pitch) {
   return (uint4)(*(__local const uint *)from, *(__local const uint *)(from + 8 * pitch),
                  *(__local const uint *)(from + 16), *(__local const uint *)(from + 8 * pitch + 16));
 }
@@ -171,8 +163,9 @@ static inline void ${KERNEL}_put(__local uchar *to, const $VALUE value) {
 }
 @FUNCTION
   $SHARE_OF
-  const int strip = tile / $TILES_ACROSS, n0 = (tile - strip * $TILES_ACROSS) * $BN, m0 = strip * $ROWS, k0 = share * $KC;
-  const int image = strip / $STRIPS, top = strip % $STRIPS * $LINES * $STRIDE_Y - $PAD_Y;
+  const int spot = tile / $PARTS_ACROSS, n0 = (tile - spot * $PARTS_ACROSS) * $BN, k0 = share * $KC;
+  const int image = spot / $SPOTS, y0 = spot % $SPOTS / $SPOTS_ACROSS * $LINES, x0 = spot % $SPOTS_ACROSS * $LENGTH;
+  const int top = y0 * $STRIDE_Y - $PAD_Y, left = x0 * $STRIDE_X - $PAD_X;
   const int lane = lid & 31, warp = lid / 32, g = lane >> 2, t = lane & 3;
   __local uchar *wide = scratch, *near = scratch + $NEAR_AT, *middle = scratch + $MIDDLE_AT, *taps = scratch + $TAPS_AT;
 #pragma unroll 1
@@ -200,13 +193,14 @@ $INPUT_COPIED$FETCHED$FETCH  ${KERNEL}_copied();
   barrier(CLK_LOCAL_MEM_FENCE);
 $EXPANDED#pragma unroll 1
   for (int e = lid; e < $ROWS * ($KC / 4); e += $ITEMS) {
-    const int m = e / ($KC / 4), q = e % ($KC / 4), line = m / $LINE, x = m - line * $LINE;
+    const int m = e / ($KC / 4), q = e % ($KC / 4), line = m / $LENGTH, x = m - line * $LENGTH;
     const __local uchar *from = wide + (line * $STRIDE_Y * $PITCH + x * $STRIDE_X) * $WIDE_PITCH + q * (4 * $SIZE);
     const __local uchar *tap = taps + q * $TAPS_EACH;
     $VALUE value = $FILL;
-    if ($ALL_THERE || k0 + q * 4 < $CHANNELS) {
+    if ($IS_THERE) {
 $DEPTHWISE
-      value = ${KERNEL}_middle_value4(sum, m0 + m, k0 + q * 4, $HANDED_ON@SIZES);
+      value = ${KERNEL}_middle_value4(sum, (image * $OUT_HEIGHT + y0 + line) * $OUT_WIDTH + x0 + x, k0 + q * 4,
+                                      $HANDED_ON@SIZES);
     }
     ${KERNEL}_put(middle + m * $WIDE_PITCH + q * (4 * $SIZE), value);
   }
@@ -223,11 +217,11 @@ $DEPTHWISE
     const __local uchar *from = middle + (min(down + i * $DOWN, $BM / 16 - 1) * 16 + g) * $WIDE_PITCH + t * 4;
 #pragma unroll
     for (int k = 0; k < $STEPS; ++k) {
-      const uint4 left = ${KERNEL}_left(from + min(slice + k * $KS, $SHARE_STEPS - 1) * 32, $WIDE_PITCH);
+      const uint4 rows = ${KERNEL}_rows(from + min(slice + k * $KS, $SHARE_STEPS - 1) * 32, $WIDE_PITCH);
 #pragma unroll
       for (int j = 0; j < $PARTS; ++j) {
-        ${KERNEL}_multiply(sums[i][j][0], left, weights[j][k].x, weights[j][k].y);
-        ${KERNEL}_multiply(sums[i][j][1], left, weights[j][k].z, weights[j][k].w);
+        ${KERNEL}_multiply(sums[i][j][0], rows, weights[j][k].x, weights[j][k].y);
+        ${KERNEL}_multiply(sums[i][j][1], rows, weights[j][k].z, weights[j][k].w);
       }
     }
   }
