@@ -1,11 +1,11 @@
 """Three layers as one kernel: products of few channels to many, a depthwise convolution of those, and their products to few channels.
 
 This is what the blocks of many networks for small devices are. Their wide values lie in local memory only: a group computes some of the
-wide channels for some lines of an image and adds its part of the sums to the output (see `adding`), so that nobody waits for
-anybody between the three. What neighbouring lines need of each other is computed twice.
+wide channels for a part of an image and adds its part of the sums to the output (see `adding`), so that nobody waits for
+anybody between the three. What neighbouring parts need of each other is computed twice.
 
 A group's work comes in steps, a barrier after each: the weights of the first products, before it waits for what others compute,
-and the lines of the input; the wide channels, for which several work-items share out the depth of a sum where there are too few
+and the input; the wide channels, for which several work-items share out the depth of a sum where there are too few
 for all; the depthwise convolution, while the weights of the last products come to where the input was; and those products, of
 which a work-item sums some rows of four columns.
 """
@@ -21,6 +21,7 @@ from neurald.drivers.opencl.dialect import multiply_add
 from neurald.drivers.opencl.kernels import adding
 from neurald.drivers.opencl.kernels.block import Block, Named, block_of, named
 from neurald.drivers.opencl.kernels.epilogue import fetching4, used_values
+from neurald.drivers.opencl.kernels.patch import PLACE, Patch, patches
 from neurald.drivers.opencl.kernels.product import Product
 from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.lazy_sources import LazySources
@@ -37,6 +38,8 @@ _LOCAL_BYTES = 48 * 1024
 _MOST_CHANNELS = 64
 #: Rows of four columns that a work-item sums at most: as many vectors are in registers.
 _MOST_ROWS = 20
+#: Positions of the output for a group, at most.
+_MOST_POSITIONS = 256
 #: How many work-items share out the depth of a sum at most.
 _MOST_SLICES = 8
 #: Positions that a work-item computes wide channels for at a time.
@@ -49,49 +52,22 @@ _BEFORE = ("wide", "left")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Cut:
-    """What a group computes: so many lines of the output from so many wide channels."""
+    """What a group computes: a part of an image from so many wide channels."""
 
     block: Block
     wide: Product
-    lines: int
+    patch: Patch
     channels: int
 
     @property
-    def input_lines(self) -> int:
-        """Lines of the input that these need."""
-        convolution = self.block.convolution
-        reach = (convolution.kernel[0] - 1) * convolution.dilation[0] + 1
-        return (self.lines - 1) * convolution.stride[0] + reach
-
-    @property
-    def positions(self) -> int:
-        """Of the input."""
-        return self.input_lines * self.block.convolution.input.shape[2]
-
-    @property
-    def rows(self) -> int:
-        """Positions of the output."""
-        return self.lines * self.block.convolution.output.shape[2]
-
-    @property
-    def strips(self) -> int:
-        """Groups that share an image."""
-        return -(-self.block.convolution.output.shape[1] // self.lines)
-
-    @property
-    def tiles(self) -> int:
-        """Groups that share the same wide channels."""
-        return self.block.convolution.output.shape[0] * self.strips
-
-    @property
     def shares(self) -> int:
-        """Groups that share the same lines."""
+        """Groups that share the same patch."""
         return self.wide.columns // self.channels
 
     @property
     def tasks(self) -> int:
         """Vectors of sums that the wide channels are computed as, by as many work-items or rounds of them."""
-        return -(-self.positions // _POSITIONS) * (self.channels // 4)
+        return -(-self.patch.positions // _POSITIONS) * (self.channels // 4)
 
     @property
     def slices(self) -> int:
@@ -102,29 +78,29 @@ class _Cut:
     @property
     def rows_each(self) -> int:
         """Of the output, for a work-item."""
-        return -(-self.rows // (_ITEMS // (self.block.narrow.right_row // 4)))
+        return -(-self.patch.rows // (_ITEMS // (self.block.narrow.right_row // 4)))
 
     @property
-    def pitch(self) -> int:
+    def near_pitch(self) -> int:
         """Of a position of the input in local memory: such that the banks of neighbours differ."""
         return self.wide.depth + 4
 
     @property
     def narrow_weights_at(self) -> int:
         """Where in local memory those are, in floats: behind the parts of sums, and what the depthwise convolution gives."""
-        parts = self.slices * self.positions if self.slices > 1 else 0
-        return max(parts, self.rows) * self.channels
+        parts = self.slices * self.patch.positions if self.slices > 1 else 0
+        return max(parts, self.patch.rows) * self.channels
 
     @property
     def wide_at(self) -> int:
         """Where in it the wide channels are: behind the input, and what comes in its place."""
         later = self.narrow_weights_at + self.channels * self.block.narrow.right_row
-        return max(self.positions * self.pitch, later)
+        return max(self.patch.positions * self.near_pitch, later)
 
     @property
     def wide_weights_at(self) -> int:
         """Where in it their weights are."""
-        return self.wide_at + self.positions * self.channels
+        return self.wide_at + self.patch.positions * self.channels
 
     @property
     def taps_at(self) -> int:
@@ -140,13 +116,13 @@ class _Cut:
     def cost(self, facts: DeviceFacts) -> float:
         """About how long it takes, in cycles of a compute unit."""
         depth, columns = self.wide.depth, self.block.narrow.right_row
-        waves = math.ceil(self.tiles * self.shares / facts.compute_units)
+        waves = math.ceil(self.patch.count * self.shares / facts.compute_units)
         rounds = math.ceil(self.tasks * self.slices / _ITEMS) * math.ceil(depth / 4 / self.slices)
         wide = rounds * 100 * _POSITIONS
         narrow = self.rows_each * self.channels * 10
-        read = (self.positions * depth + depth * self.channels + self.channels * columns) / 16
+        read = (self.patch.positions * depth + depth * self.channels + self.channels * columns) / 16
         # Four floats are added by a unit of the memory in a cycle, and there are some eighty of those.
-        added = self.rows * columns * self.shares * self.tiles / 320
+        added = self.patch.rows * columns * self.shares * self.patch.count / 320
         return waves * (2500 + wide + narrow + read) + added
 
 
@@ -173,21 +149,15 @@ def _is_offered(block: Block) -> bool:
 
 
 def _sources(block: Block, wide: Product, facts: DeviceFacts) -> Iterator[Source]:
-    height = block.convolution.output.shape[1]
     limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
+    most = 5 * facts.compute_units // 2
     cuts = [
-        _Cut(block=block, wide=wide, lines=lines, channels=channels)
-        for lines in sorted({-(-height // strips) for strips in range(1, height + 1)})
+        _Cut(block=block, wide=wide, patch=patch, channels=channels)
+        for patch in patches(block.convolution, most_rows=_MOST_POSITIONS, most=most)
         for channels in range(4, min(_MOST_CHANNELS, wide.columns) + 1, 4)
-        if wide.columns % channels == 0
+        if wide.columns % channels == 0 and patch.count * (wide.columns // channels) <= most
     ]
-    fitting = [
-        cut
-        for cut in cuts
-        if cut.scratch_bytes <= limit
-        and cut.rows_each <= _MOST_ROWS
-        and 2 * cut.tiles * cut.shares <= 5 * facts.compute_units
-    ]
+    fitting = [cut for cut in cuts if cut.scratch_bytes <= limit and cut.rows_each <= _MOST_ROWS]
     for cut in sorted(fitting, key=lambda cut: cut.cost(facts))[:_CHOICES]:
         yield _source(cut, facts)
 
@@ -203,12 +173,12 @@ def _source(cut: _Cut, facts: DeviceFacts) -> Source:
     return Source(
         text=resolved(_text(cut, values, facts), values.parameters, {}, is_shared=facts.is_nvidia),
         arguments=values.values,
-        groups=cut.tiles * cut.shares,
+        groups=cut.patch.count * cut.shares,
         local_size=_ITEMS,
         scratch_bytes=cut.scratch_bytes,
         adds=True,
         has_barriers=True,
-        label=f"bottleneck, {cut.lines} lines and {cut.channels} channels, split by {cut.shares} and {cut.slices}, added",
+        label=f"bottleneck, {cut.patch.lines} x {cut.patch.length} positions and {cut.channels} channels, split by {cut.shares} and {cut.slices}, added",
         operations=tuple(sorted({each for kernel in block.kernels for each in kernel.operations})),
     )
 
@@ -216,36 +186,22 @@ def _source(cut: _Cut, facts: DeviceFacts) -> Source:
 def _text(cut: _Cut, values: Arguments, facts: DeviceFacts) -> str:
     block = cut.block
     convolution, wide, narrow = block.convolution, cut.wide, block.narrow
-    _, height, width, channels = convolution.input.shape
-    _, lines, line, _ = convolution.output.shape
     before = [named(name, kernel, values) for name, kernel in zip(_BEFORE, block.kernels[:2], strict=True)]
     names = {
-        "STRIPS": cut.strips,
-        "TILES": cut.tiles,
-        "LINES": cut.lines,
+        **cut.patch.names,
+        "TILES": cut.patch.count,
         "KC": cut.channels,
         "QC": cut.channels // 4,
-        "HEIGHT": height,
-        "WIDTH": width,
-        "CHANNELS": channels,
-        "ROWS": lines,
-        "LINE": line,
         "DEPTH": wide.depth,
-        "PITCH": cut.pitch,
+        "NEAR_PITCH": cut.near_pitch,
         "WIDE_PITCH": wide.right_row,
         "COLUMNS": narrow.columns,
         "NARROW_PITCH": narrow.right_row,
-        "POSITIONS": cut.positions,
         "EACH": _POSITIONS,
         "TASKS": cut.tasks,
         "SLICES": cut.slices,
-        "BM": cut.rows,
         "RM": cut.rows_each,
         "DOWN": _ITEMS // (narrow.right_row // 4),
-        "STRIDE_Y": convolution.stride[0],
-        "STRIDE_X": convolution.stride[1],
-        "PAD_Y": convolution.padding[0][0],
-        "PAD_X": convolution.padding[1][0],
         "ITEMS": _ITEMS,
         "WIDE_AT": cut.wide_at,
         "WIDE_WEIGHTS_AT": cut.wide_weights_at,
@@ -262,18 +218,22 @@ def _text(cut: _Cut, values: Arguments, facts: DeviceFacts) -> str:
         "WIDE_PRODUCTS": _products("sums[q]"),
         "NARROW_PRODUCTS": _products("sums[i]"),
     }
+    text = _TEXT
+    for name, piece in {
+        "$PRODUCTS": _SHARED if cut.slices > 1 else _ALONE,
+        "$FETCH": _fetch(block, before, values),
+        "$PLACE": PLACE,
+        "$INSIDE": cut.patch.inside("m / $LENGTH", "m % $LENGTH"),
+        "$OUTPUT_ROW": _OUTPUT_ROW,
+    }.items():
+        text = text.replace(name, piece)
     return "".join(
         (
             *(each.text for each in before),
             fetching4(block.project, values).replace("z_length", str(narrow.columns)),
             adding.adding_text(block.project, values, facts).replace("z_length", str(narrow.columns)),
             fill(_COPIES[facts.is_nvidia_from((8, 0))], **names),
-            fill(
-                _TEXT.replace("$PRODUCTS", _SHARED if cut.slices > 1 else _ALONE).replace(
-                    "$FETCH", _fetch(block, before, values)
-                ),
-                **names,
-            ),
+            fill(text, **names),
         )
     )
 
@@ -288,10 +248,9 @@ def _fetch(block: Block, before: Sequence[Named], values: Arguments) -> str:
         lines += [
             "  if (share == 0) {",
             "#pragma unroll 1",
-            "    for (int e = lid; e < $BM * ($COLUMNS / 4); e += $ITEMS) {",
+            "    for (int e = lid; e < $ROWS * ($COLUMNS / 4); e += $ITEMS) {",
             "      const int m = e / ($COLUMNS / 4), n = e % ($COLUMNS / 4) * 4;",
-            "      if (line0 + m / $LINE < $ROWS)",
-            f"        {NAME}_fetch4((image * $ROWS + line0) * $LINE + m, n, m == 0, {values.handed_on});",
+            f"      if ($INSIDE) {NAME}_fetch4($OUTPUT_ROW, n, m == 0, {values.handed_on});",
             "    }",
             "  }",
         ]
@@ -303,20 +262,17 @@ def _products(total: str) -> str:
 
 
 def _taps(cut: _Cut) -> str:
-    """Adds the window at line `y` and column `x` of what is in local memory to `sum`, as far as it lies in the image."""
-    convolution = cut.block.convolution
-    _, height, width, _ = convolution.input.shape
-    lines = []
-    for i in range(convolution.kernel[0]):
-        y = i * convolution.dilation[0]
-        lines.append(f"    if ((uint)(top + y + {y}) < {height}u) {{")
-        for j in range(convolution.kernel[1]):
-            x = j * convolution.dilation[1]
-            read = f"*(__local const float4 *)(wide + ((y + {y}) * {width} + x + {x}) * {cut.channels} + c)"
-            tap = f"*(__local const float4 *)(taps + {(i * convolution.kernel[1] + j) * cut.channels} + c)"
-            lines.append(f"      if ((uint)(x + {x}) < {width}u) {multiply_add('float', 'sum', read, tap)}")
-        lines.append("    }")
-    return "\n".join(lines)
+    """Adds the window whose first position is at `from` to `sum`."""
+    return "\n".join(
+        "    "
+        + multiply_add(
+            "float",
+            "sum",
+            f"*(__local const float4 *)(from + {place * cut.channels})",
+            f"*(__local const float4 *)(taps + {number * cut.channels} + c)",
+        )
+        for number, place in enumerate(cut.patch.taps())
+    )
 
 
 #: Four floats come into local memory, by `cp.async` or through registers; all have come after `KERNEL_NAME_copied` and a barrier.
@@ -337,6 +293,8 @@ static inline void ${KERNEL}_copied(void) {}
 """,
 }
 
+#: The row of the output of position `m` of a patch.
+_OUTPUT_ROW = "(image * $OUT_HEIGHT + y0 + m / $LENGTH) * $OUT_WIDTH + x0 + m % $LENGTH"
 #: The sums of some positions and four wide channels, over the part of the depth of a slice.
 _SUMMED = """\
     const int c = task % $QC * 4, p = task / $QC * $EACH;
@@ -350,7 +308,7 @@ _SUMMED = """\
       for (int i = 0; i < 4; ++i) right[i] = *(__local const float4 *)(wide_weights + (k + i) * $KC + c);
 #pragma unroll
       for (int q = 0; q < $EACH; ++q) {
-        const float4 part = *(__local const float4 *)(near + min(p + q, $POSITIONS - 1) * $PITCH + k);
+        const float4 part = *(__local const float4 *)(near + min(p + q, $POSITIONS - 1) * $NEAR_PITCH + k);
         $WIDE_PRODUCTS
       }
     }
@@ -372,11 +330,11 @@ _ALONE = (
     + """\
 #pragma unroll
     for (int q = 0; q < $EACH; ++q) {
-      const int y = top + (p + q) / $WIDTH;
-      // What lies outside of the image nobody reads.
-      if (p + q < $POSITIONS && (uint)y < ${HEIGHT}u)
-        *(__local float4 *)(wide + (p + q) * $KC + c) =
-          ${KERNEL}_wide_value4(sums[q], (image * $HEIGHT + y) * $WIDTH + (p + q) % $WIDTH, k0 + c, $HANDED_ON);
+      const int y = top + (p + q) / $PITCH, x = left + (p + q) % $PITCH;
+      float4 value = (float4)(0);
+      if ((uint)y < ${HEIGHT}u && (uint)x < ${WIDTH}u)
+        value = ${KERNEL}_wide_value4(sums[q], (image * $HEIGHT + y) * $WIDTH + x, k0 + c, $HANDED_ON);
+      if (p + q < $POSITIONS) *(__local float4 *)(wide + (p + q) * $KC + c) = value;
     }
   }
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -404,24 +362,22 @@ _SHARED = (
   barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll 1
   for (int e = lid; e < $POSITIONS * $QC; e += $ITEMS) {
-    const int p = e / $QC, c = e % $QC * 4, y = top + p / $WIDTH;
-    if ((uint)y < ${HEIGHT}u) {
-      float4 sum = (float4)(0);
+    const int p = e / $QC, c = e % $QC * 4, y = top + p / $PITCH, x = left + p % $PITCH;
+    float4 sum = (float4)(0), value = (float4)(0);
 #pragma unroll
-      for (int slice = 0; slice < $SLICES; ++slice)
-        sum += *(__local const float4 *)(near + slice * ($POSITIONS * $KC) + e * 4);
-      *(__local float4 *)(wide + e * 4) =
-        ${KERNEL}_wide_value4(sum, (image * $HEIGHT + y) * $WIDTH + p % $WIDTH, k0 + c, $HANDED_ON);
-    }
+    for (int slice = 0; slice < $SLICES; ++slice)
+      sum += *(__local const float4 *)(near + slice * ($POSITIONS * $KC) + e * 4);
+    if ((uint)y < ${HEIGHT}u && (uint)x < ${WIDTH}u)
+      value = ${KERNEL}_wide_value4(sum, (image * $HEIGHT + y) * $WIDTH + x, k0 + c, $HANDED_ON);
+    *(__local float4 *)(wide + e * 4) = value;
   }
   barrier(CLK_LOCAL_MEM_FENCE);
 """
 )
 _TEXT = """\
 @FUNCTION
-  const int tile = group % $TILES, share = group / $TILES, k0 = share * $KC;
-  const int image = tile / $STRIPS, line0 = tile % $STRIPS * $LINES, top = line0 * $STRIDE_Y - $PAD_Y;
-  __local float *near = (__local float *)scratch;
+  const int spot = group % $TILES, share = group / $TILES, k0 = share * $KC;
+$PLACE  __local float *near = (__local float *)scratch;
   __local float *narrow_weights = near + $NARROW_WEIGHTS_AT;
   __local float *wide = near + $WIDE_AT;
   __local float *wide_weights = near + $WIDE_WEIGHTS_AT;
@@ -435,20 +391,19 @@ _TEXT = """\
   $WAIT
 #pragma unroll 1
   for (int e = lid; e < $POSITIONS * ($DEPTH / 4); e += $ITEMS) {
-    const int p = e / ($DEPTH / 4), k = e % ($DEPTH / 4) * 4, y = top + p / $WIDTH;
-    if ((uint)y < ${HEIGHT}u)
-      ${KERNEL}_copy(near + p * $PITCH + k, $INPUT + ((image * $HEIGHT + y) * $WIDTH + p % $WIDTH) * $DEPTH + k);
+    const int p = e / ($DEPTH / 4), k = e % ($DEPTH / 4) * 4, y = top + p / $PITCH, x = left + p % $PITCH;
+    if ((uint)y < ${HEIGHT}u && (uint)x < ${WIDTH}u)
+      ${KERNEL}_copy(near + p * $NEAR_PITCH + k, $INPUT + ((image * $HEIGHT + y) * $WIDTH + x) * $DEPTH + k);
   }
 $FETCH  ${KERNEL}_copied();
   barrier(CLK_LOCAL_MEM_FENCE);
 $PRODUCTS#pragma unroll 1
-  for (int e = lid; e < $BM * $QC; e += $ITEMS) {
-    const int m = e / $QC, c = e % $QC * 4, down = m / $LINE, y = down * $STRIDE_Y;
-    const int x = m % $LINE * $STRIDE_X - $PAD_X;
+  for (int e = lid; e < $ROWS * $QC; e += $ITEMS) {
+    const int m = e / $QC, c = e % $QC * 4;
+    __local const float *from = wide + (m / $LENGTH * $STRIDE_Y * $PITCH + m % $LENGTH * $STRIDE_X) * $KC + c;
     float4 sum = (float4)(0);
 $TAPS
-    if (line0 + down < $ROWS)
-      sum = ${KERNEL}_left_value4(sum, (image * $ROWS + line0) * $LINE + m, k0 + c, $HANDED_ON);
+    if ($INSIDE) sum = ${KERNEL}_left_value4(sum, $OUTPUT_ROW, k0 + c, $HANDED_ON);
     *(__local float4 *)(near + e * 4) = sum;
   }
   ${KERNEL}_copied();
@@ -465,14 +420,14 @@ $TAPS
     for (int i = 0; i < 4; ++i) right[i] = *(__local const float4 *)(narrow_weights + (k + i) * $NARROW_PITCH + n);
 #pragma unroll
     for (int i = 0; i < $RM; ++i) {
-      const float4 part = *(__local const float4 *)(near + min(first + i * $DOWN, $BM - 1) * $KC + k);
+      const float4 part = *(__local const float4 *)(near + min(first + i * $DOWN, $ROWS - 1) * $KC + k);
       $NARROW_PRODUCTS
     }
   }
 #pragma unroll
   for (int i = 0; i < $RM; ++i) {
-    const int m = first + i * $DOWN, row = (image * $ROWS + line0) * $LINE + m;
-    if (m < $BM && line0 + m / $LINE < $ROWS)
+    const int m = first + i * $DOWN, row = $OUTPUT_ROW;
+    if (m < $ROWS && $INSIDE)
       ${KERNEL}_add4(a0 + row * $COLUMNS + n,
                      share == 0 ? ${KERNEL}_value4(sums[i], row, n, $HANDED_ON) : sums[i]);
   }

@@ -42,6 +42,7 @@ from neurald.drivers.opencl.kernels.finish import (
     workspace_bytes,
 )
 from neurald.drivers.opencl.kernels.packing import packed, padded
+from neurald.drivers.opencl.kernels.patch import PLACE, Patch, parts_of, patches
 from neurald.drivers.opencl.kernels.product import Product
 from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.kernels.tensor_core import MULTIPLY, PART_BYTES, by_column
@@ -101,14 +102,12 @@ class _Cut:
     """What a group computes: a part of an image, and of the columns, from a share of the wide channels.
 
     Attributes:
-        lines, length: of the output: how many lines, and how many positions of each.
         parts: of 16 columns.
     """
 
     block: Block
     operands: _Operands
-    lines: int
-    length: int
+    patch: Patch
     parts: int
     shares: int
 
@@ -128,37 +127,6 @@ class _Cut:
         return _steps(self.block.convolution.input.shape[3], self.each) // self.shares * self.each
 
     @property
-    def input_lines(self) -> int:
-        """Lines of the input that the group's lines need."""
-        return self._needed(0, self.lines)
-
-    @property
-    def pitch(self) -> int:
-        """Positions of each of them."""
-        return self._needed(1, self.length)
-
-    def _needed(self, dimension: int, count: int) -> int:
-        convolution = self.block.convolution
-        reach = (convolution.kernel[dimension] - 1) * convolution.dilation[dimension] + 1
-        return (count - 1) * convolution.stride[dimension] + reach
-
-    @property
-    def positions(self) -> int:
-        """Of the input, also outside of the image."""
-        return self.input_lines * self.pitch
-
-    @property
-    def rows(self) -> int:
-        """Positions of the output."""
-        return self.lines * self.length
-
-    @property
-    def spots(self) -> tuple[int, int]:
-        """How many groups share an image, from top to bottom and across."""
-        _, height, width, _ = self.block.convolution.output.shape
-        return _steps(height, self.lines), _steps(width, self.length)
-
-    @property
     def across(self) -> int:
         """Groups that share the columns of a position."""
         return _steps(_steps(self.block.narrow.columns, _COLUMNS), self.parts)
@@ -166,7 +134,7 @@ class _Cut:
     @property
     def tiles(self) -> int:
         """Groups that share the same wide channels."""
-        return self.block.convolution.output.shape[0] * math.prod(self.spots) * self.across
+        return self.patch.count * self.across
 
     @property
     def wide_steps(self) -> int:
@@ -186,7 +154,7 @@ class _Cut:
 
     def wide_turns(self, warps: _Warps) -> int:
         """How often each of them multiplies 16 rows with 16 columns."""
-        return _steps(_steps(self.positions, 16), warps.down) * _steps(
+        return _steps(_steps(self.patch.positions, 16), warps.down) * _steps(
             self.channels // _COLUMNS, warps.across
         )
 
@@ -207,14 +175,16 @@ class _Cut:
 
     def narrow_cycles(self, warps: _Warps) -> int:
         """About how long they multiply, and add up over slices."""
-        tiles = _steps(_steps(self.rows, 16), warps.down) * _steps(self.parts, warps.across)
-        gathered = self.rows * self.parts * _COLUMNS * warps.slices // 128 + 200 if warps.slices > 1 else 0
+        tiles = _steps(_steps(self.patch.rows, 16), warps.down) * _steps(self.parts, warps.across)
+        gathered = (
+            self.patch.rows * self.parts * _COLUMNS * warps.slices // 128 + 200 if warps.slices > 1 else 0
+        )
         return tiles * (_steps(self.narrow_steps, warps.slices) * 30 + 100) + gathered
 
     def narrow_registers(self, warps: _Warps) -> int:
         """For weights and sums."""
         columns = _steps(self.parts, warps.across)
-        rows = _steps(_steps(self.rows, 16), warps.down)
+        rows = _steps(_steps(self.patch.rows, 16), warps.down)
         return columns * (_steps(self.narrow_steps, warps.slices) * 4 + rows * 8)
 
     @property
@@ -263,20 +233,20 @@ class _Cut:
     @property
     def near_at(self) -> int:
         """Where in local memory the input is: behind the wide channels."""
-        return self.positions * self.wide_pitch
+        return self.patch.positions * self.wide_pitch
 
     @property
     def middle_at(self) -> int:
         """Where in it is what the depthwise convolution gives: behind the input, and the sums of slices, which come later."""
-        near = _steps(self.positions, 16) * 16 * self.near_pitch if self.wide_steps else 0
+        near = _steps(self.patch.positions, 16) * 16 * self.near_pitch if self.wide_steps else 0
         slices = self.narrow_warps.slices
-        sums = slices * _steps(self.rows, 16) * 16 * self.parts * _COLUMNS * 4 if slices > 1 else 0
+        sums = slices * _steps(self.patch.rows, 16) * 16 * self.parts * _COLUMNS * 4 if slices > 1 else 0
         return max(self.near_at + near, sums)
 
     @property
     def taps_at(self) -> int:
         """Where in it the weights of the depthwise convolution are."""
-        return self.middle_at + _steps(self.rows, 16) * 16 * self.wide_pitch
+        return self.middle_at + _steps(self.patch.rows, 16) * 16 * self.wide_pitch
 
     @property
     def near_values(self) -> tuple[tuple[Value, int], ...]:
@@ -302,10 +272,10 @@ class _Cut:
         waves = math.ceil(self.tiles * self.shares / facts.compute_units)
         wide = self.wide_turns(self.wide_warps) * (400 + self.wide_steps * 50) if self.wide_steps else 0
         taps = self.block.convolution.depth
-        depthwise = math.ceil(self.rows * self.channels / 4 / _ITEMS) * (150 + taps * 40)
+        depthwise = math.ceil(self.patch.rows * self.channels / 4 / _ITEMS) * (150 + taps * 40)
         depth = self.channels if self.block.wide is None else self.block.wide.depth
-        read = self.positions * depth * self.size / 32
-        rows = _steps(self.rows, 16) * 16
+        read = self.patch.positions * depth * self.size / 32
+        rows = _steps(self.patch.rows, 16) * 16
         split = 1500 + split_cycles(rows * self.parts * _COLUMNS, self.shares) if self.shares > 1 else 0
         return waves * (2500 + wide + depthwise + self.narrow_cycles(self.narrow_warps) + read + split)
 
@@ -438,24 +408,14 @@ def _fragments(right: Value, columns: int, steps: int) -> Value:
 
 
 def _sources(block: Block, operands: _Operands, facts: DeviceFacts) -> Iterator[Source]:
-    images, height, width, _ = block.convolution.output.shape
     parts = _steps(block.narrow.columns, _COLUMNS)
     steps = _steps(block.convolution.input.shape[3], PART_BYTES // block.convolution.input.type.size_bytes)
     limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
     most = 3 * facts.compute_units
-    shapes = [
-        (lines, length)
-        for lines in _parts_of(height)
-        for length in _parts_of(width)
-        # Those that are as wide as others are high are no better.
-        if (lines <= length or length == width)
-        and lines * length <= _MOST_ROWS
-        and images * _steps(height, lines) * _steps(width, length) <= most
-    ]
     cuts = [
-        _Cut(block=block, operands=operands, lines=lines, length=length, parts=each, shares=shares)
-        for lines, length in shapes
-        for each in _parts_of(parts)
+        _Cut(block=block, operands=operands, patch=patch, parts=each, shares=shares)
+        for patch in patches(block.convolution, most_rows=_MOST_ROWS, most=most)
+        for each in parts_of(parts)
         for shares in range(1, min(steps, _MOST_SHARES) + 1)
         if steps % shares == 0
     ]
@@ -468,11 +428,6 @@ def _sources(block: Block, operands: _Operands, facts: DeviceFacts) -> Iterator[
     )
     for cut in islice(fitting, _CHOICES):
         yield _source(cut, facts)
-
-
-def _parts_of(count: int) -> list[int]:
-    """How long parts are that divide it as evenly as can be."""
-    return sorted({_steps(count, parts) for parts in range(1, count + 1)})
 
 
 def _source(cut: _Cut, facts: DeviceFacts) -> Source:
@@ -503,6 +458,7 @@ def _source(cut: _Cut, facts: DeviceFacts) -> Source:
         if each.has_fetch
     )
     pieces = {
+        "$PLACE": PLACE,
         "$SHARE_OF": share_text(narrow, split=cut.shares),
         "$WIDE_WEIGHTED": texts.WIDE_WEIGHTS if cut.wide_steps else "",
         "$CONSTANTS": _near(cut, values),
@@ -553,7 +509,7 @@ def _source(cut: _Cut, facts: DeviceFacts) -> Source:
         scratch_bytes=cut.scratch_bytes,
         workspace_bytes=workspace_bytes(narrow, sums, tiles=cut.tiles, split=cut.shares),
         has_barriers=True,
-        label=f"tensor cores, {kinds}, {cut.lines} x {cut.length} positions and {cut.parts * _COLUMNS} columns, split by {cut.shares}"
+        label=f"tensor cores, {kinds}, {cut.patch.lines} x {cut.patch.length} positions and {cut.parts * _COLUMNS} columns, split by {cut.shares}"
         f" and {cut.narrow_warps.slices}",
         operations=tuple(sorted({each for kernel in block.kernels for each in kernel.operations})),
     )
@@ -594,9 +550,9 @@ def _sums(cut: _Cut) -> Sums:
     warps, columns = cut.narrow_warps, cut.parts * _COLUMNS
     _, height, width, _ = cut.block.convolution.output.shape
     kind = "int" if cut.block.narrow.is_integer else "float"
-    tiles = _steps(cut.rows, 16)
-    place = f"y = y0 + m_at / {cut.length}, x = x0 + m_at % {cut.length};"
-    guard = f"m_at < {cut.rows} && y < {height} && x < {width} && "
+    tiles = _steps(cut.patch.rows, 16)
+    place = f"y = y0 + m_at / {cut.patch.length}, x = x0 + m_at % {cut.patch.length};"
+    guard = f"m_at < {cut.patch.rows} && y < {height} && x < {width} && "
     row = f"(image * {height} + y) * {width} + x"
     if warps.slices > 1:
         found = gathered(kind, tiles * 16, columns, _ITEMS)
@@ -619,25 +575,16 @@ def _sums(cut: _Cut) -> Sums:
 
 def _is_there(cut: _Cut) -> str:
     """Whether the depthwise convolution has an output at a place, where groups compute more than there is."""
-    _, height, width, channels = cut.block.convolution.output.shape
-    conditions = []
-    if cut.channels * cut.shares > channels:
-        conditions.append(f"k0 + q * 4 < {channels}")
-    if height % cut.lines:
-        conditions.append(f"y0 + line < {height}")
-    if width % cut.length:
-        conditions.append(f"x0 + x < {width}")
-    return " && ".join(conditions) or "1"
+    channels = cut.block.convolution.input.shape[3]
+    is_whole = cut.channels * cut.shares == channels
+    inside = cut.patch.inside("line", "x")
+    return inside if is_whole else f"k0 + q * 4 < {channels} && {inside}"
 
 
 def _depthwise(cut: _Cut) -> str:
     """Statements that compute `sum`: the window whose first position is at `from`."""
-    convolution, row = cut.block.convolution, cut.channels // 4 * cut.taps_each
-    places = [
-        (i * convolution.dilation[0] * cut.pitch + j * convolution.dilation[1]) * cut.wide_pitch
-        for i in range(convolution.kernel[0])
-        for j in range(convolution.kernel[1])
-    ]
+    row = cut.channels // 4 * cut.taps_each
+    places = [position * cut.wide_pitch for position in cut.patch.taps()]
     if not cut.block.narrow.is_integer:
         products = (
             multiply_add(
@@ -663,10 +610,9 @@ def _depthwise(cut: _Cut) -> str:
 
 def _names(cut: _Cut, values: Arguments, sums: Sums) -> dict[str, object]:
     block = cut.block
-    convolution, kind = block.convolution, block.convolution.input.type
-    _, height, width, channels = convolution.input.shape
+    kind = block.convolution.input.type
     wide, narrow = cut.wide_warps, cut.narrow_warps
-    tiles, position_tiles = _steps(cut.rows, 16), _steps(cut.positions, 16)
+    tiles, position_tiles = _steps(cut.patch.rows, 16), _steps(cut.patch.positions, 16)
     is_integer = block.narrow.is_integer
     vector = f"{stored(kind)}4" if is_integer else "float4"
     put = (
@@ -675,6 +621,7 @@ def _names(cut: _Cut, values: Arguments, sums: Sums) -> dict[str, object]:
         else "vstore_half4_rte(value, 0, (__local half *)to);"
     )
     return {
+        **cut.patch.names,
         "T": sums.kind,
         "VALUE": vector,
         "PUT": put,
@@ -686,25 +633,9 @@ def _names(cut: _Cut, values: Arguments, sums: Sums) -> dict[str, object]:
         "ITEMS": _ITEMS,
         "SIZE": cut.size,
         "KC": cut.channels,
-        "CHANNELS": channels,
         "IS_THERE": _is_there(cut),
-        "LINES": cut.lines,
-        "LENGTH": cut.length,
-        "SPOTS": math.prod(cut.spots),
-        "SPOTS_ACROSS": cut.spots[1],
         "PARTS_ACROSS": cut.across,
-        "ROWS": cut.rows,
-        "OUT_HEIGHT": convolution.output.shape[1],
-        "OUT_WIDTH": convolution.output.shape[2],
-        "HEIGHT": height,
-        "WIDTH": width,
-        "PITCH": cut.pitch,
-        "POSITIONS": cut.positions,
         "POSITION_TILES": position_tiles,
-        "STRIDE_Y": convolution.stride[0],
-        "STRIDE_X": convolution.stride[1],
-        "PAD_Y": convolution.padding[0][0],
-        "PAD_X": convolution.padding[1][0],
         "NEAR_AT": cut.near_at,
         "MIDDLE_AT": cut.middle_at,
         "TAPS_AT": cut.taps_at,

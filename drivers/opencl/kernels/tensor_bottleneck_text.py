@@ -164,9 +164,7 @@ static inline void ${KERNEL}_put(__local uchar *to, const $VALUE value) {
 @FUNCTION
   $SHARE_OF
   const int spot = tile / $PARTS_ACROSS, n0 = (tile - spot * $PARTS_ACROSS) * $BN, k0 = share * $KC;
-  const int image = spot / $SPOTS, y0 = spot % $SPOTS / $SPOTS_ACROSS * $LINES, x0 = spot % $SPOTS_ACROSS * $LENGTH;
-  const int top = y0 * $STRIDE_Y - $PAD_Y, left = x0 * $STRIDE_X - $PAD_X;
-  const int lane = lid & 31, warp = lid / 32, g = lane >> 2, t = lane & 3;
+$PLACE  const int lane = lid & 31, warp = lid / 32, g = lane >> 2, t = lane & 3;
   __local uchar *wide = scratch, *near = scratch + $NEAR_AT, *middle = scratch + $MIDDLE_AT, *taps = scratch + $TAPS_AT;
 #pragma unroll 1
   for (int e = lid; e < $TAP_ROWS * ($KC / 4); e += $ITEMS) {
