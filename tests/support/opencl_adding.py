@@ -17,7 +17,11 @@ _PTX_ADD = re.compile(
 )
 
 
+def with_added_floats(text: str) -> str:
+    """The same with additions by compare and exchange, one float at a time."""
+    return _ADD + _PTX_ADD.sub(r"add_float(\1, \2);", text)
+
+
 def without_ptx(text: str) -> str:
-    """The same with additions by compare and exchange, one float at a time, nothing fetched and no function called."""
-    text = _PTX_ADD.sub(r"add_float(\1, \2);", text).replace("asm volatile", "//")
-    return _ADD + text.replace("__attribute__((noinline))", "")
+    """The same with such additions, nothing fetched and no function called."""
+    return with_added_floats(text).replace("asm volatile", "//").replace("__attribute__((noinline))", "")

@@ -2,6 +2,8 @@
 
 import re
 
+from support.opencl_adding import without_ptx
+
 #: Local memory behind what kernels use: six words of each work-item.
 _AT, _BYTES = 48 * 1024, 256 * 6 * 4
 
@@ -17,6 +19,9 @@ static inline float warp_products_f16(const uint left, const uint right) {
   const uint first[1] = {left}, second[1] = {right};
   const float2 a = vload_half2(0, (const half *)first), b = vload_half2(0, (const half *)second);
   return a.x * b.x + a.y * b.y;
+}
+static inline float warp_products_tf32(const uint left, const uint right) {
+  return as_float(left) * as_float(right);
 }
 static inline int warp_products_s8(const uint left, const uint right) {
   const int4 a = convert_int4(as_char4(left)), b = convert_int4(as_char4(right));
@@ -51,6 +56,7 @@ _MULTIPLYING = re.compile(
 )
 _BYTES_OF = re.compile(r"static inline uint (\w+)_bytes\([^{]*\{\n.*?\n\}\n", re.DOTALL)
 _ASKED = re.compile(r"asm volatile\(\"ld\.global\.nc\.v4\.u32 .*?;\"\n.*?\);\n", re.DOTALL)
+_REST = re.compile(r'asm\("cvt\.rna\.tf32\.f32 %0, %1;" : "=r"\(rest\) : "f"\((.*?)\)\);\n')
 _COPY = re.compile(
     r'asm volatile\("cp\.async\.c[ag]\.shared\.global \[%0\], \[%1\], (\d+);" :: "r"\(\(uint\)\(ulong\)to\), "l"\(\(ulong\)from\) : "memory"\);'
 )
@@ -67,11 +73,12 @@ def without_warps(text: str) -> str:
     )
     assert count
     text = _BYTES_OF.sub(r"#define \1_bytes(first, second, which) warp_bytes(first, second, which)\n", text)
+    text = _REST.sub(r"rest = as_uint(\1);\n", text)
     text = _ASKED.sub("found = *from;\n", text)
     text = _COPY.sub(r"for (int i = 0; i < \1; ++i) to[i] = from[i];", text)
     text = _COUNT.sub("others = atomic_inc(count);", text)
     # Written out, what work-items keep between all those barriers does not fit the stack of a thread.
     text = text.replace("#pragma unroll\n", "#pragma unroll 1\n")
-    text = text.replace("asm volatile", "//").replace("__attribute__((noinline))", "")
+    text = without_ptx(text)
     text = re.sub(r"__local uchar scratch\[\d+\]", f"__local uchar scratch[{_AT + _BYTES}]", text)
     return _MULTIPLY + text

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import zip_longest
 
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.kernel import FusedGraph, Kernel
@@ -49,7 +49,7 @@ def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) 
         for before in (each for each, reader in readers.items() if reader == position):
             members = (before, position, following)
             three = kernels[before], kernels[position], kernels[following]
-            block = bottleneck.candidates(*three, facts) or tensor_bottleneck.candidates(*three, facts)
+            block = _either(tensor_bottleneck.candidates(*three, facts), bottleneck.candidates(*three, facts))
             if block:
                 blocks.append(Chain(members=members, sources=block, is_likely=False))
     return (*pairs, *blocks)
@@ -57,11 +57,16 @@ def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) 
 
 def _pair(first: Kernel, second: Kernel, facts: DeviceFacts) -> Sequence[Source]:
     """Every way to compute two kernels as one."""
-    ways = (
+    return _either(
         tensor_bottleneck.candidates(None, first, second, facts),
         pair.candidates(first, second, facts, has_workspace=True),
     )
-    return LazySources(chain.from_iterable(ways))
+
+
+def _either(*ways: Sequence[Source]) -> Sequence[Source]:
+    """Sources of several kinds, in turn."""
+    turns = zip_longest(*ways)
+    return LazySources(source for turn in turns for source in turn if source is not None)
 
 
 def _only_readers(graph: FusedGraph, kernels: Sequence[Kernel]) -> dict[int, int]:

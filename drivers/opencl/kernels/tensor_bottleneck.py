@@ -25,6 +25,7 @@ from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.arguments import Arguments
 from neurald.drivers.opencl.dialect import multiply_add, stored
+from neurald.drivers.opencl.kernels import adding
 from neurald.drivers.opencl.kernels import tensor_bottleneck_text as texts
 from neurald.drivers.opencl.kernels.block import Block, block_of, named
 from neurald.drivers.opencl.kernels.correction import corrected
@@ -46,6 +47,7 @@ from neurald.drivers.opencl.kernels.patch import PLACE, Patch, parts_of, patches
 from neurald.drivers.opencl.kernels.product import Product
 from neurald.drivers.opencl.kernels.template import arguments, fill, resolved
 from neurald.drivers.opencl.kernels.tensor_core import MULTIPLY, PART_BYTES, by_column
+from neurald.drivers.opencl.kernels.tensor_core_text import SPLITTING
 from neurald.drivers.opencl.lazy_sources import LazySources
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.source import NAME, WAIT, Source
@@ -86,6 +88,7 @@ class _Operands:
         before: the kernels before the last one, with sums of what is stored, by the names that their functions have.
         project: the last one.
         of_channels, of_columns: constants that have an element for each wide channel, or column of the output.
+        adds: whether groups can add to the output.
     """
 
     wide: Value | None
@@ -95,6 +98,7 @@ class _Operands:
     project: Kernel
     of_channels: tuple[Value, ...]
     of_columns: tuple[Value, ...]
+    adds: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +121,16 @@ class _Cut:
         return self.block.convolution.input.type.size_bytes
 
     @property
+    def is_twice(self) -> bool:
+        """Whether elements are taken as sums of two that tensor cores multiply."""
+        return self.size == 4
+
+    @property
+    def adds(self) -> bool:
+        """Whether groups add their shares to the output."""
+        return self.shares > 1 and self.operands.adds
+
+    @property
     def each(self) -> int:
         """Elements that are multiplied at a time, along the depth."""
         return PART_BYTES // self.size
@@ -124,7 +138,7 @@ class _Cut:
     @property
     def channels(self) -> int:
         """Wide channels of a group; the last ones of all may not be there."""
-        return _steps(self.block.convolution.input.shape[3], self.each) // self.shares * self.each
+        return _channel_parts(self.block) // self.shares * _unit(self.block)
 
     @property
     def across(self) -> int:
@@ -160,7 +174,8 @@ class _Cut:
 
     def wide_registers(self, warps: _Warps) -> int:
         """For weights."""
-        return _steps(self.channels // _COLUMNS, warps.across) * self.wide_steps * 4
+        each = self.wide_steps * 4 + self.is_twice * 24
+        return _steps(self.channels // _COLUMNS, warps.across) * each if self.wide_steps else 0
 
     @cached_property
     def narrow_warps(self) -> _Warps:
@@ -185,7 +200,7 @@ class _Cut:
         """For weights and sums."""
         columns = _steps(self.parts, warps.across)
         rows = _steps(_steps(self.patch.rows, 16), warps.down)
-        return columns * (_steps(self.narrow_steps, warps.slices) * 4 + rows * 8)
+        return columns * (_steps(self.narrow_steps, warps.slices) * 4 + rows * 8 + self.is_twice * 16)
 
     @property
     def registers(self) -> int:
@@ -222,7 +237,7 @@ class _Cut:
     @property
     def taps_each(self) -> int:
         """Bytes of the weights of a window for four channels, one after another, in rows."""
-        return 16 if self.size == 1 else 8
+        return 8 if self.size == 2 else 16
 
     @property
     def tap_rows(self) -> int:
@@ -270,14 +285,28 @@ class _Cut:
     def cost(self, facts: DeviceFacts) -> float:
         """About how long it takes, in cycles of a compute unit."""
         waves = math.ceil(self.tiles * self.shares / facts.compute_units)
-        wide = self.wide_turns(self.wide_warps) * (400 + self.wide_steps * 50) if self.wide_steps else 0
+        step = 100 if self.is_twice else 50
+        wide = self.wide_turns(self.wide_warps) * (400 + self.wide_steps * step) if self.wide_steps else 0
         taps = self.block.convolution.depth
         depthwise = math.ceil(self.patch.rows * self.channels / 4 / _ITEMS) * (150 + taps * 40)
         depth = self.channels if self.block.wide is None else self.block.wide.depth
         read = self.patch.positions * depth * self.size / 32
         rows = _steps(self.patch.rows, 16) * 16
-        split = 1500 + split_cycles(rows * self.parts * _COLUMNS, self.shares) if self.shares > 1 else 0
+        split = 0.0
+        if self.adds:
+            split = 500
+        elif self.shares > 1:
+            split = 1500 + split_cycles(rows * self.parts * _COLUMNS, self.shares)
         return waves * (2500 + wide + depthwise + self.narrow_cycles(self.narrow_warps) + read + split)
+
+
+def _unit(block: Block) -> int:
+    """Wide channels that groups share no further: as many as are columns, or multiplied at a time."""
+    return max(_COLUMNS, PART_BYTES // block.convolution.input.type.size_bytes)
+
+
+def _channel_parts(block: Block) -> int:
+    return _steps(block.convolution.input.shape[3], _unit(block))
 
 
 def _steps(count: int, each: int) -> int:
@@ -298,20 +327,19 @@ def candidates(
     if not facts.is_nvidia_from((8, 0)) or facts.images is not None:
         return ()
     block = block_of(expand, depthwise, project)
-    operands = None if block is None else _operands(block)
+    operands = None if block is None else _operands(block, facts)
     if block is None or operands is None:
         return ()
     return LazySources(_sources(block, operands, facts))
 
 
-def _operands(block: Block) -> _Operands | None:
+def _operands(block: Block, facts: DeviceFacts) -> _Operands | None:
     convolution = block.convolution
-    kind = convolution.input.type
-    if block.types not in ({Scalar.INT8}, {Scalar.UINT8}, {Scalar.FLOAT16}):
+    if block.types not in ({Scalar.INT8}, {Scalar.UINT8}, {Scalar.FLOAT16}, {Scalar.FLOAT32}):
         return None
     if convolution.depth > _MOST_TAPS:
         return None
-    taps = _halves(convolution) if kind is Scalar.FLOAT16 else _eight_bits(convolution)
+    taps = _eight_bits(convolution) if block.narrow.is_integer else _floats(convolution)
     narrow = by_column(block.narrow)
     if taps is None or narrow is None:
         return None
@@ -332,6 +360,7 @@ def _operands(block: Block) -> _Operands | None:
         project=project,
         of_channels=tuple(each for kernel in before.values() for each in _of_columns(kernel, shared)),
         of_columns=_of_columns(project, shared),
+        adds=adding.is_offered(facts) and adding.is_sum(project),
     )
 
 
@@ -357,9 +386,9 @@ def _of_columns(kernel: Kernel, others: set[Value]) -> tuple[Value, ...]:
     return tuple(found)
 
 
-def _halves(convolution: DepthwiseConvolution) -> Value | None:
+def _floats(convolution: DepthwiseConvolution) -> Value | None:
     weights = convolution.weights
-    is_known = weights.constant is not None and weights.type is Scalar.FLOAT16
+    is_known = weights.constant is not None and weights.type is convolution.input.type
     return weights if is_known else None
 
 
@@ -409,7 +438,7 @@ def _fragments(right: Value, columns: int, steps: int) -> Value:
 
 def _sources(block: Block, operands: _Operands, facts: DeviceFacts) -> Iterator[Source]:
     parts = _steps(block.narrow.columns, _COLUMNS)
-    steps = _steps(block.convolution.input.shape[3], PART_BYTES // block.convolution.input.type.size_bytes)
+    steps = _channel_parts(block)
     limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
     most = 3 * facts.compute_units
     cuts = [
@@ -465,6 +494,24 @@ def _source(cut: _Cut, facts: DeviceFacts) -> Source:
         "$PADDED": texts.REST if not narrow.is_integer and cut.depth_bytes % PART_BYTES else "",
         "$INPUT_COPIED": texts.COPIED if cut.wide_steps else texts.GIVEN,
         "$EXPANDED": texts.EXPANDED if cut.wide_steps else "",
+        "$WIDE_PRODUCTS": _products(
+            cut,
+            STEP="k",
+            SUMS="wide_sums",
+            COUNT="$WIDE_PARTS",
+            DEPTH="$WIDE_STEPS",
+            FROM_PITCH="$NEAR_PITCH",
+            RIGHT="wide_weights",
+        ),
+        "$PRODUCTS": _products(
+            cut,
+            STEP="min(slice + k * $KS, $SHARE_STEPS - 1)",
+            SUMS="sums[i]",
+            COUNT="$PARTS",
+            DEPTH="$STEPS",
+            FROM_PITCH="$WIDE_PITCH",
+            RIGHT="weights",
+        ),
         "$FETCHED": fetched,
         "$FETCH": fetch(narrow, after, sums),
         "$DEPTHWISE": _depthwise(cut),
@@ -475,21 +522,25 @@ def _source(cut: _Cut, facts: DeviceFacts) -> Source:
         text = text.replace(name, piece)
     if narrow.is_integer:
         text = texts.TURNED + text
+    if cut.is_twice:
+        text = SPLITTING + text
     text = "".join((*map(_copy, sorted(cut.copies)), text))
     instruction = instruction_of(facts)
     assert instruction is not None  # noqa: S101 - every device with tensor cores has one
     is_signed = block.convolution.input.type is Scalar.INT8
     dot = dot_text(instruction, is_signed, True) if narrow.is_integer else ""
     head = values.parameters
-    if cut.shares > 1:
+    has_workspace = cut.shares > 1 and not cut.adds
+    if has_workspace:
         head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
     whole = "".join(
         (
             *(each.text for each in functions.values()),
             after.text,
+            adding.adding_text(operands.project, inner, facts) if cut.adds else "",
             dot,
             fill(text, **_names(cut, inner, sums)),
-            finish(narrow, after, sums, split=cut.shares),
+            finish(narrow, after, sums, split=cut.shares, adds=cut.adds),
         )
     )
     sizes: dict[str, int] = {**narrow.sizes, **after.sizes}
@@ -507,12 +558,27 @@ def _source(cut: _Cut, facts: DeviceFacts) -> Source:
         groups=cut.tiles * cut.shares,
         local_size=_ITEMS,
         scratch_bytes=cut.scratch_bytes,
-        workspace_bytes=workspace_bytes(narrow, sums, tiles=cut.tiles, split=cut.shares),
+        workspace_bytes=workspace_bytes(
+            narrow, sums, tiles=cut.tiles, split=cut.shares if has_workspace else 1
+        ),
+        adds=cut.adds,
         has_barriers=True,
-        label=f"tensor cores, {kinds}, {cut.patch.lines} x {cut.patch.length} positions and {cut.parts * _COLUMNS} columns, split by {cut.shares}"
-        f" and {cut.narrow_warps.slices}",
+        label=f"tensor cores{', twice' if cut.is_twice else ''}, {kinds}, {cut.patch.lines} x {cut.patch.length} positions and {cut.parts * _COLUMNS} columns, split by {cut.shares}"
+        f" and {cut.narrow_warps.slices}{', added' if cut.adds else ''}",
         operations=tuple(sorted({each for kernel in block.kernels for each in kernel.operations})),
     )
+
+
+def _products(cut: _Cut, **names: str) -> str:
+    """The text of `PRODUCTS` with its names, in their order."""
+    lines = texts.PRODUCTS.splitlines(keepends=True)
+    if cut.is_twice:
+        text = "".join(lines).replace("@", "").replace("$PART[", "part[")
+    else:
+        text = "".join(line for line in lines if "@" not in line).replace("$PART[", "$SUMS[")
+    for name, piece in names.items():
+        text = text.replace(f"${name}", piece)
+    return text
 
 
 def _copy(count: int) -> str:
@@ -586,13 +652,11 @@ def _depthwise(cut: _Cut) -> str:
     row = cut.channels // 4 * cut.taps_each
     places = [position * cut.wide_pitch for position in cut.patch.taps()]
     if not cut.block.narrow.is_integer:
+        read = (
+            "*(__local const float4 *)({})" if cut.is_twice else "vload_half4(0, (__local const half *)({}))"
+        )
         products = (
-            multiply_add(
-                "float",
-                "sum",
-                f"vload_half4(0, (__local const half *)(from + {place}))",
-                f"vload_half4(0, (__local const half *)(tap + {number * row}))",
-            )
+            multiply_add("float", "sum", read.format(f"from + {place}"), read.format(f"tap + {number * row}"))
             for number, place in enumerate(places)
         )
         return "\n".join(("      float4 sum = (float4)(0);", *(f"      {each}" for each in products)))
@@ -615,10 +679,9 @@ def _names(cut: _Cut, values: Arguments, sums: Sums) -> dict[str, object]:
     tiles, position_tiles = _steps(cut.patch.rows, 16), _steps(cut.patch.positions, 16)
     is_integer = block.narrow.is_integer
     vector = f"{stored(kind)}4" if is_integer else "float4"
+    is_half = kind is Scalar.FLOAT16
     put = (
-        f"*(__local {vector} *)to = value;"
-        if is_integer
-        else "vstore_half4_rte(value, 0, (__local half *)to);"
+        "vstore_half4_rte(value, 0, (__local half *)to);" if is_half else f"*(__local {vector} *)to = value;"
     )
     return {
         **cut.patch.names,

@@ -24,23 +24,54 @@ GIVEN = """\
       for (int i = 0; i < $COPY; i += 4) *(__local int *)(to + i) = z_zeros;
   }
 """
+#: Sums of 16 rows and some columns, each 16 of them. What sums a product of FLOAT32 takes three of TF32, see `tensor_core`; `@` stands for
+#: what is said only then.
+PRODUCTS = """\
+    @float rest[$COUNT][2][4], part[$COUNT][2][4];
+#pragma unroll
+    for (int j = 0; j < $COUNT; ++j)
+#pragma unroll
+      for (int z = 0; z < 4; ++z) {
+        $SUMS[j][0][z] = $SUMS[j][1][z] = 0;
+        @rest[j][0][z] = rest[j][1][z] = part[j][0][z] = part[j][1][z] = 0;
+      }
+#pragma unroll
+    for (int k = 0; k < $DEPTH; ++k) {
+      uint4 rows = ${KERNEL}_rows(from + $STEP * 32, $FROM_PITCH);
+      @const uint4 rows_rest = ${KERNEL}_rest4(&rows);
+#pragma unroll
+      for (int j = 0; j < $COUNT; ++j) {
+        uint4 right = $RIGHT[j][k];
+        @const uint4 right_rest = ${KERNEL}_rest4(&right);
+        @${KERNEL}_multiply(rest[j][0], rows, right_rest.x, right_rest.y);
+        @${KERNEL}_multiply(rest[j][1], rows, right_rest.z, right_rest.w);
+        @${KERNEL}_multiply(rest[j][0], rows_rest, right.x, right.y);
+        @${KERNEL}_multiply(rest[j][1], rows_rest, right.z, right.w);
+        ${KERNEL}_multiply($PART[j][0], rows, right.x, right.y);
+        ${KERNEL}_multiply($PART[j][1], rows, right.z, right.w);
+        @if (k % 4 == 3 || k == $DEPTH - 1)
+          @for (int z = 0; z < 4; ++z) {
+            @$SUMS[j][0][z] += part[j][0][z];
+            @$SUMS[j][1][z] += part[j][1][z];
+            @part[j][0][z] = part[j][1][z] = 0;
+          @}
+      }
+    }
+    @for (int j = 0; j < $COUNT; ++j)
+      @for (int z = 0; z < 4; ++z) {
+        @if (isfinite($SUMS[j][0][z])) $SUMS[j][0][z] += rest[j][0][z];
+        @if (isfinite($SUMS[j][1][z])) $SUMS[j][1][z] += rest[j][1][z];
+      @}
+"""
 #: The wide channels: all warps multiply as often as the one that has most to do.
 EXPANDED = """\
 #pragma unroll 1
   for (int i = 0; i < $WIDE_TILES; ++i) {
     const int m = wide_down + i * $WIDE_DOWN;
+    $T wide_sums[$WIDE_PARTS][2][4];
     const __local uchar *from = near + (min(m, $POSITION_TILES - 1) * 16 + g) * $NEAR_PITCH + t * 4;
-    uint4 near_rows[$WIDE_STEPS];
-#pragma unroll
-    for (int k = 0; k < $WIDE_STEPS; ++k) near_rows[k] = ${KERNEL}_rows(from + k * 32, $NEAR_PITCH);
-#pragma unroll
+$WIDE_PRODUCTS#pragma unroll
     for (int j = 0; j < $WIDE_PARTS; ++j) {
-      $T first[4] = {0, 0, 0, 0}, second[4] = {0, 0, 0, 0};
-#pragma unroll
-      for (int k = 0; k < $WIDE_STEPS; ++k) {
-        ${KERNEL}_multiply(first, near_rows[k], wide_weights[j][k].x, wide_weights[j][k].y);
-        ${KERNEL}_multiply(second, near_rows[k], wide_weights[j][k].z, wide_weights[j][k].w);
-      }
       const int c = (wide_across + j * $WIDE_ACROSS) * 16 + t * 4;
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
@@ -48,7 +79,8 @@ EXPANDED = """\
         if (p >= $POSITIONS || c >= $KC) continue;
         $VALUE value = $FILL;
         if ((uint)y < ${HEIGHT}u && (uint)x < ${WIDTH}u && k0 + c < $CHANNELS)
-          value = ${KERNEL}_wide_value4((${T}4)(first[2 * h], first[2 * h + 1], second[2 * h], second[2 * h + 1]),
+          value = ${KERNEL}_wide_value4((${T}4)(wide_sums[j][0][2 * h], wide_sums[j][0][2 * h + 1],
+                                              wide_sums[j][1][2 * h], wide_sums[j][1][2 * h + 1]),
                                         (image * $HEIGHT + y) * $WIDTH + x, k0 + c, $HANDED_ON@SIZES);
         ${KERNEL}_put(wide + p * $WIDE_PITCH + c * $SIZE, value);
       }
@@ -205,22 +237,7 @@ $DEPTHWISE
   barrier(CLK_LOCAL_MEM_FENCE);
   $T sums[$TILES][$PARTS][2][4];
 #pragma unroll
-  for (int i = 0; i < $TILES; ++i)
-#pragma unroll
-    for (int j = 0; j < $PARTS; ++j)
-#pragma unroll
-      for (int z = 0; z < 4; ++z) sums[i][j][0][z] = sums[i][j][1][z] = 0;
-#pragma unroll
   for (int i = 0; i < $TILES; ++i) {
     const __local uchar *from = middle + (min(down + i * $DOWN, $BM / 16 - 1) * 16 + g) * $WIDE_PITCH + t * 4;
-#pragma unroll
-    for (int k = 0; k < $STEPS; ++k) {
-      const uint4 rows = ${KERNEL}_rows(from + min(slice + k * $KS, $SHARE_STEPS - 1) * 32, $WIDE_PITCH);
-#pragma unroll
-      for (int j = 0; j < $PARTS; ++j) {
-        ${KERNEL}_multiply(sums[i][j][0], rows, weights[j][k].x, weights[j][k].y);
-        ${KERNEL}_multiply(sums[i][j][1], rows, weights[j][k].z, weights[j][k].w);
-      }
-    }
-  }
+$PRODUCTS  }
 $SUMMED"""

@@ -42,9 +42,8 @@ _GATHER_LEFT = """\\
           } \\
           *(__local uint4 *)(scratch + (stage) * $STEP + ${KERNEL}_place(row, chunk)) = *(uint4 *)found; \\
        """
-#: What FLOAT32 adds to the text.
-_REST = {
-    "$SPLITTING": """\
+#: What a TF32 leaves of a FLOAT32, as another one.
+SPLITTING = """\
 static inline uint ${KERNEL}_rest(uint *value) {
   const uint first = *value & 0xffffe000u;
   uint rest;
@@ -62,7 +61,10 @@ static inline uint4 ${KERNEL}_rest4(uint4 *values) {
   *values = v;
   return rest;
 }
-""",
+"""
+#: What FLOAT32 adds to the text.
+_REST = {
+    "$SPLITTING": SPLITTING,
     "$REST_BEGUN": """\
   float rest[$WM / 16][$WN / 8][4];
 #pragma unroll
