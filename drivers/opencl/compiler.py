@@ -110,7 +110,7 @@ def _compiled(
     """What `compile_model` gives, and why the images that it reads cannot be made; "" if they can."""
     graph = build_graph(model, input_shapes)
     transform(graph)
-    precision = precision or suited(graph, facts)
+    precision = precision or suited(facts)
     lower_precision(graph, precision)
     expand_rankings(graph)
     fused = fuse(graph, enabled=is_fused, rows=lambda _: True)

@@ -47,7 +47,7 @@ _LOG = logging.getLogger(__name__)
 #: The precision of models that allow float16, whatever the device would choose: f32, f32_f16 or f16.
 PRECISION_VARIABLE = "NEURALD_OPENCL_PRECISION"
 #: Changes whenever what the compiler makes of a model does.
-_GENERATOR = 5
+_GENERATOR = 6
 
 _TYPES = {
     DeviceKind.GPU: DeviceType.GPU,

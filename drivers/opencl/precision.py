@@ -14,21 +14,16 @@ each factor of a product. A sum of products of factors a and b is thus off by at
 them.
 """
 
-import statistics
 from dataclasses import replace
 from enum import Enum
 
 import numpy as np
 
 from neurald.drivers.compiler.expression import Expression, Load, axis, load
-from neurald.drivers.compiler.graph import Compute, Convolution, Graph, MatrixProduct, Node, Ranking, Value
+from neurald.drivers.compiler.graph import Compute, Graph, MatrixProduct, Node, Ranking, Value
 from neurald.drivers.compiler.rewriting import rewrite
 from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.opencl.kernels import adding
 from neurald.drivers.opencl.platform import DeviceFacts
-
-#: Networks whose layers have so many multiplications on average are faster with halves wherever there are tensor cores.
-_MANY = 1 << 24
 
 
 class Precision(Enum):
@@ -43,20 +38,9 @@ class Precision(Enum):
     F16 = "f16"
 
 
-def suited(graph: Graph, facts: DeviceFacts) -> Precision:
-    """The mode in which a device computes a relaxed model.
-
-    Halves save bandwidth, and suit tensor cores. CPUs would only convert them to and fro. And where work-groups add their shares
-    of sums in memory, which they do in FLOAT32 only, networks of small layers are faster without them: those wait for each other
-    more than for memory.
-    """
-    if facts.is_cpu:
-        return Precision.F32
-    layers = [node for node in graph.nodes if isinstance(node, Convolution | MatrixProduct)]
-    counts = [layer.output.count * layer.depth for layer in layers if layer.output.count]
-    if counts and statistics.mean(counts) < _MANY and adding.is_offered(facts):
-        return Precision.F32
-    return Precision.F16
+def suited(facts: DeviceFacts) -> Precision:
+    """The mode in which a device computes a relaxed model: halves save bandwidth, and suit tensor cores; CPUs would only convert them."""
+    return Precision.F32 if facts.is_cpu else Precision.F16
 
 
 def lower_precision(graph: Graph, precision: Precision) -> None:

@@ -1,7 +1,6 @@
 """Three layers as one kernel on tensor cores: products of few channels to many, a depthwise convolution of those, their products.
 
-Or the last two only. It is for 8 bits and halves, as `bottleneck` is for FLOAT32, whose weights are too large for this: here each
-warp keeps its part of them in registers, which it asks for before the group waits for what others compute. They lie in memory in the
+Or the last two only. Each warp keeps its part of them in registers, which it asks for before the group waits for what others compute. They lie in memory in the
 order in which tensor cores take them, 16 columns at a time, of which a work-item gets the sums of four side by side.
 
 A group computes a part of an image of the output, with all wide channels or a share of them; then the last group to be done adds up
@@ -64,8 +63,8 @@ _COLUMNS = 16
 _MOST_REGISTERS = 128
 #: Positions of the output for a group, and groups that share out the wide channels, at most.
 _MOST_ROWS, _MOST_SHARES = 128, 16
-#: Choices that are offered.
-_CHOICES = 6
+#: Choices that are offered: their functions are large, which compilers take their time for.
+_CHOICES = 4
 _POWERS = (1, 2, 4, 8)
 
 

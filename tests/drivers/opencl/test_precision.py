@@ -19,7 +19,6 @@ from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.device import PRECISION_VARIABLE, OpenClDevice
 from neurald.drivers.opencl.platform import DeviceContext, DeviceKind
 from neurald.drivers.opencl.precision import Precision, lower_precision, suited
-from neurald.drivers.opencl.sums import Sums
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import BadData
 from neurald.hal.types import Model
@@ -176,26 +175,9 @@ def test_other_types_and_the_mode_f32_change_nothing() -> None:
     assert graph.nodes == nodes
 
 
-@pytest.mark.parametrize(
-    ("size", "is_nvidia", "sums", "expected"),
-    [
-        (8, True, Sums.FAST, Precision.F32),
-        (8, True, Sums.ORDERED, Precision.F16),
-        (8, False, Sums.FAST, Precision.F16),
-        (512, True, Sums.FAST, Precision.F16),
-    ],
-)
-def test_small_layers_are_computed_as_they_are(
-    opencl: DeviceContext, size: int, is_nvidia: bool, sums: Sums, expected: Precision
-) -> None:
-    builder = GraphBuilder()
-    values = builder.input(size, size), builder.weights(size, size)
-    graph = builder.finish(builder.matrix_product(*values, type=Scalar.FLOAT32))
-    facts = replace(
-        opencl.facts, kind=DeviceKind.GPU, is_nvidia=is_nvidia, compute_capability=(9, 0), sums=sums
-    )
-    assert suited(graph, facts) is expected
-    assert suited(graph, replace(facts, kind=DeviceKind.CPU)) is Precision.F32
+def test_cpus_do_not_compute_with_halves(opencl: DeviceContext) -> None:
+    assert suited(replace(opencl.facts, kind=DeviceKind.GPU)) is Precision.F16
+    assert suited(replace(opencl.facts, kind=DeviceKind.CPU)) is Precision.F32
 
 
 def relaxed_model(seed: int) -> Model:
