@@ -1,12 +1,14 @@
 """Three layers as one kernel on tensor cores: products of few channels to many, a depthwise convolution of those, their products.
 
-Or the last two only. Each warp keeps its part of them in registers, which it asks for before the group waits for what others compute. They lie in memory in the
-order in which tensor cores take them, 16 columns at a time, of which a work-item gets the sums of four side by side.
+Or the last two only. It multiplies as `tensor_core` does: halves, 8 bits, and FLOAT32 as sums of two TF32. Each warp keeps its part of
+the weights in registers, which it asks for before the group waits for what others compute. They lie in memory in the order in which
+tensor cores take them, 16 columns at a time, of which a work-item gets the sums of four side by side.
 
-A group computes a part of an image of the output, with all wide channels or a share of them; then the last group to be done adds up
-all shares, as in `tensor_core`. After it has waited a group copies the input to local memory, computes their wide
-channels, what the depthwise convolution makes of those, and the last products, each time from local memory to local memory.
-What lies outside of the image stands for zero there, so that windows need not look whether they lie inside.
+A group computes a part of an image of the output, with all wide channels or a share of them; then each adds its part to the output
+(see `adding`), or the last group to be done adds up all of them. After it has waited a group copies the input to local memory, computes its
+wide channels, what the depthwise convolution makes of those, and the last products, each time from local memory to local memory.
+What lies outside of the image stands for zero there, so that windows need not look whether they lie inside. What epilogues read for
+each channel is in local memory, too: there are too few warps to wait for anything further away.
 """
 
 import math
@@ -251,16 +253,17 @@ class _Cut:
 
     @property
     def middle_at(self) -> int:
-        """Where in it is what the depthwise convolution gives: behind the input, and the sums of slices, which come later."""
-        near = _steps(self.patch.positions, 16) * 16 * self.near_pitch if self.wide_steps else 0
+        """Where in it is what the depthwise convolution gives: in the place of the input, behind the sums of slices, which come later."""
         slices = self.narrow_warps.slices
         sums = slices * _steps(self.patch.rows, 16) * 16 * self.parts * _COLUMNS * 4 if slices > 1 else 0
-        return max(self.near_at + near, sums)
+        return max(self.near_at, sums)
 
     @property
     def taps_at(self) -> int:
         """Where in it the weights of the depthwise convolution are."""
-        return self.middle_at + _steps(self.patch.rows, 16) * 16 * self.wide_pitch
+        near = _steps(self.patch.positions, 16) * 16 * self.near_pitch if self.wide_steps else 0
+        middle = _steps(self.patch.rows, 16) * 16 * self.wide_pitch
+        return max(self.near_at + near, self.middle_at + middle)
 
     @property
     def near_values(self) -> tuple[tuple[Value, int], ...]:
