@@ -247,8 +247,10 @@ def test_four_elements_are_read_at_a_time() -> None:
     assert "convert_int4(*(__global const char4 *)(a" in after.text
     assert after.text.count("prefetch") == 2
     assert after.has_fetch
-    # What gives floats has no such form.
-    assert computing4(kernel, arguments) is None
+    four = computing4(kernel, arguments)
+    assert four is not None
+    assert "static inline char4 KERNEL_NAME_value4(const int4 sum," in four.text
+    assert set(four.sizes) == {"c0", "c1", "c2"}
 
 
 def test_what_may_not_fit_32_bits_is_computed_one_by_one() -> None:
