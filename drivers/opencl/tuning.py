@@ -3,7 +3,7 @@
 import logging
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -72,7 +72,7 @@ _USES = {Tuning.NONE: 1, Tuning.FAST: 2, Tuning.EXHAUSTIVE: 1}
 
 
 class Tuner:
-    """Picks sources. Kernels with the same choices are measured once.
+    """Picks sources. Kernels with the same choices are measured once, also if they differ in numbers: layers alike get the same functions.
 
     Args:
         device: to measure on.
@@ -113,7 +113,11 @@ class Tuner:
                 if chain.is_likely:
                     _take(first, chain, sources[0])
             return first
-        times = times_ns(self._device, list(measured.values()), is_resident=self._is_resident)
+        works: dict[Hashable, Source] = {}
+        for source in measured.values():
+            works.setdefault(_work_of(source), source)
+        found = times_ns(self._device, list(works.values()), is_resident=self._is_resident)
+        times = {name: found.get(works[_work_of(source)].name, math.inf) for name, source in measured.items()}
         return _fastest(tried, chains, together, times)
 
     def _tried(self, sources: Sequence[Source]) -> tuple[Source, ...]:
@@ -132,6 +136,12 @@ class Tuner:
             if len(found) == self._limit or len(functions) == self._functions:
                 break
         return tuple((found or others)[: self._limit])
+
+
+def _work_of(source: Source) -> Hashable:
+    """What the time of a source follows from; its zero points and multipliers are not among that."""
+    values = tuple((value.shape, value.type) for value in source.arguments)
+    return functions_of(source), source.groups, source.local_size, values
 
 
 def _fastest(

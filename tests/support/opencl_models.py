@@ -6,6 +6,10 @@ from typing import Any
 import numpy as np
 
 import neurald as nd
+from neurald.drivers.opencl.compiler import Compiled
+from neurald.drivers.opencl.platform import DeviceContext
+from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
+from neurald.drivers.opencl.program import Program
 from neurald.hal.device import ExecuteOptions, PreparedModel
 from neurald.hal.memory import HostMemory
 from neurald.hal.operations.call import Array
@@ -206,6 +210,12 @@ def run(prepared: PreparedModel, model: Model, inputs: Sequence[Array]) -> list[
     request, outputs = request_of(model, inputs)
     assert prepared.execute(request, ExecuteOptions()).is_sufficient
     return outputs
+
+
+def prepared_from(opencl: DeviceContext, compiled: Compiled, text: str) -> OpenClPreparedModel:
+    """What was compiled, with another text for its kernels."""
+    program = Program.from_source(opencl, text)
+    return OpenClPreparedModel(opencl, compiled.executable, program, compiled.constants, keeps_artifact=False)
 
 
 def expect_close(results: Sequence[Array], expected: Sequence[Array], tolerance: float = 2e-5) -> None:

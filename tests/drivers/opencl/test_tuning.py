@@ -75,6 +75,27 @@ def test_what_nobody_looks_at_is_not_made(
     assert texts([chosen]) == [slowed(0 if how is Tuning.NONE else 5).text]
 
 
+def test_the_same_work_is_measured_once(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[Source] = []
+
+    def times_ns(device: DeviceContext, sources: Sequence[Source], *, is_resident: bool) -> dict[str, float]:
+        measured.extend(sources)
+        return {source.name: float(source.groups) for source in sources}
+
+    def source(number: int, groups: int, *, name: str = "neurald_f") -> Source:
+        shared = f"#ifndef {name}_is_there\n#define {name}_is_there\nvoid {name}(int z) {{}}\n#endif\n"
+        return replace(
+            good(), text=f"{shared}static void KERNEL_NAME() {{ {name}({number}{groups}); }}\n", groups=groups
+        )
+
+    monkeypatch.setattr(tuning, "times_ns", times_ns)
+    layers = [[source(number, 2), source(number, 1)] for number in range(3)]
+    others = [source(0, 5, name="neurald_g"), source(0, 3, name="neurald_g")]
+    chosen = Tuner(opencl, Tuning.EXHAUSTIVE).choose([*layers, others])
+    assert texts(chosen) == texts([*(each[1] for each in layers), others[1]])
+    assert sorted(each.groups for each in measured) == [1, 2, 3, 5]
+
+
 def test_what_cannot_be_a_phase_is_looked_at_only_where_nothing_else_is(
     opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

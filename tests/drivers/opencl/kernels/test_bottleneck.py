@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 from support.opencl_adding import without_ptx
 from support.opencl_blocks import RELU6, VALID, Block, sources_of, taken
-from support.opencl_models import expect_close, random_inputs, run
+from support.opencl_models import expect_close, prepared_from, random_inputs, run
 
 import neurald as nd
 from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts, DeviceKind
 from neurald.drivers.opencl.precision import Precision
-from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
-from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.sums import Sums
 from neurald.hal.device import PrepareOptions
 
@@ -60,13 +58,7 @@ def test_blocks_compute_the_same(block: Block, opencl: DeviceContext) -> None:
         text = compiled.executable.text
         if not opencl.facts.is_nvidia:
             text = without_ptx(text)
-        prepared = OpenClPreparedModel(
-            opencl,
-            compiled.executable,
-            Program.from_source(opencl, text),
-            compiled.constants,
-            keeps_artifact=False,
-        )
+        prepared = prepared_from(opencl, compiled, text)
         for _ in range(2):
             scale = float(np.abs(expected[0]).max())
             found = run(prepared, model, inputs)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from support.opencl_adding import without_ptx
-from support.opencl_models import FLOAT, Models, expect_close, random_inputs, run
+from support.opencl_models import FLOAT, Models, expect_close, prepared_from, random_inputs, run
 
 import neurald as nd
 from neurald.drivers.compiler.build import build_graph
@@ -16,8 +16,6 @@ from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.kernels.chains import Chain, chains_of
 from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts, DeviceKind
 from neurald.drivers.opencl.precision import Precision
-from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
-from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.sums import Sums
 from neurald.hal.device import PrepareOptions
 from neurald.hal.types import Model
@@ -106,10 +104,7 @@ def test_a_model_of_pairs_computes_the_same(opencl: DeviceContext, seed: int) ->
     assert len(compiled.executable.calls) == 3
     positions = [number for call in compiled.executable.calls for number in call.operations]
     assert positions == list(range(len(model.main.operations)))
-    program = Program.from_source(opencl, compiled.executable.text)
-    prepared = OpenClPreparedModel(
-        opencl, compiled.executable, program, compiled.constants, keeps_artifact=False
-    )
+    prepared = prepared_from(opencl, compiled, compiled.executable.text)
     inputs = random_inputs(model)
     expected = run(nd.devices()[0].prepare_model(model, PrepareOptions()), model, inputs)
     expect_close(run(prepared, model, inputs), expected, 1e-4)
@@ -139,13 +134,7 @@ def test_groups_add_their_shares_to_what_is_zero(opencl: DeviceContext, seed: in
     text = compiled.executable.text
     if not opencl.facts.is_nvidia:
         text = without_ptx(text)
-    prepared = OpenClPreparedModel(
-        opencl,
-        compiled.executable,
-        Program.from_source(opencl, text),
-        compiled.constants,
-        keeps_artifact=False,
-    )
+    prepared = prepared_from(opencl, compiled, text)
     inputs = random_inputs(model)
     expected = run(nd.devices()[0].prepare_model(model, PrepareOptions()), model, inputs)
     for _ in range(2):

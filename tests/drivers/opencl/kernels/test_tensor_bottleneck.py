@@ -16,14 +16,12 @@ from support.opencl_blocks import (
     sources_of,
     taken,
 )
-from support.opencl_models import random_inputs, run
+from support.opencl_models import prepared_from, random_inputs, run
 from support.opencl_warps import without_warps
 
 import neurald as nd
 from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts, DeviceKind
-from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
-from neurald.drivers.opencl.program import Program
 from neurald.hal.device import PrepareOptions
 
 
@@ -88,13 +86,7 @@ def test_blocks_compute_the_same(number: int, kind: dict[str, Any], opencl: Devi
     text = compiled.executable.text
     if not opencl.facts.is_nvidia:
         text = without_warps(text)
-    prepared = OpenClPreparedModel(
-        opencl,
-        compiled.executable,
-        Program.from_source(opencl, text),
-        compiled.constants,
-        keeps_artifact=False,
-    )
+    prepared = prepared_from(opencl, compiled, text)
     for _ in range(2):
         (found,) = run(prepared, model, inputs)
         if block.type is FLOAT:
