@@ -47,7 +47,7 @@ _MOST_MOVED_BYTES = 1 << 20
 #: The parameters of a persistent kernel that its phases' pointers name.
 BUFFERS = "__global uchar *arena, __global const uchar *constants"
 
-#: Picks one of the sources of each kernel; none for the first of a pair that is taken, whose source the second one gets.
+#: Picks one of the sources of each kernel; none for those of a chain that is taken, but for the last one, which gets the chain's.
 Choose = Callable[[Sequence[Sequence[Source]], Sequence[Chain]], Sequence[Source | None]]
 
 

@@ -114,10 +114,10 @@ class Tuner:
                     _take(first, chain, sources[0])
             return first
         works: dict[Hashable, Source] = {}
-        for source in measured.values():
-            works.setdefault(_work_of(source), source)
+        # For each source one that does the same work, which is measured.
+        alike = {name: works.setdefault(_work_of(source), source) for name, source in measured.items()}
         found = times_ns(self._device, list(works.values()), is_resident=self._is_resident)
-        times = {name: found.get(works[_work_of(source)].name, math.inf) for name, source in measured.items()}
+        times = {name: found.get(source.name, math.inf) for name, source in alike.items()}
         return _fastest(tried, chains, together, times)
 
     def _tried(self, sources: Sequence[Source]) -> tuple[Source, ...]:
