@@ -1,8 +1,11 @@
 """Texts with instructions of NVIDIA's warps, for devices that have none: work-items give each other what those would."""
 
 import re
+from dataclasses import replace
 
 from support.opencl_adding import without_ptx
+
+from neurald.drivers.opencl.platform import DeviceFacts, DeviceKind
 
 #: Local memory behind what kernels use: six words of each work-item.
 _AT, _BYTES = 48 * 1024, 256 * 6 * 4
@@ -82,3 +85,16 @@ def without_warps(text: str) -> str:
     text = without_ptx(text)
     text = re.sub(r"__local uchar scratch\[\d+\]", f"__local uchar scratch[{_AT + _BYTES}]", text)
     return _MULTIPLY + text
+
+
+def with_tensor_cores(facts: DeviceFacts) -> DeviceFacts:
+    """A GPU with tensor cores, and else as the device is."""
+    return replace(
+        facts,
+        kind=DeviceKind.GPU,
+        compute_units=64,
+        is_nvidia=True,
+        compute_capability=(8, 0),
+        has_dot_product=True,
+        local_memory_bytes=_AT,
+    )

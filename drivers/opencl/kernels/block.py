@@ -12,6 +12,9 @@ from neurald.drivers.opencl.kernels.epilogue import computing4, fetching4, used_
 from neurald.drivers.opencl.kernels.product import Product, is_supported, product_of
 from neurald.drivers.opencl.source import NAME
 
+#: Larger windows are better computed once.
+_MOST_TAPS = 25
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Block:
@@ -50,6 +53,8 @@ def block_of(expand: Kernel | None, depthwise: Kernel, project: Kernel) -> Block
     """
     convolution = depthwise.contraction
     if not isinstance(convolution, DepthwiseConvolution) or convolution.multiplier != 1:
+        return None
+    if convolution.depth > _MOST_TAPS:
         return None
     narrow, wide = _plain_product(project), None if expand is None else _plain_product(expand)
     if narrow is None or narrow.left is not depthwise.output:

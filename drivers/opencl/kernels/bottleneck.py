@@ -30,8 +30,6 @@ from neurald.drivers.opencl.source import NAME, WAIT, Source
 
 #: Work-items of a group.
 _ITEMS = 256
-#: Larger windows are better computed once.
-_MOST_TAPS = 25
 #: Local memory that a group may use.
 _LOCAL_BYTES = 48 * 1024
 #: Wide channels of a group, at most.
@@ -143,9 +141,11 @@ def candidates(expand: Kernel, depthwise: Kernel, project: Kernel, facts: Device
 def _is_offered(block: Block) -> bool:
     assert block.wide is not None  # noqa: S101 - the caller has looked
     right = {block.wide.right.type, block.convolution.weights.type, block.narrow.right.type}
-    if block.types | right != {Scalar.FLOAT32} or block.convolution.depth > _MOST_TAPS:
-        return False
-    return block.narrow.right_row <= 4 * _ITEMS and adding.is_sum(block.project)
+    return (
+        block.types | right == {Scalar.FLOAT32}
+        and block.narrow.right_row <= 4 * _ITEMS
+        and adding.is_sum(block.project)
+    )
 
 
 def _sources(block: Block, wide: Product, facts: DeviceFacts) -> Iterator[Source]:

@@ -56,21 +56,17 @@ for name, make in GRAPHS.items():
 #: Blocks of layers as one kernel on tensor cores, whose instructions C stands for; those whose groups take no part in the same sums,
 #: since oclgrind does not see that one counts the others before it reads theirs.
 _BLOCKS = """
-import dataclasses
 import numpy as np
 import neurald as nd
 from support.opencl_blocks import FLOAT, INT8, UINT8, Block, precision_of, sources_of, taken
 from support.opencl_models import prepared_from, random_inputs, run
-from support.opencl_warps import without_warps
+from support.opencl_warps import with_tensor_cores, without_warps
 from neurald.drivers.opencl.compiler import compile_model
-from neurald.drivers.opencl.platform import DeviceContext, DeviceKind, choose, discover
+from neurald.drivers.opencl.platform import DeviceContext, choose, discover
 from neurald.hal.device import PrepareOptions
 
 opencl = DeviceContext(choose(discover()))
-facts = dataclasses.replace(
-    opencl.facts, kind=DeviceKind.GPU, compute_units=16, is_nvidia=True, compute_capability=(8, 0),
-    has_dot_product=True, local_memory_bytes=48 * 1024,
-)
+facts = with_tensor_cores(opencl.facts)
 for block in (
     Block(height=4, width=3, wide=12, outputs=20, type=INT8),
     Block(height=4, width=4, channels=16, wide=32, stride=2, type=UINT8),

@@ -17,7 +17,7 @@ from support.opencl_blocks import (
     taken,
 )
 from support.opencl_models import prepared_from, random_inputs, run
-from support.opencl_warps import without_warps
+from support.opencl_warps import with_tensor_cores, without_warps
 
 import neurald as nd
 from neurald.drivers.opencl.compiler import compile_model
@@ -29,15 +29,7 @@ def facts_of(opencl: DeviceContext) -> DeviceFacts:
     """The device, or one with tensor cores."""
     if opencl.facts.is_nvidia_from((8, 0)):
         return opencl.facts
-    return dataclasses.replace(
-        opencl.facts,
-        kind=DeviceKind.GPU,
-        compute_units=64,
-        is_nvidia=True,
-        compute_capability=(8, 0),
-        has_dot_product=True,
-        local_memory_bytes=48 * 1024,
-    )
+    return with_tensor_cores(opencl.facts)
 
 
 SHAPES: tuple[dict[str, Any], ...] = (
