@@ -59,7 +59,7 @@ def run(
     import neurald as nd
     from neurald.service.arrays import output_slots, write_outputs
     from neurald.service.classification import read_labels
-    from neurald.service.devices import describe_steps, find_devices
+    from neurald.service.devices import describe_steps, find_devices, say_where_it_ran
     from neurald.service.output import note, status, write_json
 
     # What can be refused cheaply is refused before any work is done.
@@ -79,7 +79,8 @@ def run(
     if outputs is not None:
         write_outputs(outputs, output_slots(loaded), results)
 
-    document: dict[str, Any] = {"model": str(model), "inputs": source, "steps": describe_steps(compilation)}
+    steps, fallback = describe_steps(compilation), compilation.report.fallback
+    document: dict[str, Any] = {"model": str(model), "inputs": source, "steps": steps, "fallback": fallback}
     document["outputs"] = [_summary(*pair) for pair in zip(output_slots(loaded), results, strict=True)]
     if outputs is not None:
         document["outputs_file"] = str(outputs)
@@ -92,7 +93,7 @@ def run(
     if json:
         write_json(document)
         return
-    for remark in remarks:
+    for remark in [*say_where_it_ran(steps, fallback), *remarks]:
         note(remark)
     _show(document)
 
