@@ -23,6 +23,13 @@ def benchmark(
     signature: Annotated[
         str | None, typer.Option(metavar="NAME", help="Run this signature of the file.")
     ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SHAPE",
+            help="The shape of a random input that the model leaves open, such as x=1x224x224x3. May be repeated.",
+        ),
+    ] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="CPU threads to use. [default: the driver's choice]")
     ] = None,
@@ -46,8 +53,9 @@ def benchmark(
     from neurald.service.arrays import SEED, input_slots, random_inputs
     from neurald.service.devices import describe_steps, executions_elsewhere, find_devices
     from neurald.service.measurement import BoundExecution, RunControl, repeat, summarise
-    from neurald.service.output import progress, status, write_json
+    from neurald.service.output import note, progress, status, write_json
     from neurald.service.profile import describe_profile, median_profile
+    from neurald.service.shapes import parse_shapes, remarks_on_defaults
 
     chosen = find_devices(device or ())
     with status(f"preparing {model}", quiet=json):
@@ -55,13 +63,18 @@ def benchmark(
         start = time.perf_counter()
         loaded = load_tflite(model, signature=signature)
         load_s = time.perf_counter() - start
-        inputs = random_inputs(input_slots(loaded))
+        slots = input_slots(loaded)
+        shapes = parse_shapes(shape or (), slots)
+        inputs = random_inputs(slots, shapes)
         start = time.perf_counter()
         compilation = nd.CompilationBuilder(loaded, chosen, threads).finish()
         prepare_s = time.perf_counter() - start
         start = time.perf_counter()
         outputs = compilation.run(*inputs)
         first_s = time.perf_counter() - start
+    if not json:
+        for remark in remarks_on_defaults(slots, shapes):
+            note(remark)
     warmup: list[float] = []
     with compilation.create_burst() if burst else nullcontext() as used:
         execution = BoundExecution(compilation, inputs, outputs, used)
@@ -81,6 +94,7 @@ def benchmark(
     document = {
         "model": str(model),
         "inputs": f"random (seed {SEED})",
+        "input_shapes": {slot.key: list(array.shape) for slot, array in zip(slots, inputs, strict=True)},
         "burst": burst,
         "steps": steps,
         "fallback": compilation.report.fallback,
