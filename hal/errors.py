@@ -28,9 +28,15 @@ class ResultCode(IntEnum):
     DEAD_OBJECT = 14
 
 
+#: Enumerations with more members are named as a whole.
+_MEMBERS_NAMED = 8
+
+
 def members(enumeration: type[IntEnum]) -> str:
     """Names the members of an enumeration for an error message, such as `Priority.LOW or Priority.HIGH`."""
     names = [f"{enumeration.__name__}.{member.name}" for member in enumeration]
+    if len(names) > _MEMBERS_NAMED:
+        return f"a member of {enumeration.__name__}"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from neurald.hal.api_arguments import instance, integer
 from neurald.hal.errors import BadData, BadState, OutOfMemory, UnexpectedNull, Unmappable
 
 #: Alignment and padding of arguments inside a pool, in bytes (Android's default for requests).
@@ -57,7 +58,7 @@ class Memory:
             BadData: `size` is not positive.
             OutOfMemory: the system has no such memory left.
         """
-        return SharedMemory.create(size)
+        return SharedMemory.create(integer(size, "the size"))
 
     @staticmethod
     def from_fd(fd: int, size: int, offset: int = 0) -> "Memory":
@@ -70,6 +71,7 @@ class Memory:
             BadData: the file has no such range, or `fd` is not an open descriptor.
             Unmappable: the file cannot be mapped (a pipe, for example).
         """
+        size, offset = integer(size, "the size"), integer(offset, "the offset")
         try:
             flags = fcntl.fcntl(fd, fcntl.F_GETFL)
             status = os.fstat(fd)
@@ -141,6 +143,8 @@ class Memory:
         """
         if source is None or target is None:
             raise UnexpectedNull("a memory to copy is None")
+        for memory in (source, target):
+            instance(memory, Memory, "a memory to copy")
         if source is not target:
             target.write(source)
 

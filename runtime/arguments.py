@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from neurald.hal.api_arguments import dimensions as check_dimensions
+from neurald.hal.api_arguments import instance, integer, integers
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.hal.managed_buffer import ManagedBuffer, Role
 from neurald.hal.memory import HostMemory, Memory
@@ -80,7 +82,7 @@ class Arguments:
         memory = _array_memory(array, operand, what)
         shape = array.shape if operand.type.is_tensor else ()
         if dimensions is not None:
-            shape = tuple(dimensions)
+            shape = integers(dimensions, f"{what}: the shape")
         argument = self._padded(operand, Argument(pool=0, length=memory.size, dimensions=shape), what)
         validate_argument(argument, operand, (memory,), what, is_output=False)
         self._inputs[index] = _Bound(argument, memory)
@@ -100,6 +102,7 @@ class Arguments:
         if array is None:
             raise UnexpectedNull(f"output {index}: the array is None")
         what = f"output {index}"
+        dimensions = check_dimensions(dimensions, f"{what}: the shape")
         if operand.type is OperandType.TENSOR_STRING:
             self._bind_strings(index, operand, array, what)
             return
@@ -126,6 +129,7 @@ class Arguments:
         operand = self._slot(self._inputs, self._input_operands, index, "input")
         if memory is None:
             raise UnexpectedNull(f"input {index}: the memory is None")
+        offset, length, dimensions = _place_in(memory, offset, length, dimensions, f"input {index}")
         if isinstance(memory, DeviceMemory):
             role = Role(owner=self._owner, index=index, is_output=False)
             self._inputs[index] = _Bound(memory.argument(role, operand, offset, length, dimensions), memory)
@@ -143,6 +147,7 @@ class Arguments:
         operand = self._slot(self._outputs, self._output_operands, index, "output")
         if memory is None:
             raise UnexpectedNull(f"output {index}: the memory is None")
+        offset, length, dimensions = _place_in(memory, offset, length, dimensions, f"output {index}")
         if isinstance(memory, DeviceMemory):
             role = Role(owner=self._owner, index=index, is_output=True)
             self._outputs[index] = _Bound(memory.argument(role, operand, offset, length, dimensions), memory)
@@ -178,7 +183,7 @@ class Arguments:
 
     def _slot(self, slots: dict[int, _Bound], operands: list[Operand], index: int, what: str) -> Operand:
         """The operand of a slot that may be bound."""
-        if not 0 <= index < len(operands):
+        if not 0 <= integer(index, f"the index of the {what}") < len(operands):
             raise BadData(f"there is no {what} {index}; the model has {len(operands)}")
         if index in slots:
             raise BadState(f"{what} {index} is bound already")
@@ -252,6 +257,22 @@ def _place(bound: _Bound) -> tuple[int, int] | None:
     view = np.frombuffer(bound.memory.view(argument.offset, argument.length), np.uint8)
     start: int = view.__array_interface__["data"][0]
     return start, start + argument.length
+
+
+def _place_in(
+    memory: Memory, offset: int, length: int, dimensions: Dimensions, what: str
+) -> tuple[int, int, Dimensions]:
+    """Checks the types of what names a part of a memory.
+
+    Raises:
+        BadData: one of them is wrong.
+    """
+    instance(memory, Memory, f"{what}: the memory")
+    return (
+        integer(offset, f"{what}: the offset"),
+        integer(length, f"{what}: the length"),
+        check_dimensions(dimensions, f"{what}: the shape"),
+    )
 
 
 def _array_memory(array: "np.ndarray[Any, Any]", operand: Operand, what: str) -> HostMemory:

@@ -11,6 +11,7 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import BadData, BadState, DeadObject, Error, OpFailed, UnexpectedNull
 from neurald.hal.in_process import InProcessBurst
 from neurald.hal.types import Request
+from neurald.runtime.driver_faults import checked_burst, faults_of
 from neurald.runtime.plan import ExecutionStep
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Burst:
         except DeadObject:
             # The burst may be all that died. What the next execution is given decides about the device.
             self._bursts[id(step)] = (None, None)
-            burst.close()
+            _close(burst, step.device.name)
             if self._is_closed:
                 return prepared_model.execute(request, options)
             raise
@@ -119,10 +120,11 @@ class Burst:
         """The burst of a step, kept for its next executions; None where they are plain ones."""
         _, old = self._bursts.get(id(step), (None, None))
         if old is not None:
-            old.close()
+            _close(old, step.device.name)
         burst: device.Burst | None = None
         try:
-            burst = prepared_model.create_burst()
+            with faults_of(step.device.name):
+                burst = checked_burst(prepared_model.create_burst(), step.device.name)
         except Error as error:
             logger.warning("%s offers no burst, every execution is a call: %s", step.device.name, error)
         if isinstance(burst, InProcessBurst):
@@ -133,9 +135,10 @@ class Burst:
     def close(self) -> None:
         """Lets go of what the devices keep for it; an execution under way goes on without."""
         self._is_closed = True
-        for _, burst in self._bursts.values():
+        for step in self._compilation.plan.steps:
+            _, burst = self._bursts[id(step)]
             if burst is not None:
-                burst.close()
+                _close(burst, step.device.name)
 
     def __enter__(self) -> Self:
         return self
@@ -144,6 +147,15 @@ class Burst:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _close(burst: device.Burst, name: str) -> None:
+    """Closes a device's burst; one that cannot be closed is no reason to fail."""
+    try:
+        with faults_of(name):
+            burst.close()
+    except Error as error:
+        logger.warning("a burst of %s was not closed: %s", name, error)
 
 
 class _Use:

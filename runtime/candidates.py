@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from neurald.hal.device import Capabilities, Device, Performance, Verdict
 from neurald.hal.errors import Error
-from neurald.hal.types import DeviceType, Model
+from neurald.hal.types import Model
 from neurald.runtime.branches import Nesting, graph_of
 from neurald.runtime.devices import check_devices, cpu_device, supported_operations
+from neurald.runtime.driver_faults import checked, faults_of, is_cpu
 from neurald.runtime.grouping import MAIN
 from neurald.runtime.partition import Candidate
 from neurald.runtime.partitioning_options import PartitioningMode
@@ -53,7 +54,7 @@ def _cpu_among(devices: Sequence[Device]) -> Device | None:
     ours = cpu_device()
     if any(device is ours for device in devices):
         return ours
-    return next((device for device in devices if device.type is DeviceType.CPU), None)
+    return next((device for device in devices if is_cpu(device)), None)
 
 
 def _as_model(model: Model, number: int) -> Model:
@@ -69,7 +70,8 @@ def _as_model(model: Model, number: int) -> Model:
 
 def _candidate(device: Device, verdicts: dict[int, tuple[Verdict, ...]], *, is_cpu: bool) -> Candidate:
     try:
-        capabilities = device.capabilities()
+        with faults_of(device.name):
+            capabilities = checked(device.capabilities(), Capabilities, device.name, "capabilities()")
     except Error as error:
         refused = Verdict(ok=False, reason=f"its capabilities are not known: {error}")
         return Candidate(

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from neurald.hal.api_arguments import file_path, instance, integer, member, time_limit
 from neurald.hal.device import Device, PrepareOptions
-from neurald.hal.errors import BadData, BadState, OutputInsufficientSize, UnexpectedNull, members
+from neurald.hal.errors import BadData, BadState, OutputInsufficientSize, UnexpectedNull
 from neurald.hal.inference import bind_operations, infer_shapes
 from neurald.hal.types import Dimensions, Model, Preference, Priority, counted
 from neurald.runtime.burst import Burst
@@ -72,11 +73,11 @@ class CompilationBuilder:
             raise BadState(f"{type(model).__name__} is no finished model; finish() returns one")
         if devices is not None:
             check_devices(devices)
-        if threads is not None and threads < 1:
+        if threads is not None and integer(threads, "threads") < 1:
             raise BadData(f"threads is {threads}; it must be at least 1")
         self._model = model
         self._devices = None if devices is None else tuple(devices)
-        self._threads = threads
+        self._threads = None if threads is None else integer(threads, "threads")
         self._preference = Preference.FAST_SINGLE_ANSWER
         self._priority = Priority.MEDIUM
         self._strict = strict
@@ -95,9 +96,7 @@ class CompilationBuilder:
             BadState: the compilation is finished.
         """
         self._require_open()
-        if preference not in list(Preference):
-            raise BadData(f"preference is {preference!r}; {members(Preference)} is expected")
-        self._preference = Preference(preference)
+        self._preference = member(preference, Preference, "the preference")
 
     def set_priority(self, priority: Priority) -> None:
         """The rank of its executions among the client's own.
@@ -107,9 +106,7 @@ class CompilationBuilder:
             BadState: the compilation is finished.
         """
         self._require_open()
-        if priority not in list(Priority):
-            raise BadData(f"priority is {priority!r}; {members(Priority)} is expected")
-        self._priority = Priority(priority)
+        self._priority = member(priority, Priority, "the priority")
 
     def set_timeout(self, seconds: float | None) -> None:
         """How long compiling may take, all steps together; None or 0 for no limit.
@@ -121,9 +118,7 @@ class CompilationBuilder:
         self._require_open()
         if self._strict:
             require_one_device(self._devices, "a time limit")
-        if seconds is not None and not seconds >= 0:
-            raise BadData(f"timeout {seconds} s; it must not be negative")
-        self._timeout_s = seconds or None
+        self._timeout_s = time_limit(seconds, "the timeout")
 
     def set_caching(self, cache_dir: str | Path | None, token: bytes = b"") -> None:
         """Where compiled artefacts are kept, under a token of 32 bytes; None keeps none.
@@ -136,9 +131,12 @@ class CompilationBuilder:
             BadState: the compilation is finished.
         """
         self._require_open()
-        if cache_dir is not None and len(token) != CACHE_TOKEN_BYTES:
-            raise BadData(f"the cache token has {len(token)} bytes; {CACHE_TOKEN_BYTES} are expected")
-        self._caching = None if cache_dir is None else Caching(directory=Path(cache_dir), token=token)
+        if cache_dir is None:
+            self._caching = None
+        else:
+            if len(instance(token, bytes, "the cache token")) != CACHE_TOKEN_BYTES:
+                raise BadData(f"the cache token has {len(token)} bytes; {CACHE_TOKEN_BYTES} are expected")
+            self._caching = Caching(directory=file_path(cache_dir, "the cache directory"), token=token)
         self._caches_by_default = False
 
     def set_partitioning(self, partitioning: Partitioning | PartitioningMode | int | str) -> None:
@@ -177,7 +175,7 @@ class CompilationBuilder:
         self._require_open()
         if other is None:
             raise UnexpectedNull("other is None")
-        other.state.check_shared(self._model.state)
+        instance(other, Compilation, "the other compilation").state.check_shared(self._model.state)
         self._shared = other.state
 
     def finish(self) -> "Compilation":
@@ -228,12 +226,7 @@ def _partitioning(wanted: Partitioning | PartitioningMode | int | str) -> Partit
         return wanted
     if isinstance(wanted, str):
         return Partitioning(policy=wanted)
-    if wanted not in list(PartitioningMode):
-        raise BadData(
-            f"partitioning is {wanted!r}; a Partitioning, the name of a policy or "
-            f"{members(PartitioningMode)} is expected"
-        )
-    return Partitioning(mode=PartitioningMode(wanted))
+    return Partitioning(mode=member(wanted, PartitioningMode, "the partitioning"))
 
 
 def require_one_device(explicit_devices: Sequence[Device] | None, what: str) -> None:

@@ -8,9 +8,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from neurald.hal import registry
+from neurald.hal.api_arguments import instance, shown
 from neurald.hal.device import Device, Verdict
 from neurald.hal.errors import BadData, BadState, Error, UnexpectedNull
 from neurald.hal.types import Model
+from neurald.runtime.driver_faults import checked, faults_of, feature_level
 from neurald.runtime.slicing import slice_for
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ def connect(address: str) -> "RemoteDevice":
     """
     from neurald.hal.remote import connect as open_connection  # gRPC is slow to import
 
+    instance(address, str, "the address")
     with _lock:
         known = _connected.get(address)
         if known is not None and known.is_alive:
@@ -83,6 +86,8 @@ def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, t
 
 def check_devices(devices: Sequence[Device]) -> None:
     """Raises BadData for an empty list of devices, or one that names a device twice."""
+    if isinstance(devices, str | bytes) or not isinstance(devices, Sequence):
+        raise BadData(f"the devices are {shown(devices)}; a list of devices is expected")
     if not devices:
         raise BadData("the list of devices is empty")
     for device in devices:
@@ -95,8 +100,13 @@ def check_devices(devices: Sequence[Device]) -> None:
 
 def _verdicts(model: Model, device: Device) -> tuple[Verdict, ...]:
     """One verdict for each operation; the device is only asked about those that its feature level has."""
-    part, positions = slice_for(model, device.feature_level)
-    newer = Verdict(ok=False, reason=f"newer than its feature level, {device.feature_level.name}")
+    try:
+        level = feature_level(device)
+    except Error as error:
+        _LOGGER.warning("%s supports nothing: %s", device.name, error)
+        return (Verdict(ok=False, reason=str(error)),) * len(model.main.operations)
+    part, positions = slice_for(model, level)
+    newer = Verdict(ok=False, reason=f"newer than its feature level, {level.name}")
     verdicts = [newer] * len(model.main.operations)
     answers = _answers(part, device) if positions else ()
     for position, answer in zip(positions, answers, strict=True):
@@ -107,7 +117,11 @@ def _verdicts(model: Model, device: Device) -> tuple[Verdict, ...]:
 def _answers(model: Model, device: Device) -> tuple[Verdict, ...]:
     expected = len(model.main.operations)
     try:
-        verdicts = tuple(device.supported_operations(model))
+        with faults_of(device.name):
+            verdicts = tuple(
+                checked(verdict, Verdict, device.name, "supported_operations()")
+                for verdict in device.supported_operations(model)
+            )
     except Error as error:
         _LOGGER.warning("%s supports nothing: %s", device.name, error)
         return (Verdict(ok=False, reason=str(error)),) * expected

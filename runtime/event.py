@@ -4,6 +4,7 @@ import os
 import threading
 import time
 
+from neurald.hal.api_arguments import number
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, ResultCode
 from neurald.hal.fence import Fence
 
@@ -90,7 +91,7 @@ class Event:
             Error: the execution failed.
         """
         started = time.monotonic()
-        if not self._await(timeout_s):
+        if not self._await(timeout_s if timeout_s is None else number(timeout_s, "the timeout")):
             raise MissedDeadlineTransient(f"the execution goes on after {time.monotonic() - started:.3g} s")
         if self._error is not None:
             # Without the frames of earlier waits, which would pile up.

@@ -7,12 +7,13 @@ nothing.
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from neurald.hal.api_arguments import flag, integer, member, number, shown, time_limit
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import (
     LOOP_TIMEOUT_DEFAULT_S,
@@ -29,7 +30,6 @@ from neurald.hal.errors import (
     OpFailed,
     ResourceExhaustedTransient,
     UnexpectedNull,
-    members,
 )
 from neurald.hal.memory import Memory
 from neurald.hal.types import Dimensions, Duration
@@ -75,7 +75,7 @@ class Execution:
         self._again_in: tuple[Burst, Callable[[ExecuteOptions], None]] | None = None
         self._cancellation: Cancellation | None = None
         self._options: ExecuteOptions | None = None
-        self._reusable = reusable
+        self._reusable = flag(reusable, "whether the execution is reusable")
         self._measure = False
         self._timeout_s: float | None = None
         self._loop_timeout_s = LOOP_TIMEOUT_DEFAULT_S
@@ -100,7 +100,7 @@ class Execution:
         """
         with self._lock:
             self._require_preparation()
-            self._arguments.enable_padding(enable)
+            self._arguments.enable_padding(flag(enable, "whether padding is enabled"))
 
     def set_input(
         self, index: int, array: "np.ndarray[Any, Any] | None", dimensions: Dimensions = None
@@ -157,7 +157,7 @@ class Execution:
         """
         with self._lock:
             self._require_preparation()
-            self._reusable = reusable
+            self._reusable = flag(reusable, "whether the execution is reusable")
 
     def set_measure_timing(self, measure: bool = True) -> None:
         """Whether `duration` will be known.
@@ -169,7 +169,7 @@ class Execution:
         self._compilation.require_one_device("timing")
         with self._lock:
             self._require_preparation()
-            self._measure = measure
+            self._measure = flag(measure, "whether timing is measured")
 
     def set_timeout(self, seconds: float | None) -> None:
         """How long one computation may take; None or 0 for no limit.
@@ -179,11 +179,10 @@ class Execution:
             BadState: the execution has started.
         """
         self._compilation.require_one_device("a time limit")
-        if seconds is not None and not seconds >= 0:
-            raise BadData(f"timeout {seconds} s; it must not be negative")
+        limit = time_limit(seconds, "the timeout")
         with self._lock:
             self._require_preparation()
-            self._timeout_s = seconds or None
+            self._timeout_s = limit
 
     def set_loop_timeout(self, seconds: float) -> None:
         """How long one WHILE operation may run: 2 s unless set, 15 s at the most.
@@ -192,11 +191,12 @@ class Execution:
             BadData: the time is negative.
             BadState: the execution has started.
         """
-        if not seconds >= 0:
-            raise BadData(f"loop timeout {seconds} s; it must not be negative")
+        limit = number(seconds, "the loop timeout")
+        if not limit >= 0:
+            raise BadData(f"the loop timeout is {limit} s; it must not be negative")
         with self._lock:
             self._require_preparation()
-            self._loop_timeout_s = min(seconds, LOOP_TIMEOUT_MAXIMUM_S)
+            self._loop_timeout_s = min(limit, LOOP_TIMEOUT_MAXIMUM_S)
 
     def compute(self, *, burst: Burst | None = None) -> None:
         """Runs the model; returns when the outputs are written.
@@ -234,7 +234,8 @@ class Execution:
         """Runs what does the same as the last computation; whether it had success."""
         try:
             again()
-        except Error:
+        except Exception:
+            # Also a fault of a driver: the longer way makes an error of it.
             self._complete(None)
             return False
         except BaseException:
@@ -309,14 +310,16 @@ class Execution:
             UnexpectedNull: a dependency is None.
             Error: the device failed at once.
         """
+        if not isinstance(dependencies, Iterable):
+            raise BadData(f"the dependencies are {shown(dependencies)}; a sequence of events is expected")
+        dependencies = tuple(dependencies)
         if any(event is None for event in dependencies):
             raise UnexpectedNull("a dependency is None")
         for event in dependencies:
             if not isinstance(event, Event):
                 raise BadData(f"a dependency is a {type(event).__name__}; events are expected")
-        if not duration_s >= 0:
-            raise BadData(f"duration {duration_s} s; it must not be negative")
-        if duration_s:
+        limit_s = time_limit(duration_s, "the duration")
+        if limit_s is not None:
             self._compilation.require_one_device("a duration after fences")
         computation, options = self._start(has_specified_outputs=True)
         try:
@@ -325,7 +328,7 @@ class Execution:
                 computation,
                 dependencies,
                 options,
-                duration_s or None,
+                limit_s,
                 self._complete_fenced,
             )
         except BaseException:
@@ -408,6 +411,7 @@ class Execution:
             BadState: the execution has not completed, or failed for another reason than a small buffer.
             OutputInsufficientSize: the buffer was too small, and the rank is not known.
         """
+        index = integer(index, "the index of the output")
         with self._lock:
             result = self._completed()
         if not 0 <= index < len(self._arguments.output_operands):
@@ -441,8 +445,7 @@ class Execution:
             BadData: there is no such duration.
             BadState: timing was not measured, or the execution has not completed or failed.
         """
-        if duration not in list(Duration):
-            raise BadData(f"duration is {duration!r}; {members(Duration)} is expected")
+        duration = member(duration, Duration, "the duration")
         with self._lock:
             result = self._measured()
             fenced = duration in (Duration.FENCED_ON_HARDWARE, Duration.FENCED_IN_DRIVER)

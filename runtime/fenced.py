@@ -17,6 +17,7 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, FencedExecution,
 from neurald.hal.errors import Cancelled, Error, OpFailed, ResourceExhaustedTransient, error_for
 from neurald.hal.fence import Fence, wait_any
 from neurald.runtime.computation import Computation, insufficient
+from neurald.runtime.driver_faults import checked, faults_of
 from neurald.runtime.event import Event
 from neurald.runtime.plan import SimpleBody
 from neurald.runtime.recovery import RecoveringStep
@@ -57,7 +58,7 @@ def start_fenced(
     """
     launched_ns = time.monotonic_ns()
     launch = _launch(compilation, computation, dependencies, options, after_fences_s)
-    event = Event(launch.execution.fence if launch is not None else Fence())
+    event = Event(launch.fence if launch is not None else Fence())
 
     def run_here() -> FencedResult:
         _wait_for(dependencies, options)
@@ -104,6 +105,8 @@ class _Launch:
     step: RecoveringStep
     prepared_model: PreparedModel
     execution: FencedExecution
+    fence: Fence
+    device: str
     has_limit: bool
     check: Callable[[ExecutionResult], ExecutionResult]
 
@@ -114,7 +117,8 @@ class _Launch:
             Error: a dependency failed, or the device did and nothing may stand in.
         """
         try:
-            result = self.check(self.execution.result())
+            with faults_of(self.device):
+                result = self.check(self.execution.result())
         except Error as error:
             if all(event.fence is not None and event.fence.is_signalled for event in dependencies):
                 # It may only have met what a failed dependency has left.
@@ -126,7 +130,9 @@ class _Launch:
         if any(event.was_redone for event in dependencies):
             return None
         self.computation.require_shapes(result)
-        return FencedResult(result=result, after_fences=self.execution.timing_after_fences)
+        with faults_of(self.device):
+            after = checked(self.execution.timing_after_fences, Timing, self.device, "timing_after_fences")
+        return FencedResult(result=result, after_fences=after)
 
 
 def _launch(
@@ -148,7 +154,9 @@ def _launch(
     request = computation.request
     has_limit = options.deadline_s is not None or after_fences_s is not None
     try:
-        execution = prepared_model.execute_fenced(request, fences, options, after_fences_s)
+        with faults_of(body.step.device.name):
+            execution = prepared_model.execute_fenced(request, fences, options, after_fences_s)
+            fence = checked(execution.fence, Fence, body.step.device.name, "execute_fenced().fence")
     except Error as error:
         if not step.failed(error, prepared_model, has_limit=has_limit):
             raise
@@ -158,6 +166,8 @@ def _launch(
         step=step,
         prepared_model=prepared_model,
         execution=execution,
+        fence=fence,
+        device=body.step.device.name,
         has_limit=has_limit,
         check=lambda result: checked_step_result(body.step, request, result),
     )

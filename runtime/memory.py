@@ -4,6 +4,8 @@ import logging
 from dataclasses import dataclass
 from typing import Self
 
+from neurald.hal.api_arguments import dimensions as check_dimensions
+from neurald.hal.api_arguments import integer, number
 from neurald.hal.device import BufferDescription, BufferRole, Device
 from neurald.hal.errors import BadData, BadState, Error, OpFailed, UnexpectedNull
 from neurald.hal.managed_buffer import Role, described_operand
@@ -12,6 +14,7 @@ from neurald.hal.types import Dimensions, Operand, value_size
 from neurald.hal.validate import merge_dimensions
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.device_memory import DeviceMemory
+from neurald.runtime.driver_faults import checked, faults_of
 from neurald.runtime.plan import CompoundBody, ExecutionPlan, IfStep, StepRole, WhileStep
 
 _LOGGER = logging.getLogger(__name__)
@@ -68,6 +71,7 @@ class MemoryDesc:
             raise UnexpectedNull("compilation is None")
         if not isinstance(compilation, Compilation):
             raise BadState(f"{type(compilation).__name__} is no finished compilation; finish() returns one")
+        index, probability = integer(index, "the index"), number(probability, "the probability")
         role = Role(owner=compilation, index=index, is_output=is_output)
         model = compilation.model
         indexes = model.outputs if is_output else model.inputs
@@ -93,7 +97,9 @@ class MemoryDesc:
             BadData: they contradict those of a role or of an earlier call, or the memory is for a scalar.
         """
         self._require_open()
-        merged = merge_dimensions(self._dimensions, tuple(dimensions or ()) or None, "the memory")
+        merged = merge_dimensions(
+            self._dimensions, check_dimensions(dimensions, "the shape of the memory") or None, "the memory"
+        )
         if self._roles:
             described_operand(_uses(self._roles), merged)
         self._dimensions = merged
@@ -202,11 +208,8 @@ def _host_memory(operand: Operand) -> Memory:
 def _allocated(device: Device, description: BufferDescription) -> Memory | None:
     """What a device allocates, None where it does not."""
     try:
-        memory = device.allocate(description)
+        with faults_of(device.name):
+            return checked(device.allocate(description), Memory, device.name, "allocate()")
     except Error as error:
         _LOGGER.info("%s allocates no memory: %s", device.name, error)
         return None
-    if not isinstance(memory, Memory):
-        _LOGGER.warning("%s gave %s in place of memory", device.name, type(memory).__name__)
-        return None
-    return memory

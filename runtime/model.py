@@ -9,11 +9,11 @@ every further call is a BadState.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from neurald.hal.api_arguments import flag, instance, integer, integers, member, number, shown
 from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.hal.memory import HostMemory, Memory, align, checked_range
@@ -34,8 +34,6 @@ from neurald.hal.types import (
 from neurald.hal.validate import validate_model, validate_operand_type
 from neurald.runtime.defaults import without_defaults
 from neurald.runtime.order import execution_order
-
-_E = TypeVar("_E", bound=IntEnum)
 
 #: Constants of at most so many bytes are copied at once, larger ones when the model is finished.
 SMALL_CONSTANT_BYTES = 128
@@ -80,15 +78,15 @@ class ModelBuilder:
         """
         self._require_open()
         index = len(self._operands)
-        kind = _enum(OperandType, operand_type, "operand type")
-        shape = tuple(_integer(d, f"operand {index}: dimension") for d in dimensions)
+        kind = member(operand_type, OperandType, "the operand type")
+        shape = integers(dimensions, f"operand {index}: the shape")
         operand = Operand(
             type=kind,
             dimensions=None if kind.is_tensor and not shape else shape,
-            scale=float(np.float32(scale)),
-            zero_point=_integer(zero_point, f"operand {index}: zero point"),
-            channel_quant=None if channel_quant is None else _channel_quant(*channel_quant),
-            name=name,
+            scale=_scale(scale, f"operand {index}: the scale"),
+            zero_point=integer(zero_point, f"operand {index}: the zero point"),
+            channel_quant=None if channel_quant is None else _channel_quant(channel_quant, index),
+            name=instance(name, str, f"operand {index}: the name"),
         )
         validate_operand_type(operand, f"operand {index}")
         self._operands.append(operand)
@@ -107,6 +105,7 @@ class ModelBuilder:
             BadState: the model is finished.
         """
         self._require_open()
+        index = integer(index, "the operand index")
         operand = self._constant_operand(index)
         if value is None:
             self._put(index, replace(operand, lifetime=Lifetime.NO_VALUE, value=b"", location=None))
@@ -133,6 +132,9 @@ class ModelBuilder:
         self._require_open()
         if memory is None:
             raise UnexpectedNull("memory is None")
+        instance(memory, Memory, "the memory")
+        offset, length = integer(offset, "the offset"), integer(length, "the length")
+        index = integer(index, "the operand index")
         operand = self._constant_operand(index)
         if isinstance(memory, DeviceBuffer):
             raise BadData(f"operand {index}: a constant cannot lie in memory of a device")
@@ -161,6 +163,7 @@ class ModelBuilder:
             raise UnexpectedNull("model is None")
         if not isinstance(model, Model):
             raise BadState(f"{type(model).__name__} is no finished model; finish() returns one")
+        index = integer(index, "the operand index")
         operand = self._constant_operand(index)
         if operand.type is not OperandType.MODEL:
             raise BadData(f"operand {index} has type {operand.type.name}; MODEL is expected")
@@ -177,7 +180,7 @@ class ModelBuilder:
             BadState: the model is finished.
         """
         self._require_open()
-        kind = _enum(OperationType, operation_type, "operation type")
+        kind = member(operation_type, OperationType, "the operation type")
         definition = DEFINITIONS.get(kind)
         if definition is None:
             raise BadData(f"operation {kind.name} is not implemented")
@@ -220,7 +223,7 @@ class ModelBuilder:
             BadState: the model is finished.
         """
         self._require_open()
-        self._relaxed = bool(allow)
+        self._relaxed = flag(allow, "whether float16 is allowed")
 
     def finish(self) -> Model:
         """Sorts the operations, validates everything and returns the model.
@@ -336,15 +339,15 @@ class ModelBuilder:
     def _indexes(self, indexes: Sequence[int], what: str) -> tuple[int, ...]:
         if indexes is None:
             raise UnexpectedNull(f"{what}: the list of operands is None")
-        result = tuple(_integer(index, f"{what}: operand index") for index in indexes)
+        result = integers(indexes, f"{what}: the list of operands")
         for index in result:
             if not 0 <= index < len(self._operands):
                 raise BadData(f"{what}: there is no operand {index}; the model has {len(self._operands)}")
         return result
 
     def _constant_operand(self, index: int) -> Operand:
-        (checked,) = self._indexes((index,), "value")
-        operand = self._operands[checked]
+        self._indexes((index,), "value")
+        operand = self._operands[index]
         if operand.lifetime in (Lifetime.SUBGRAPH_INPUT, Lifetime.SUBGRAPH_OUTPUT):
             raise BadData(f"operand {index} is an input or output of the model; it takes no value")
         return operand
@@ -395,7 +398,10 @@ def _converted(value: Any, dtype: "np.dtype[Any]", what: str) -> np.ndarray[Any,
     """Python numbers as an array; integers and bools must be representable exactly."""
     try:
         given = np.asarray(value)
-        array = given.astype(dtype)
+        if given.dtype.kind == "c" and dtype.kind != "c":
+            raise TypeError("it is complex")
+        with np.errstate(over="ignore"):
+            array = given.astype(dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise BadData(f"{what}: {value!r} cannot be stored as {dtype}: {error}") from None
     if dtype.kind != "f" and not np.array_equal(given, array):
@@ -413,22 +419,22 @@ def _stored_strings(value: Any, operand: Operand, what: str) -> np.ndarray[Any, 
     return encode_strings(array)
 
 
-def _channel_quant(dimension: int, scales: Sequence[float]) -> ChannelQuant:
+def _channel_quant(given: tuple[int, Sequence[float]], index: int) -> ChannelQuant:
+    what = f"operand {index}: channel_quant"
+    try:
+        dimension, scales = given
+        values = list(scales)
+    except (TypeError, ValueError):
+        raise BadData(
+            f"{what} is {shown(given)}; a dimension and a sequence of scales are expected"
+        ) from None
     return ChannelQuant(
-        dimension=_integer(dimension, "channel dimension"),
-        scales=tuple(float(scale) for scale in np.asarray(scales, np.float32)),
+        dimension=integer(dimension, f"{what}, the dimension"),
+        scales=tuple(_scale(scale, f"{what}, scale {n}") for n, scale in enumerate(values)),
     )
 
 
-def _integer(value: Any, what: str) -> int:
-    try:
-        return int(value.__index__())
-    except AttributeError:
-        raise BadData(f"{what}: {value!r}; an integer is expected") from None
-
-
-def _enum(kind: type[_E], value: Any, what: str) -> _E:
-    try:
-        return kind(value)
-    except ValueError:
-        raise BadData(f"{what} {value!r} is unknown") from None
+def _scale(value: object, what: str) -> float:
+    """A scale in the precision of float32, in which all scales are stored."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(number(value, what)))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from neurald.hal.api_arguments import instance, integer, integers, shown
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import Model
@@ -53,6 +54,8 @@ class Override:
     output: str = ""
 
     def __post_init__(self) -> None:
+        instance(self.device, str, f"{self.kind.value}: the device")
+        instance(self.output, str, f"{self.kind.value} {self.device}: the output")
         given = (bool(self.operations), self.operation_type is not None, bool(self.output))
         if sum(given) != 1:
             raise BadData(
@@ -133,7 +136,10 @@ def _override(
     operation_type: OperationType | None,
     output: str,
 ) -> Override:
-    positions = (operations,) if isinstance(operations, int) else tuple(operations)
+    what = f"{kind.value} {shown(device)}: the operations"
+    if not isinstance(operations, Iterable):
+        operations = (integer(operations, what),)
+    positions = integers(operations, what)
     return Override(
         kind=kind, device=device, operations=positions, operation_type=operation_type, output=output
     )

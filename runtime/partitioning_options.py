@@ -1,9 +1,11 @@
 """How an application wants its model split over devices."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from neurald.hal.errors import BadData, members
+from neurald.hal.api_arguments import integer, member, shown
+from neurald.hal.errors import BadData
 from neurald.runtime.overrides import Override
 
 #: Places operations by Android's scores and groups them by its queues.
@@ -50,17 +52,18 @@ class Partitioning:
     overrides: tuple[Override, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.policy not in POLICY_NAMES:
+        if not isinstance(self.policy, str) or self.policy not in POLICY_NAMES:
             raise BadData(
                 f"partitioning policy {self.policy!r}; one of {', '.join(POLICY_NAMES)} is expected"
             )
-        if self.mode not in list(PartitioningMode):
-            raise BadData(f"partitioning mode is {self.mode!r}; {members(PartitioningMode)} is expected")
-        object.__setattr__(self, "mode", PartitioningMode(self.mode))  # a number will do as well
-        if self.max_partitions is not None and self.max_partitions < 1:
+        # A number will do as well.
+        object.__setattr__(self, "mode", member(self.mode, PartitioningMode, "the partitioning mode"))
+        if self.max_partitions is not None and integer(self.max_partitions, "max_partitions") < 1:
             raise BadData(f"max_partitions is {self.max_partitions}; it must be at least 1, or None")
-        if self.min_operations < 1:
+        if integer(self.min_operations, "min_operations") < 1:
             raise BadData(f"min_operations is {self.min_operations}; it must be at least 1")
+        if not isinstance(self.overrides, Iterable):
+            raise BadData(f"overrides is {shown(self.overrides)}; a sequence of overrides is expected")
         for override in self.overrides:
             if not isinstance(override, Override):
                 raise BadData(f"{override!r} is no override; pin(), forbid() and prefer() make them")

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
+from neurald.hal.api_arguments import integer
 from neurald.hal.device import Device, PreparedModel
 from neurald.hal.errors import BadData
 from neurald.hal.memory import ALIGNMENT, Memory
 from neurald.hal.memory_plan import MemoryPlan
 from neurald.hal.types import Dimensions, FeatureLevel, Model, Operand, OperandType, value_size
+from neurald.runtime.driver_faults import feature_level
 from neurald.runtime.grouping import MAIN
 
 
@@ -284,7 +286,7 @@ class ExecutionPlan:
 
 def memory_preference(device: Device) -> MemoryPreference:
     """What a device likes: older drivers never look behind the end of an argument, so they need no padding."""
-    padding = ALIGNMENT if device.feature_level >= FeatureLevel.LEVEL_5 else 1
+    padding = ALIGNMENT if feature_level(device) >= FeatureLevel.LEVEL_5 else 1
     return MemoryPreference(alignment=ALIGNMENT, padding=padding)
 
 
@@ -297,7 +299,7 @@ def _strictest(roles: Iterable[StepRole]) -> MemoryPreference:
 
 
 def _require_index(index: int, count: int, what: str) -> None:
-    if not 0 <= index < count:
+    if not 0 <= integer(index, f"the index of the {what}") < count:
         raise BadData(f"there is no {what} {index}; the model has {count}")
 
 

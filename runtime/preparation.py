@@ -20,9 +20,10 @@ from neurald.hal.cache import Cache, Loaded, Miss, default_directory
 from neurald.hal.cache_entry import Origin
 from neurald.hal.cache_key import KeyParts, constants_question, key_parts
 from neurald.hal.constants import seal_constants
-from neurald.hal.device import Device, PreparedModel, PrepareOptions
+from neurald.hal.device import CacheFilesNeeded, Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadState, Error, MissedDeadlinePersistent, MissedDeadlineTransient
 from neurald.hal.types import Model, byte_size
+from neurald.runtime.driver_faults import checked, checked_prepared_model, faults_of
 from neurald.runtime.variants import CachedVariants
 
 logger = logging.getLogger(__name__)
@@ -123,7 +124,7 @@ class Preparer:
         started = time.perf_counter()
         preparation = self._preparation(device, model)
         if isinstance(preparation, str):
-            prepared_model = device.prepare_model(model, self._options)
+            prepared_model = _compiled(device, model, self._options)
             milliseconds = _since(started)
             prepared = Prepared(
                 prepared_model=prepared_model,
@@ -181,7 +182,9 @@ class Preparer:
 
     def _preparation(self, device: Device, model: Model) -> "_CachedPreparation | str":
         """What is to be done with the cache, or why nothing is."""
-        if not device.cache_files_needed:
+        with faults_of(device.name):
+            needed = checked(device.cache_files_needed, CacheFilesNeeded, device.name, "cache_files_needed")
+        if not needed:
             return "the device has nothing to cache"
         if self._caching is None:
             return "caching is off"
@@ -194,7 +197,9 @@ class Preparer:
         except Error as error:
             _warn_once(f"nothing is cached: {error}")
             return str(error)
-        parts = key_parts(sealed, device, self._options, token, known)
+        with faults_of(device.name):
+            checked(device.version, str, device.name, "version")
+            parts = key_parts(sealed, device, self._options, token, known)
         if known is not None:
             return _CachedPreparation(cache, device, model, parts, self._options, self._lock_wait_s, question)
         if question is not None and question == constants_question(model):
@@ -255,7 +260,9 @@ class _CachedPreparation:
         if isinstance(found, Miss):
             return found
         try:
-            prepared_model = self._device.prepare_model_from_cache(found.artifact, self._options)
+            prepared_model = checked_prepared_model(
+                self._device.prepare_model_from_cache(found.artifact, self._options), self._device.name
+            )
         except (MissedDeadlineTransient, MissedDeadlinePersistent):
             raise
         except Exception as error:
@@ -278,7 +285,7 @@ class _CachedPreparation:
         # What is in another process can be given no such thing.
         options = self._options if is_remote(self._device) else replace(self._options, variants=variants)
         compiling = time.perf_counter()
-        prepared_model = self._device.prepare_model(self._model, options)
+        prepared_model = _compiled(self._device, self._model, options)
         compile_ms = _since(compiling)
         if variants.loaded is not None:
             found = variants.loaded
@@ -356,6 +363,11 @@ class _CachedPreparation:
             is_stored=is_stored,
         )
         return Prepared(prepared_model=prepared_model, report=report)
+
+
+def _compiled(device: Device, model: Model, options: PrepareOptions) -> PreparedModel:
+    with faults_of(device.name):
+        return checked_prepared_model(device.prepare_model(model, options), device.name)
 
 
 def describe(model: Model) -> str:

@@ -30,13 +30,12 @@ from neurald.hal.errors import (
     Error,
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
-    OpFailed,
-    OutOfMemory,
     ResultCode,
 )
 from neurald.hal.memory import SharedMemory
 from neurald.hal.types import Model, Request
 from neurald.runtime.devices import cpu_device
+from neurald.runtime.driver_faults import faults_of
 from neurald.runtime.plan import ExecutionStep
 from neurald.runtime.preparation import Preparer
 from neurald.runtime.step_executor import checked_step_result
@@ -176,15 +175,8 @@ class RecoveringStep:
         call: Callable[[PreparedModel], ExecutionResult] | None,
     ) -> ExecutionResult:
         """Executes on the device. Faults of a driver in this process are failures like any other."""
-        try:
+        with faults_of(self._step.device.name):
             return prepared.execute(request, options) if call is None else call(prepared)
-        except Error:
-            raise
-        except MemoryError as error:
-            raise OutOfMemory(f"{self._step.device.name}: {error}") from None
-        except Exception as error:
-            logger.exception("%s has a fault", self._step.device.name)
-            raise OpFailed(f"{self._step.device.name}: {type(error).__name__}: {error}") from None
 
     def _check(self, request: Request, result: ExecutionResult) -> None:
         """Raises OpFailed if the result contradicts the model or the request.

@@ -36,6 +36,12 @@ def checked_step_result(step: ExecutionStep, request: Request, result: Execution
         check_result(result, step.output_operands, request)
     except BadData as error:
         raise OpFailed(f"device {step.device.name} answered nonsense: {error}") from None
+    except (AttributeError, TypeError, ValueError) as error:
+        # What is no `ExecutionResult`, or holds something else than it says, has nothing to check.
+        raise OpFailed(
+            f"device {step.device.name} answered nonsense: {type(result).__name__} is no valid "
+            f"ExecutionResult: {error}"
+        ) from None
     return result
 
 

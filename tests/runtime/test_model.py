@@ -306,7 +306,7 @@ def test_m06_operations_that_do_not_match_their_signature() -> None:
         (ADD, [first, second, first], [output], f"operand {first} "),
         (ADD, [first, deep, activation], [output], f"operand {deep}.*rank 5"),
         (ADD, [first, second, activation], [77], "no operand 77"),
-        (-5, [first], [output], "unknown"),
+        (-5, [first], [output], "-5; a member of OperationType"),
     ):
         with pytest.raises(nd.Error, match=message) as caught:
             builder.add_operation(operation_type, inputs, outputs)  # type: ignore[arg-type]

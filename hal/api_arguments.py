@@ -1,0 +1,146 @@
+"""Checks of single arguments that applications pass: values of a wrong type or range become `BadData`."""
+
+import numbers
+import os
+from collections.abc import Iterable
+from enum import IntEnum
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from neurald.hal.errors import BadData, members
+
+_E = TypeVar("_E", bound=IntEnum)
+_T = TypeVar("_T")
+
+#: Longer limits of time are none: what waits for locks and descriptors takes no larger numbers.
+LONGEST_S = 1e9
+
+#: Longer representations are cut in messages.
+_SHOWN = 80
+
+
+def integer(value: object, what: str) -> int:
+    """Returns an integer, which may be one of NumPy's.
+
+    Raises:
+        BadData: it is something else.
+    """
+    if isinstance(value, int):
+        return int(value)
+    try:
+        return int(value.__index__())  # type: ignore[attr-defined]
+    except (AttributeError, TypeError):
+        raise BadData(f"{what} is {shown(value)}; an integer is expected") from None
+
+
+def number(value: object, what: str) -> float:
+    """Returns a real number, which may be one of NumPy's, as a float.
+
+    Raises:
+        BadData: it is something else, or too large for a float.
+    """
+    try:
+        if isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0):
+            return float(value)
+    except (OverflowError, TypeError, ValueError):
+        pass
+    raise BadData(f"{what} is {shown(value)}; a number is expected")
+
+
+def time_limit(seconds: object, what: str) -> float | None:
+    """Returns how many seconds something may take; None for no limit, which 0 and infinity stand for too.
+
+    Raises:
+        BadData: it is no number, or negative.
+    """
+    if seconds is None:
+        return None
+    limit = number(seconds, what)
+    if not limit >= 0:
+        raise BadData(f"{what} is {limit} s; it must not be negative")
+    return limit if 0 < limit <= LONGEST_S else None
+
+
+def file_path(value: object, what: str) -> Path:
+    """Returns a path of the file system.
+
+    Raises:
+        BadData: it is no path, or holds a zero.
+    """
+    try:
+        path = Path(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise BadData(f"{what} is {shown(value)}; a path is expected") from None
+    try:
+        is_path = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        is_path = False
+    if not is_path:
+        raise BadData(f"{what} is {shown(str(path))}, which no file system can hold; another name is needed")
+    return path
+
+
+def flag(value: object, what: str) -> bool:
+    """Returns a truth value, which may be one of NumPy's or an integer.
+
+    Raises:
+        BadData: it is something else.
+    """
+    if isinstance(value, bool | int | np.bool_):
+        return bool(value)
+    raise BadData(f"{what} is {shown(value)}; True or False is expected")
+
+
+def member(value: object, enumeration: type[_E], what: str) -> _E:
+    """Returns the member of an enumeration that an application named, by the member or its number.
+
+    Raises:
+        BadData: there is none.
+    """
+    try:
+        return enumeration(integer(value, what))
+    except (BadData, ValueError):
+        raise BadData(f"{what} is {shown(value)}; {members(enumeration)} is expected") from None
+
+
+def instance(value: object, expected: type[_T], what: str) -> _T:
+    """Returns an object of a class.
+
+    Raises:
+        BadData: it is something else.
+    """
+    if not isinstance(value, expected):
+        raise BadData(f"{what} is {shown(value)}; a {expected.__name__} is expected")
+    return value
+
+
+def integers(value: Iterable[int], what: str) -> tuple[int, ...]:
+    """Returns a sequence of integers as a tuple.
+
+    Raises:
+        BadData: it is no sequence of integers.
+    """
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise BadData(f"{what} is {shown(value)}; a sequence of integers is expected")
+    try:
+        found = list(value)
+    except TypeError:
+        raise BadData(f"{what} is {shown(value)}; a sequence of integers is expected") from None
+    return tuple(integer(each, f"{what}: element {position}") for position, each in enumerate(found))
+
+
+def dimensions(value: Iterable[int] | None, what: str) -> tuple[int, ...] | None:
+    """Returns a shape as a tuple; None for None.
+
+    Raises:
+        BadData: it is no sequence of integers.
+    """
+    return None if value is None else integers(value, what)
+
+
+def shown(value: object) -> str:
+    """Returns a value for a message, in at most so many characters as are pleasant to read."""
+    text = f"an array of {value.dtype}" if isinstance(value, np.ndarray) and value.ndim else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -1,0 +1,234 @@
+"""Wrong arguments of every public call: nothing but nd.Error leaves the API, and TypeError where types are wrong.
+
+Each argument of each call is replaced by every value of a zoo. What fails must not have changed anything: the right call
+still works afterwards.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.models import add_model, compiled_add
+
+import neurald as nd
+from neurald.hal.memory import Memory
+
+#: Values that fit hardly anywhere.
+ZOO: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    7,
+    2**31,
+    2**63,
+    2**70,
+    -(2**70),
+    0.5,
+    float("nan"),
+    float("inf"),
+    -1e308,
+    1j,
+    "",
+    "name",
+    "a\0b",
+    "\ud800",
+    b"bytes",
+    (),
+    (1, 2, 3),
+    (-1,),
+    (0.5,),
+    ("a",),
+    (None,),
+    (2**70,),
+    [[1, 2], [3]],
+    {},
+    {"a": 1},
+    object(),
+    object,
+    len,
+    Path("a\0b"),
+    Path("/nowhere/at/all"),
+    np.float32(1.5),
+    np.int8(-1),
+    np.array(3),
+    np.zeros((2, 3), np.float32),
+    np.zeros((3, 2), np.float32),
+    np.zeros((2, 3), np.float64),
+    np.zeros((2, 6), np.float32)[:, ::2],
+    np.zeros(0, np.float32),
+    np.array([None, "a"], object),
+    np.array(["a"]),
+    nd.OperandType.TENSOR_FLOAT32,
+    nd.OperationType.ADD,
+    nd.Preference.LOW_POWER,
+    nd.Partitioning(),
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call with good arguments; `make` gives a fresh callable each time."""
+
+    name: str
+    make: Callable[[], Callable[..., Any]]
+    arguments: tuple[Any, ...] = ()
+    named: tuple[tuple[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def open_builder() -> nd.ModelBuilder:
+    """A builder with x, y, an activation of 0 and z, and no operation."""
+    builder = nd.ModelBuilder()
+    for _ in range(2):
+        builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (2, 3))
+    builder.add_operand(nd.OperandType.INT32)
+    builder.set_operand_value(2, 0)
+    builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (2, 3))
+    builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (2, 3))
+    builder.add_operand(nd.OperandType.MODEL)
+    return builder
+
+
+def execution() -> nd.Execution:
+    return nd.Execution(compiled_add())
+
+
+def bound() -> nd.Execution:
+    made = nd.Execution(compiled_add(), reusable=True)
+    made.set_input(0, np.zeros((2, 3), np.float32))
+    made.set_input(1, np.zeros((2, 3), np.float32))
+    made.set_output(0, np.zeros((2, 3), np.float32))
+    return made
+
+
+def calls() -> Iterator[Call]:
+    ones = np.ones((2, 3), np.float32)
+    memory = Memory.allocate(24)
+    model, compilation = add_model(), compiled_add()
+    yield Call(
+        "add_operand",
+        lambda: open_builder().add_operand,
+        (nd.OperandType.TENSOR_QUANT8_ASYMM, (2, 3)),
+        (("scale", 0.5), ("zero_point", 3), ("name", "x")),
+    )
+    yield Call(
+        "add_operand per channel",
+        lambda: open_builder().add_operand,
+        (nd.OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL, (2, 3)),
+        (("channel_quant", (0, (0.5, 0.25))),),
+    )
+    yield Call("set_operand_value", lambda: open_builder().set_operand_value, (3, ones))
+    yield Call(
+        "set_operand_value_from_memory",
+        lambda: open_builder().set_operand_value_from_memory,
+        (3, memory, 0, 24),
+    )
+    yield Call(
+        "set_operand_value_from_model", lambda: open_builder().set_operand_value_from_model, (5, model)
+    )
+    yield Call("add_operation", lambda: open_builder().add_operation, (nd.OperationType.ADD, (0, 1, 2), (4,)))
+    yield Call(
+        "identify_inputs_and_outputs",
+        lambda: open_builder().identify_inputs_and_outputs,
+        ((0, 1), (4,)),
+    )
+    yield Call("relax", lambda: open_builder().relax_computation_float32_to_float16, (True,))
+
+    def builder() -> nd.CompilationBuilder:
+        return nd.CompilationBuilder(add_model())
+
+    yield Call("CompilationBuilder", lambda: nd.CompilationBuilder, (model, nd.devices()[:1], 1))
+    yield Call("set_preference", lambda: builder().set_preference, (nd.Preference.LOW_POWER,))
+    yield Call("set_priority", lambda: builder().set_priority, (nd.Priority.HIGH,))
+    yield Call("set_timeout", lambda: builder().set_timeout, (1.0,))
+    yield Call("set_caching", lambda: builder().set_caching, ("/tmp/x", bytes(32)))
+    yield Call("set_partitioning", lambda: builder().set_partitioning, ("android",))
+    yield Call("share_state", lambda: builder().share_state, (compilation,))
+    yield Call("Partitioning", lambda: nd.Partitioning, (), (("policy", "android"), ("mode", 1)))
+    yield Call(
+        "Partitioning limits",
+        lambda: nd.Partitioning,
+        (),
+        (("max_partitions", 3), ("min_operations", 1), ("overrides", ())),
+    )
+    yield Call("pin", lambda: nd.pin, ("cpu", (0,)))
+    yield Call("forbid", lambda: nd.forbid, ("cpu",), (("operation_type", nd.OperationType.ADD),))
+    yield Call("prefer", lambda: nd.prefer, ("cpu",), (("output", "z"),))
+    yield Call("Execution", lambda: nd.Execution, (compilation,), (("reusable", True),))
+    yield Call("set_input", lambda: execution().set_input, (0, ones, (2, 3)))
+    yield Call("set_output", lambda: execution().set_output, (0, np.zeros((2, 3), np.float32), (2, 3)))
+    yield Call("set_input_from_memory", lambda: execution().set_input_from_memory, (0, memory, 0, 24, (2, 3)))
+    yield Call(
+        "set_output_from_memory", lambda: execution().set_output_from_memory, (0, memory, 0, 24, (2, 3))
+    )
+    yield Call("set_execution_timeout", lambda: execution().set_timeout, (1.0,))
+    yield Call("set_loop_timeout", lambda: execution().set_loop_timeout, (1.0,))
+    yield Call("set_measure_timing", lambda: execution().set_measure_timing, (True,))
+    yield Call("set_reusable", lambda: execution().set_reusable, (True,))
+    yield Call("padding", lambda: execution().enable_input_and_output_padding, (True,))
+    yield Call("compute", lambda: bound().compute, (), (("burst", None),))
+    yield Call("start_compute_with_dependencies", lambda: bound().start_compute_with_dependencies, ((), 1.0))
+
+    def computed() -> nd.Execution:
+        made = bound()
+        made.set_measure_timing()
+        made.compute()
+        return made
+
+    yield Call("duration", lambda: computed().duration, (nd.Duration.IN_DRIVER,))
+    yield Call("output_dimensions", lambda: computed().output_dimensions, (0,))
+    yield Call("wait", lambda: bound().start_compute().wait)
+    yield Call("run", lambda: compilation.run, (ones, ones))
+    yield Call("alignment", lambda: compilation.preferred_memory_alignment_for_input, (0,))
+    yield Call("padding of outputs", lambda: compilation.preferred_memory_padding_for_output, (0,))
+    yield Call("Burst", lambda: nd.Burst, (compilation,))
+    yield Call("add_input_role", lambda: nd.MemoryDesc().add_input_role, (compilation, 0, 0.5))
+    yield Call("add_output_role", lambda: nd.MemoryDesc().add_output_role, (compilation, 0, 0.5))
+    yield Call("set_dimensions", lambda: nd.MemoryDesc().set_dimensions, ((2, 3),))
+    yield Call("allocate", lambda: Memory.allocate, (24,))
+    yield Call("from_fd", lambda: Memory.from_fd, (-1, 24, 0))
+    yield Call("copy", lambda: Memory.copy, (Memory.allocate(8), Memory.allocate(8)))
+    yield Call("load_tflite", lambda: nd.load_tflite, ("/nowhere.tflite", None))
+    yield Call("connect", lambda: nd.connect, ("unix:///nowhere.sock",))
+    yield Call("supported_operations", lambda: nd.supported_operations, (model, nd.devices()[:1]))
+    yield Call("warm", lambda: nd.warm, (model, nd.devices()[:1], 1))
+
+
+def wrong_uses(call: Call) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    for position in range(len(call.arguments)):
+        for value in ZOO:
+            yield (
+                (*call.arguments[:position], value, *call.arguments[position + 1 :]),
+                dict(call.named),
+            )
+    for name, _ in call.named:
+        for value in ZOO:
+            yield call.arguments, {**dict(call.named), name: value}
+
+
+@pytest.mark.parametrize("call", list(calls()), ids=str)
+def test_wrong_arguments(call: Call) -> None:
+    wrong = []
+    for arguments, named in wrong_uses(call):
+        function = call.make()
+        try:
+            function(*arguments, **named)
+        except (nd.Error, TypeError):
+            pass
+        except Exception as error:
+            wrong.append(f"{call}{arguments} {named}: {type(error).__name__}: {error}")
+            continue
+        else:
+            continue
+        try:
+            function(*call.arguments, **dict(call.named))
+        except nd.Error as error:
+            if call.name not in ("from_fd", "load_tflite", "connect"):
+                wrong.append(f"{call}{arguments} {named} changed something: {error}")
+    assert not wrong, "\n".join(wrong)

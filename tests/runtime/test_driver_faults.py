@@ -1,0 +1,210 @@
+"""Drivers in this process that raise what they should not, or answer nonsense: nothing but nd.Error leaves the API.
+
+Every method and property of `Device`, `PreparedModel`, `Burst` and `FencedExecution` is replaced in turn, by one that
+raises or by one that gives something else than it promises, and everything that an application does with such a device
+is done.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.devices import SampleDevice
+from support.models import add_model
+
+import neurald as nd
+from neurald.hal.device import PreparedModel
+
+DEVICE = (
+    "type",
+    "version",
+    "feature_level",
+    "extensions",
+    "cache_files_needed",
+    "capabilities",
+    "supported_operations",
+    "prepare_model",
+    "prepare_model_from_cache",
+    "allocate",
+)
+PREPARED_MODEL = ("execute", "execute_fenced", "create_burst", "artifact", "profile")
+BURST = ("execute", "close")
+FENCED = ("fence", "result", "timing_after_fences")
+#: What can be asked of a device without calling it.
+PROPERTIES = (
+    "type",
+    "version",
+    "feature_level",
+    "extensions",
+    "cache_files_needed",
+    "fence",
+    "timing_after_fences",
+)
+
+NONSENSE: dict[str, Any] = {
+    "None": None,
+    "a number": 3,
+    "text": "nonsense",
+    "an empty tuple": (),
+    "a list of None": [None],
+    "an object": object(),
+}
+ERRORS = (
+    ValueError("a mistake"),
+    KeyError("a mistake"),
+    OSError(5, "a mistake"),
+    MemoryError(),
+    StopIteration(),
+)
+
+
+class Proxy:
+    """Passes everything on to `real`, but for one name, which answers as `fault` does."""
+
+    def __init__(self, real: Any, name: str, fault: Callable[[], Any]) -> None:
+        self._real, self._name, self._fault = real, name, fault
+
+    def __getattr__(self, name: str) -> Any:
+        if name != self._name:
+            return getattr(self._real, name)
+        if name in PROPERTIES:
+            return self._fault()
+        return lambda *_, **__: self._fault()
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Where a driver is wrong, and how."""
+
+    part: str
+    name: str
+    answer: Any
+
+    def __call__(self) -> Any:
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+    def __str__(self) -> str:
+        return f"{self.part}.{self.name}"
+
+
+class FaultyDevice(SampleDevice):
+    """A device that is preferred to the CPU device, with one fault."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__("faulty", performance=0.5)
+        self._fault_of = fault
+
+    def wrap(self, prepared: PreparedModel) -> PreparedModel:
+        fault = self._fault_of
+
+        class Prepared(Proxy):
+            def create_burst(self) -> Any:
+                burst = prepared.create_burst()
+                return Proxy(burst, fault.name, fault) if fault.part == "burst" else burst
+
+            def execute_fenced(self, *arguments: Any) -> Any:
+                fenced = prepared.execute_fenced(*arguments)
+                return Proxy(fenced, fault.name, fault) if fault.part == "fenced" else fenced
+
+        found: Any = Prepared(prepared, "", fault)
+        if fault.part == "prepared":
+            found = Proxy(found, fault.name, fault)
+        return found  # type: ignore[no-any-return]
+
+
+def faulty(fault: Fault) -> nd.Device:
+    device: Any = FaultyDevice(fault)
+    return Proxy(device, fault.name, fault) if fault.part == "device" else device
+
+
+def faults() -> Iterator[Fault]:
+    parts = {"device": DEVICE, "prepared": PREPARED_MODEL, "burst": BURST, "fenced": FENCED}
+    for part, names in parts.items():
+        for name in names:
+            yield from (Fault(part, name, error) for error in ERRORS)
+            yield from (Fault(part, name, answer) for answer in NONSENSE.values())
+
+
+def attempts(
+    compile_model: Callable[[], nd.Compilation], device: nd.Device
+) -> Iterator[Callable[[], object]]:
+    """What an application does with a device."""
+    model = add_model()
+    ones, twos = np.full((2, 3), 1, np.float32), np.full((2, 3), 2, np.float32)
+
+    def bound(compilation: nd.Compilation) -> nd.Execution:
+        execution = nd.Execution(compilation, reusable=True)
+        execution.set_input(0, ones)
+        execution.set_input(1, twos)
+        execution.set_output(0, np.zeros((2, 3), np.float32))
+        return execution
+
+    def burst(compilation: nd.Compilation) -> None:
+        execution = bound(compilation)
+        with compilation.create_burst() as created:
+            for _ in range(3):
+                execution.compute(burst=created)
+
+    def fenced(compilation: nd.Compilation) -> None:
+        bound(compilation).start_compute_with_dependencies().wait()
+
+    def remember(compilation: nd.Compilation) -> None:
+        memory = nd.MemoryDesc().add_output_role(compilation, 0).finish().allocate()
+        execution = nd.Execution(compilation)
+        execution.set_input(0, ones)
+        execution.set_input(1, twos)
+        execution.set_output_from_memory(0, memory, 0, 0)
+        execution.compute()
+
+    def again(compilation: nd.Compilation) -> None:
+        execution = bound(compilation)
+        for _ in range(3):
+            execution.compute()
+
+    yield lambda: nd.supported_operations(model, [device])
+    yield compile_model
+    yield lambda: compile_model().run(ones, twos)
+    yield lambda: again(compile_model())
+    yield lambda: burst(compile_model())
+    yield lambda: fenced(compile_model())
+    yield lambda: bound(compile_model()).start_compute().wait()
+    yield lambda: compile_model().profile()
+    yield lambda: str(compile_model().explain())
+    yield lambda: compile_model().preferred_memory_padding_for_input(0)
+    yield lambda: remember(compile_model())
+
+
+PARTS = sorted({str(fault) for fault in faults()})
+
+
+@pytest.mark.parametrize("is_explicit", [False, True], ids=["by default", "explicit"])
+@pytest.mark.parametrize("part", PARTS)
+def test_nothing_but_errors_leaves_the_api(
+    part: str, is_explicit: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cpu = nd.devices()[0]
+    wrong = []
+    for case, fault in enumerate(fault for fault in faults() if str(fault) == part):
+        device, directory = faulty(fault), tmp_path / str(case)
+        monkeypatch.setattr("neurald.runtime.compilation.devices", lambda device=device: (cpu, device))
+
+        def compile_model(device: nd.Device = device, directory: Path = directory) -> nd.Compilation:
+            builder = nd.CompilationBuilder(add_model(), [device] if is_explicit else None)
+            builder.set_caching(directory, bytes(32))
+            return builder.finish()
+
+        for number, attempt in enumerate(attempts(compile_model, device)):
+            try:
+                attempt()
+            except nd.Error as error:
+                # Without a list of devices the CPU device stands in for all that fails.
+                if not is_explicit and number not in (0, 10):
+                    wrong.append(f"{fault} {fault.answer!r}, attempt {number}: {error!r}")
+            except Exception as error:
+                wrong.append(f"{fault} {fault.answer!r}, attempt {number}: {type(error).__name__}: {error}")
+    assert not wrong, "\n".join(wrong)
