@@ -10,7 +10,6 @@ import math
 import os
 import socket
 import threading
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol, Self
@@ -32,6 +31,7 @@ from neurald.hal.burst_packet import (
 )
 from neurald.hal.burst_ring import RING_BYTES, SPIN_S, WAKE, RingEnd, Side
 from neurald.hal.cancellation import Cancellation
+from neurald.hal.deadline import deadline_in
 from neurald.hal.device import LOOP_TIMEOUT_MAXIMUM_S, ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.errors import BadData, Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
 from neurald.hal.memory import Memory, SharedMemory
@@ -74,6 +74,10 @@ class _RunCancellation(Cancellation):
     def __init__(self, ring: RingEnd) -> None:
         super().__init__()
         self._ring = ring
+
+    def begin(self) -> None:
+        """Starts to look for what the client says of the submission that was just taken."""
+        self.watch(self._ring.cancelled_address, self._ring.taken_number)
 
     @property
     def is_cancelled(self) -> bool:
@@ -286,6 +290,7 @@ class BurstServer:
 
     def _serve(self) -> None:
         known, options = self._submitted(self._ring.take())
+        self._cancellation.begin()
         try:
             self._workload.begin_execution(options, self._found.priority)
         except Error as error:
@@ -321,7 +326,7 @@ class BurstServer:
             raise BadData(f"options {measure}, {left_s} s, {loop_timeout_s} s")
         options = ExecuteOptions(
             measure=bool(measure),
-            deadline_s=None if left_s < 0 else time.monotonic() + left_s,
+            deadline_s=None if left_s < 0 else deadline_in(left_s),
             loop_timeout_s=min(loop_timeout_s, LOOP_TIMEOUT_MAXIMUM_S),
             cancellation=self._cancellation,
         )

@@ -17,6 +17,7 @@ from neurald.hal.buffer_use import buffers_in_use
 from neurald.hal.burst_server import BurstServer
 from neurald.hal.cache_seal import check_seal, make_seal
 from neurald.hal.cancellation import Cancellation
+from neurald.hal.deadline import deadline_in
 from neurald.hal.device import Artifact, Device, ExecuteOptions, ExecutionResult, PrepareOptions
 from neurald.hal.errors import BadData, DeadObject, Error, MissedDeadlinePersistent
 from neurald.hal.fenced import FencedRun
@@ -262,6 +263,7 @@ class DeviceHandler:
         request = request_from_wire(message.request, pools)
         validate_request(found.model, request)
         after_fences_s = message.after_fences_s if message.HasField("after_fences_s") else None
+        deadline_in(after_fences_s, "a time after fences")  # Refuses what is none before anything waits.
 
         def run(options: ExecuteOptions) -> ExecutionResult:
             with self._execution(found, options):

@@ -14,6 +14,11 @@ different speed come to an end together.
 
 Workers look at the slots for a while, then sleep on a futex of their own. Whoever shares a call wakes those that may help.
 
+An execution that is cancelled, or whose deadline passes, is left before the next call, before the next chunk of a shared call and
+before the next piece of a call that is run whole: long calls are divided into many. What says that it is cancelled are words in
+memory (`neurald.hal.cancellation.Cancellation`), and the deadline is compared with the clock of `time.monotonic()`: no other thread
+has to run for it.
+
 Where another program has the core of a worker, the system takes it away from the worker in the midst of a chunk, and the owner
 sleeps for longer than the whole call takes. After that the next calls of all steps in this process are run whole: the more of them,
 the sooner it happens again.
@@ -24,8 +29,9 @@ Layouts (offsets in bytes; integers of 64 bits unless a size is given):
               16 calls yet to be run whole (i32), 20 how many these will be after the next long sleep (i32), 0 at first,
               SLEEPS: for each worker, a cache line apart, 1 while it sleeps (i32); SLOTS: the slots
     slot      0 word (number << 32 | unclaimed chunks), 64 chunks that are done, 72 whether the owner sleeps (i32),
-              128 whether it has an owner (i32), 132 workers that may help (i32), 136 record, 144 scratch, 152 scratch stride
-    record    0 caller, 8 function, 16 arguments, 24 status, 32 grains, 40 chunks
+              76 whether a chunk was left out (i32), 128 whether it has an owner (i32), 132 workers that may help (i32),
+              136 record, 144 scratch, 152 scratch stride, 160 cancellation, 168 deadline
+    record    0 caller, 8 function, 16 arguments, 24 status, 32 grains, 40 chunks, 48 pieces
     step      0 records, 8 their number, 16 scratch, 24 scratch stride, 32 workers that may help, 40 pool, or null
 """
 
@@ -45,7 +51,9 @@ SLEEPS: Final = LINE
 _SLOTS: Final = SLEEPS + WORKERS * LINE
 
 POOL_BYTES: Final = _SLOTS + _SLOT_COUNT * _SLOT_BYTES
-RECORD_WORDS: Final = 6
+RECORD_WORDS: Final = 7
+#: What is added to the position of a call, where an execution was left before the end of it.
+STOPPED: Final = 1 << 32
 
 #: How often a worker looks for a chunk before it sleeps, and an owner for the end of the last one.
 _WORKER_LOOKS: Final = 600
@@ -57,7 +65,6 @@ _LEAST_WHOLE: Final = 128
 _MOST_WHOLE: Final = 2048
 
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221}
-_CLOCK = {"x86_64": 228, "aarch64": 113, "riscv64": 113, "ppc64le": 246}
 _PAUSES = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
@@ -77,7 +84,8 @@ def futex_number() -> int:
 def runtime_text() -> str:
     """A module with the functions of the runtime.
 
-    `neurald_run` runs a step; it returns the position of the call whose requirement failed, or the number of calls.
+    `neurald_run` runs a step, given a cancellation and a deadline in nanoseconds (0: none). It returns the position of the call
+    whose requirement failed, or the number of calls; where it was stopped, the position of the call that is not done, and `STOPPED`.
     `neurald_work` is a worker; it returns when it is to quit.
     """
     machine = os.uname().machine
@@ -94,7 +102,8 @@ def runtime_text() -> str:
         ("WORKER_LOOKS", str(_WORKER_LOOKS)),
         ("OWNER_LOOKS", str(_OWNER_LOOKS)),
         ("LONG_SLEEP_NS", str(_LONG_SLEEP_NS)),
-        ("CLOCK", str(_CLOCK.get(machine, -1))),
+        ("STOPPED", str(STOPPED)),
+        ("RECORD_BYTES", str(8 * RECORD_WORDS)),
         ("LEAST_WHOLE", str(_LEAST_WHOLE)),
         ("MOST_WHOLE", str(_MOST_WHOLE)),
     ):
@@ -124,6 +133,7 @@ def caller_text(count: int) -> str:
 
 _TEXT = """
 declare i64 @syscall(i64, ...)
+declare i32 @clock_gettime(i32, ptr)
 $PAUSE_DECLARATION$
 
 define internal void @call(ptr %record, ptr %scratch, i64 %begin, i64 %end) {
@@ -136,6 +146,32 @@ define internal void @call(ptr %record, ptr %scratch, i64 %begin, i64 %end) {
   %status = load ptr, ptr %p.status
   call void %caller(ptr %function, ptr %arguments, ptr %scratch, ptr %status, i64 %begin, i64 %end)
   ret void
+}
+
+; Whether the execution is cancelled, or late.
+define internal i1 @must.stop(ptr %cancellation, i64 %deadline) {
+  %time = alloca [2 x i64]
+  %own = load atomic i64, ptr %cancellation monotonic, align 8
+  %p.place = getelementptr i8, ptr %cancellation, i64 8
+  %place = load ptr, ptr %p.place
+  %seen = load atomic i32, ptr %place monotonic, align 4
+  %p.value = getelementptr i8, ptr %cancellation, i64 16
+  %value = load i32, ptr %p.value
+  %is.own = icmp ne i64 %own, 0
+  %is.other = icmp eq i32 %seen, %value
+  %is.cancelled = or i1 %is.own, %is.other
+  br i1 %is.cancelled, label %yes, label %limit
+limit:
+  %has.none = icmp eq i64 %deadline, 0
+  br i1 %has.none, label %no, label %look
+look:
+  %now = call i64 @now(ptr %time)
+  %late = icmp sge i64 %now, %deadline
+  br i1 %late, label %yes, label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
 }
 
 ; Claims a chunk, if the word is still %word, and runs it as thread %thread. Whether there was one.
@@ -176,7 +212,20 @@ run:
   %end = sub i64 %grains, %left.after
   %offset = mul i64 %stride, %thread
   %own = getelementptr i8, ptr %scratch, i64 %offset
+  %p.cancellation = getelementptr i8, ptr %slot, i64 160
+  %cancellation = load ptr, ptr %p.cancellation
+  %p.deadline = getelementptr i8, ptr %slot, i64 168
+  %deadline = load i64, ptr %p.deadline
+  %stops = call i1 @must.stop(ptr %cancellation, i64 %deadline)
+  br i1 %stops, label %leave.out, label %compute
+leave.out:
+  %p.left.out = getelementptr i8, ptr %slot, i64 76
+  store atomic i32 1, ptr %p.left.out monotonic, align 4
+  br label %count
+compute:
   call void @call(ptr %record, ptr %own, i64 %begin, i64 %end)
+  br label %count
+count:
   %done = getelementptr i8, ptr %slot, i64 64
   %before = atomicrmw add ptr %done, i64 1 seq_cst
   %p.sleeps = getelementptr i8, ptr %slot, i64 72
@@ -237,7 +286,7 @@ define internal i64 @now(ptr %time) {
   store i64 0, ptr %time
   %p.rest = getelementptr i8, ptr %time, i64 8
   store i64 0, ptr %p.rest
-  %failed = call i64 (i64, ...) @syscall(i64 $CLOCK$, i32 1, ptr %time)
+  %failed = call i32 @clock_gettime(i32 1, ptr %time)
   %seconds = load i64, ptr %time
   %whole = mul i64 %seconds, 1000000000
   %rest = load i64, ptr %p.rest
@@ -245,13 +294,16 @@ define internal i64 @now(ptr %time) {
   ret i64 %total
 }
 
-define internal void @share(ptr %pool, ptr %slot, ptr %record, i32 %helpers) {
+; Whether all chunks were run, and none was left out.
+define internal i1 @share(ptr %pool, ptr %slot, ptr %record, i32 %helpers) {
 entry:
   %time = alloca [2 x i64]
   %p.chunks = getelementptr i8, ptr %record, i64 40
   %chunks = load i64, ptr %p.chunks
   %p.record = getelementptr i8, ptr %slot, i64 136
   store ptr %record, ptr %p.record
+  %p.left.out = getelementptr i8, ptr %slot, i64 76
+  store atomic i32 0, ptr %p.left.out monotonic, align 4
   %done = getelementptr i8, ptr %slot, i64 64
   store atomic i64 0, ptr %done release, align 8
   %last = load atomic i64, ptr %slot acquire, align 8
@@ -303,7 +355,9 @@ awake:
 again:
   br label %wait
 end:
-  ret void
+  %left.out = load atomic i32, ptr %p.left.out monotonic, align 4
+  %is.whole = icmp eq i32 %left.out, 0
+  ret i1 %is.whole
 }
 
 ; Has the next calls run whole, twice as many as the last time.
@@ -370,7 +424,7 @@ none:
   ret ptr null
 }
 
-define i64 @neurald_run(ptr %step) {
+define i64 @neurald_run(ptr %step, ptr %cancellation, i64 %deadline) {
 entry:
   %records = load ptr, ptr %step
   %p.count = getelementptr i8, ptr %step, i64 8
@@ -398,6 +452,10 @@ own:
   store ptr %scratch, ptr %p.own.scratch
   %p.own.stride = getelementptr i8, ptr %slot.own, i64 152
   store i64 %stride, ptr %p.own.stride
+  %p.own.cancellation = getelementptr i8, ptr %slot.own, i64 160
+  store ptr %cancellation, ptr %p.own.cancellation
+  %p.own.deadline = getelementptr i8, ptr %slot.own, i64 168
+  store i64 %deadline, ptr %p.own.deadline
   br label %begin
 begin:
   %slot = phi ptr [ null, %entry ], [ null, %enter ], [ %slot.own, %own ]
@@ -406,9 +464,12 @@ begin:
 test:
   %index = phi i64 [ 0, %begin ], [ %next, %good ]
   %more = icmp ult i64 %index, %count
-  br i1 %more, label %body, label %end
+  br i1 %more, label %look, label %end
+look:
+  %stops = call i1 @must.stop(ptr %cancellation, i64 %deadline)
+  br i1 %stops, label %stopped, label %body
 body:
-  %place = mul i64 %index, 48
+  %place = mul i64 %index, $RECORD_BYTES$
   %record = getelementptr i8, ptr %records, i64 %place
   %p.status = getelementptr i8, ptr %record, i64 24
   %status = load ptr, ptr %p.status
@@ -424,11 +485,28 @@ ask:
 single:
   %p.grains = getelementptr i8, ptr %record, i64 32
   %grains = load i64, ptr %p.grains
-  call void @call(ptr %record, ptr %scratch, i64 0, i64 %grains)
-  br label %check
+  %p.pieces = getelementptr i8, ptr %record, i64 48
+  %pieces = load i64, ptr %p.pieces
+  br label %piece
+piece:
+  %number = phi i64 [ 0, %single ], [ %following, %more.pieces ]
+  %following = add i64 %number, 1
+  %begin.scaled = mul i64 %grains, %number
+  %first = udiv i64 %begin.scaled, %pieces
+  %end.scaled = mul i64 %grains, %following
+  %last = udiv i64 %end.scaled, %pieces
+  call void @call(ptr %record, ptr %scratch, i64 %first, i64 %last)
+  %is.last = icmp uge i64 %following, %pieces
+  br i1 %is.last, label %check, label %more.pieces
+more.pieces:
+  %stops.here = call i1 @must.stop(ptr %cancellation, i64 %deadline)
+  br i1 %stops.here, label %stopped, label %piece
 parallel:
-  call void @share(ptr %pool, ptr %slot, ptr %record, i32 %helpers)
-  br label %check
+  %is.whole = call i1 @share(ptr %pool, ptr %slot, ptr %record, i32 %helpers)
+  br i1 %is.whole, label %check, label %stopped
+stopped:
+  %not.done = or i64 %index, $STOPPED$
+  br label %end
 check:
   %code = load i32, ptr %status
   %holds = icmp eq i32 %code, 0
@@ -437,7 +515,7 @@ good:
   %next = add i64 %index, 1
   br label %test
 end:
-  %result = phi i64 [ %index, %test ], [ %index, %check ]
+  %result = phi i64 [ %index, %test ], [ %index, %check ], [ %not.done, %stopped ]
   br i1 %alone, label %exit, label %leave
 leave:
   %left = atomicrmw sub ptr %pool, i32 1 seq_cst
