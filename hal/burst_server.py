@@ -38,6 +38,7 @@ from neurald.hal.memory import Memory, SharedMemory
 from neurald.hal.packet import Packet, receive_packet, send_packet, shut_down
 from neurald.hal.session import Prepared, Session
 from neurald.hal.staging import Move, Staged, copy, output_types, stage
+from neurald.hal.turns import Turn
 from neurald.hal.types import Priority, Request
 from neurald.hal.validate import validate_request
 
@@ -59,11 +60,11 @@ class Workload(Protocol):
         """Whether anything is."""
         ...
 
-    def begin_execution(self, options: ExecuteOptions, priority: Priority) -> None:
+    def begin_execution(self, session: Session, options: ExecuteOptions, priority: Priority) -> Turn:
         """Waits for the turn of an execution; raises an Error where it is too late for one."""
         ...
 
-    def end_execution(self) -> None:
+    def end_execution(self, turn: Turn) -> None:
         """After an execution that has begun."""
         ...
 
@@ -292,7 +293,7 @@ class BurstServer:
         known, options = self._submitted(self._ring.take())
         self._cancellation.begin()
         try:
-            self._workload.begin_execution(options, self._found.priority)
+            turn = self._workload.begin_execution(self._session, options, self._found.priority)
         except Error as error:
             self._fail(error)
             return
@@ -300,7 +301,7 @@ class BurstServer:
             self._run(known, options)
         finally:
             # After the client was told: a daemon that stops ends bursts once nothing is under way.
-            self._workload.end_execution()
+            self._workload.end_execution(turn)
 
     def _run(self, known: _Known, options: ExecuteOptions) -> None:
         try:

@@ -79,6 +79,11 @@ class CpuDevice:
             return base
         return f"{base}, cpu {_GENERATOR}, llvmlite {llvmlite.__version__}, {self._target.name}"
 
+    @property
+    def executions_at_once(self) -> int:
+        """See `RunsSideBySide`: one for each core."""
+        return len(os.sched_getaffinity(0))
+
     def capabilities(self) -> Capabilities:
         """1.0 everywhere, by definition."""
         return Capabilities(
