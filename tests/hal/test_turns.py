@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition, request
+from support.addition import AddingDevice, WithoutCacheAndBuffers, addition, request
 
 from neurald.hal.address import Address
 from neurald.hal.cancellation import Cancellation
@@ -270,7 +270,8 @@ def test_nothing_is_kept_of_clients_that_are_gone() -> None:
 
 def test_devices_say_how_many_run_at_once() -> None:
     device = AddingDevice()
-    assert executions_at_once(device) == 2
+    assert executions_at_once(device) == 4
+    assert executions_at_once(WithoutCacheAndBuffers()) == 4  # type: ignore[arg-type]
     device.executions_at_once = 5
     assert executions_at_once(device) == 5
 
