@@ -162,3 +162,26 @@ class Pool(Generic[_T]):
         self._lock = threading.Lock()
         self._waiting = deque()
         self._made = len(self._idle)
+
+
+class FairLock:
+    """A lock that threads get in the order in which they came; a context manager."""
+
+    __slots__ = ("_pool",)
+
+    def __init__(self) -> None:
+        self._pool: Pool[None] = Pool([None], lambda: None, 1)
+
+    def acquire(self, deadline_s: float | None = None, cancellation: Cancellation | None = None) -> None:
+        """Waits for the lock; see `Pool.take`."""
+        self._pool.take(deadline_s, cancellation)
+
+    def release(self) -> None:
+        """Gives it to who has waited longest."""
+        self._pool.give_back(None)
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
