@@ -9,13 +9,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from neurald.hal.deadline import NEVER_S
 from neurald.hal.errors import BadData, members
 
 _E = TypeVar("_E", bound=IntEnum)
 _T = TypeVar("_T")
-
-#: Longer limits of time are none: what waits for locks and descriptors takes no larger numbers.
-LONGEST_S = 1e9
 
 #: Longer representations are cut in messages.
 _SHOWN = 80
@@ -60,7 +58,7 @@ def time_limit(seconds: object, what: str) -> float | None:
     limit = number(seconds, what)
     if not limit >= 0:
         raise BadData(f"{what} is {limit} s; it must not be negative")
-    return limit if 0 < limit <= LONGEST_S else None
+    return limit if 0 < limit < NEVER_S else None
 
 
 def file_path(value: object, what: str) -> Path:

@@ -33,7 +33,7 @@ from neurald.hal.packet import receive_packet, send_packet, shut_down
 #: How long a daemon that lives may take to answer.
 _ANSWER_TIMEOUT_S = 30.0
 #: How long after a deadline or a cancellation the daemon's own word on it is waited for.
-_SLACK_S = 0.5
+_SLACK_S = 0.05
 _FOREVER_S = float("inf")
 #: Runs that take no longer are awaited awake: the time that waking costs is a part of theirs that counts.
 _SHORT_RUN_S = 2e-3
@@ -120,6 +120,24 @@ class BurstPeer:
             return self._ring.is_there
         except BadData as error:
             raise self._broken(error) from None
+
+    def is_done_within(self, timeout_s: float) -> bool:
+        """Whether `complete` would return at once, at the latest after so long.
+
+        Raises:
+            DeadObject: the daemon is gone.
+            OpFailed: the daemon broke the rules.
+        """
+        end = time.monotonic() + timeout_s
+        while not self.is_done:
+            left_s = end - time.monotonic()
+            if left_s <= 0:
+                return False
+            try:
+                self._sleep(left_s)
+            except BadData as error:
+                raise self._broken(error) from None
+        return True
 
     def complete(self, options: ExecuteOptions) -> tuple[Timing, Outcome | None]:
         """How long the execution took, and what is new about the outputs of its request, if anything.

@@ -16,6 +16,7 @@ from neurald._proto import device_pb2
 from neurald._proto.device_pb2_grpc import DeviceStub
 from neurald.hal.address import Address
 from neurald.hal.cancellation import Cancellation
+from neurald.hal.deadline import remaining_s
 from neurald.hal.channel import ChannelClient
 from neurald.hal.errors import (
     BadState,
@@ -29,12 +30,11 @@ from neurald.hal.errors import (
 from neurald.hal.fence import Fence
 from neurald.hal.memory import Memory, SharedMemory
 from neurald.hal.rpc import CHUNK_BYTES, CLIENT_OPTIONS, MAXIMUM_MESSAGE_BYTES, SESSION_KEY, error_from
-from neurald.hal.wire_device import remaining_s
 
 #: How long a daemon may take to show that it lives.
 CONNECT_TIMEOUT_S = 3.0
 #: How long after a deadline the daemon's own word on it is waited for.
-_SLACK_S = 0.5
+_SLACK_S = 0.05
 #: Messages have other fields beside their large one.
 _ENVELOPE_BYTES = 1 << 16
 

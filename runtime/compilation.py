@@ -1,7 +1,6 @@
 """CompilationBuilder and Compilation: from a model and devices to a plan that can be executed."""
 
 import math
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neurald.hal.api_arguments import file_path, instance, integer, member, time_limit
+from neurald.hal.deadline import deadline_in
 from neurald.hal.device import Device, PrepareOptions
 from neurald.hal.errors import BadData, BadState, OutputInsufficientSize, UnexpectedNull
 from neurald.hal.inference import bind_operations, infer_shapes
@@ -190,7 +190,7 @@ class CompilationBuilder:
         options = PrepareOptions(
             preference=self._preference,
             priority=self._priority,
-            deadline_s=None if self._timeout_s is None else time.monotonic() + self._timeout_s,
+            deadline_s=deadline_in(self._timeout_s),
             threads=self._threads,
         )
         preparer = Preparer(options, Caching.by_default() if self._caches_by_default else self._caching)

@@ -12,6 +12,7 @@ from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.errors import INVALID_CONTEXT
 from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
+from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, DeadObject, Error, MissedDeadlineTransient
 from neurald.hal.types import Model
@@ -110,8 +111,8 @@ def test_a_request_can_be_bound(prepared: OpenClPreparedModel) -> None:
     assert again is not None
     for number in range(3):
         values[0] = -number
-        again()
+        again(Cancellation())
         np.testing.assert_array_equal(result, np.abs(values))
     prepared.device.state.error(INVALID_CONTEXT, "testing")
     with pytest.raises(DeadObject, match="lost earlier"):
-        again()
+        again(Cancellation())
