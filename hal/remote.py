@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -20,7 +21,7 @@ from neurald.hal.address import Address
 from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.buffer_remote import RemoteBuffer, send_pools
 from neurald.hal.burst_client import RemoteBurst
-from neurald.hal.cache_remote import fetch_artifact, sealed_memory
+from neurald.hal.cache_remote import fetch_artifact, sealed_memory, send_artifact
 from neurald.hal.cache_seal import read_seal
 from neurald.hal.connection import CONNECT_TIMEOUT_S, Connection, Traffic
 from neurald.hal.constants import seal_constants
@@ -177,16 +178,16 @@ class RemoteDevice:
         """See `Device.prepare_model_from_cache`; the artifact must be one that a daemon has sealed."""
         _require_time(options.deadline_s)
         interface = read_seal(artifact.seal).interface_model()
-        memories = [sealed_memory(memory) for memory in (*artifact.model, *artifact.data)]
+        sealed = replace(
+            artifact,
+            model=tuple(map(sealed_memory, artifact.model)),
+            data=tuple(map(sealed_memory, artifact.data)),
+        )
 
         def prepare(connection: Connection) -> RemotePreparedModel:
-            tokens = connection.send_memories(memories, options.deadline_s)
-            count = len(artifact.model)
+            sent, tokens = send_artifact(connection, sealed, options.deadline_s)
             message = device_pb2.PrepareModelFromCacheRequest(
-                options=prepare_options_to_wire(options),
-                artifact=device_pb2.Artifact(
-                    model_cache=tokens[:count], data_cache=tokens[count:], seal=artifact.seal
-                ),
+                options=prepare_options_to_wire(options), artifact=sent
             )
             reply = connection.call("PrepareModelFromCache", message, options.deadline_s, tokens)
             return RemotePreparedModel(connection, interface, reply.prepared_model)
