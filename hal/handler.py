@@ -16,6 +16,7 @@ from neurald.hal.buffer_tracker import RequestedRole
 from neurald.hal.buffer_use import buffers_in_use
 from neurald.hal.burst_server import BurstServer
 from neurald.hal.cache_seal import check_seal, make_seal, named_tokens
+from neurald.hal.cache_variants import daemon_variants
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import Artifact, Device, ExecuteOptions, ExecutionResult, PrepareOptions
 from neurald.hal.errors import BadData, DeadObject, Error, MissedDeadlinePersistent
@@ -41,6 +42,7 @@ from neurald.hal.wire_device import (
     capabilities_to_wire,
     description_to_wire,
     execute_options_from_wire,
+    kept_to_wire,
     prepare_options_from_wire,
     status_to_wire,
     verdicts_to_wire,
@@ -166,12 +168,14 @@ class DeviceHandler:
                 f"the model needs feature level {level.name}; "
                 f"{self._device.name} has {self._device.feature_level.name}"
             )
-        with self.call(options):
-            prepared = self._device.prepare_model(model, options)
         # Only what a device caches is asked for.
         cache_key = options.cache_key if self._device.cache_files_needed else b""
+        variants = daemon_variants(self._device, model, options) if cache_key else None
+        with self.call(options):
+            prepared = self._device.prepare_model(model, replace(options, variants=variants))
         handle = session.add_prepared(model, prepared, options.priority, cache_key)
-        return device_pb2.PrepareModelReply(prepared_model=handle, has_artifact=bool(cache_key))
+        kept = None if variants is None or variants.kept is None else kept_to_wire(variants.kept)
+        return device_pb2.PrepareModelReply(prepared_model=handle, has_artifact=bool(cache_key), kept=kept)
 
     def get_artifact(
         self, session: Session, message: device_pb2.GetArtifactRequest

@@ -34,6 +34,7 @@ from neurald.hal.device import (
     ExecuteOptions,
     ExecutionResult,
     FencedExecution,
+    Kept,
     KernelTime,
     PrepareOptions,
     Verdict,
@@ -60,6 +61,7 @@ from neurald.hal.wire_device import (
     capabilities_from_wire,
     description_from_wire,
     execute_options_to_wire,
+    kept_from_wire,
     prepare_options_to_wire,
     status_from_wire,
     verdicts_from_wire,
@@ -170,7 +172,9 @@ class RemoteDevice:
             message.model.pools[:] = tokens
             message.options.CopyFrom(prepare_options_to_wire(options))  # less time is left by now
             reply = connection.call("PrepareModel", message, options.deadline_s, tokens)
-            return RemotePreparedModel(connection, model, reply.prepared_model, reply.has_artifact)
+            return RemotePreparedModel(
+                connection, model, reply.prepared_model, reply.has_artifact, kept_from_wire(reply)
+            )
 
         return self._reconnecting(prepare)
 
@@ -269,10 +273,19 @@ class RemotePreparedModel:
     Attributes:
         connection: that it was prepared through.
         handle: of what the daemon has.
+        kept: what the daemon keeps of it by itself; None where that is nothing.
     """
 
-    def __init__(self, connection: Connection, model: Model, handle: int, has_artifact: bool = False) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        model: Model,
+        handle: int,
+        has_artifact: bool = False,
+        kept: Kept | None = None,
+    ) -> None:
         self.connection = connection
+        self.kept = kept
         self._has_artifact = has_artifact
         self._types = output_types(model)  # and not the model: that would keep its constants here too
         # Of a model that comes from the cache only the inputs and outputs are known.

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,10 +133,12 @@ class CompilationBuilder:
         by in any case. Devices that need no cache files never write there.
 
         Raises:
-            BadData: the token has another length.
+            BadData: the token has another length, or no directory can have that name.
             BadState: the compilation is finished.
         """
         self._require_open()
+        if cache_dir is not None and (not isinstance(cache_dir, str | PathLike) or "\0" in str(cache_dir)):
+            raise BadData(f"the cache directory is {cache_dir!r}; a path without NUL characters is expected")
         if cache_dir is not None and len(token) != CACHE_TOKEN_BYTES:
             raise BadData(f"the cache token has {len(token)} bytes; {CACHE_TOKEN_BYTES} are expected")
         self._caching = None if cache_dir is None else Caching(directory=Path(cache_dir), token=token)

@@ -76,7 +76,7 @@ class CpuDevice:
         """See `Device.cache_files_needed`: one with machine code and how to run it, one with constants."""
         return CacheFilesNeeded(model=1, data=1) if self.compiles else CacheFilesNeeded()
 
-    @cached_property
+    @property
     def version(self) -> str:
         """See `Device.version`: all that decides what is compiled, apart from the model and the options.
 

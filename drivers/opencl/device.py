@@ -5,13 +5,14 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from neurald._version import __version__
 from neurald.drivers.compiler.build import supported_operations
 from neurald.drivers.compiler.graph import Graph, Shape
+from neurald.drivers.compiler.kept_variants import prepared_variant
 from neurald.drivers.compiler.ranking import objection_to_ranking
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.compiler.specialization import Prepared, SpecializingModel, is_specified
@@ -156,17 +157,26 @@ class OpenClDevice:
         if refused:
             raise BadData(f"{self.name}: {'; '.join(refused)}")
         if not is_specified(model):
-            later = replace(options, deadline_s=None, cache_key=b"")
-            return SpecializingModel(
-                model,
-                lambda each, shapes: self._compiled(each, shapes, later),
-                owner=self,
-                tolerant=True,
-            )
+            return SpecializingModel(model, partial(self._variant, options), owner=self, tolerant=True)
         prepared = self._compiled(model, {}, options)
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlineTransient("the deadline passed while the model was prepared")
         return prepared
+
+    def _variant(
+        self, options: PrepareOptions, model: Model, shapes: Mapping[int, Shape]
+    ) -> OpenClPreparedModel:
+        """A model for inputs of these shapes, from the cache if it was compiled for them before."""
+        # The deadline was that of the preparation, which is long over.
+        later = replace(options, deadline_s=None, cache_key=options.cache_key if options.variants else b"")
+        if options.variants is None:
+            return self._compiled(model, shapes, later)
+        return prepared_variant(
+            options.variants,
+            shapes,
+            restore=lambda artifact: self.prepare_model_from_cache(artifact, later),
+            prepare=lambda: self._compiled(model, shapes, later),
+        )
 
     def _compiled(
         self, model: Model, input_shapes: Mapping[int, Shape], options: PrepareOptions
