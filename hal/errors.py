@@ -28,6 +28,12 @@ class ResultCode(IntEnum):
     DEAD_OBJECT = 14
 
 
+def members(enumeration: type[IntEnum]) -> str:
+    """Names the members of an enumeration for an error message, such as `Priority.LOW or Priority.HIGH`."""
+    names = [f"{enumeration.__name__}.{member.name}" for member in enumeration]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
 class Error(Exception):
     """The base of all neurald errors; `code` says which kind, the message names the thing at fault."""
 

@@ -65,10 +65,10 @@ def parse_limits(settings: Iterable[str]) -> Limits:
         if name not in names:
             raise BadData(f"there is no limit {name!r}; there are {', '.join(names)}")
         match = _NUMBER.fullmatch(text)
-        value = int(match[1]) * _FACTORS[match[2]] if match else 0
+        is_size = name.endswith("_bytes")
+        value = int(match[1]) * _FACTORS[match[2]] if match and (is_size or not match[2]) else 0
         if not value:
-            raise BadData(
-                f"limit {setting!r}; a positive number is expected, such as {name}=16 or {name}=512MiB"
-            )
+            expected = f"size, such as {name}=512MiB" if is_size else f"number, such as {name}=16"
+            raise BadData(f"limit {setting!r} is not valid; {name} takes a positive {expected}")
         limits = replace(limits, **{name: value})
     return limits

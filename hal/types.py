@@ -237,6 +237,11 @@ class Operand:
         return self.dimensions is not None and (self.lifetime.is_constant or 0 not in self.dimensions)
 
 
+def counted(count: int, noun: str) -> str:
+    """Returns a number with its noun, such as `1 input` or `3 inputs`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def byte_size(operand_type: OperandType, dimensions: tuple[int, ...]) -> int:
     """Bytes of a dense value of that type and shape; of strings the least."""
     if operand_type is OperandType.TENSOR_STRING:
@@ -260,7 +265,7 @@ class Operation:
     outputs: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True, repr=False)
 class Subgraph:
     """Operands and operations in execution order; `inputs` and `outputs` are operand indexes."""
 
@@ -268,6 +273,13 @@ class Subgraph:
     operations: tuple[Operation, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return (
+            f"<Subgraph of {counted(len(self.operations), 'operation')}, "
+            f"{counted(len(self.operands), 'operand')}, {counted(len(self.inputs), 'input')}, "
+            f"{counted(len(self.outputs), 'output')}>"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,7 +305,7 @@ class StateVariable:
     initial: "np.ndarray"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True, repr=False)
 class Model:
     """A finished model. Compared by identity; pools are referred to, never copied.
 
@@ -315,6 +327,14 @@ class Model:
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
     signatures: Mapping[str, SignatureNames] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __repr__(self) -> str:
+        graphs = f", {counted(len(self.referenced), 'referenced graph')}" if self.referenced else ""
+        operations = len(self.main.operations) + sum(len(graph.operations) for graph in self.referenced)
+        return (
+            f"<Model of {counted(operations, 'operation')}{graphs}, "
+            f"{counted(len(self.inputs), 'input')}, {counted(len(self.outputs), 'output')}>"
+        )
 
     @property
     def inputs(self) -> tuple[int, ...]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neurald.hal.device import Device, PrepareOptions
-from neurald.hal.errors import BadData, BadState, OutputInsufficientSize, UnexpectedNull
+from neurald.hal.errors import BadData, BadState, OutputInsufficientSize, UnexpectedNull, members
 from neurald.hal.inference import bind_operations, infer_shapes
-from neurald.hal.types import Dimensions, Model, Preference, Priority
+from neurald.hal.types import Dimensions, Model, Preference, Priority, counted
 from neurald.runtime.burst import Burst
 from neurald.runtime.candidates import find_candidates
 from neurald.runtime.devices import check_devices, devices
@@ -97,7 +97,7 @@ class CompilationBuilder:
         """
         self._require_open()
         if preference not in list(Preference):
-            raise BadData(f"preference {preference!r}; one of {[p.name for p in Preference]} is expected")
+            raise BadData(f"preference is {preference!r}; {members(Preference)} is expected")
         self._preference = Preference(preference)
 
     def set_priority(self, priority: Priority) -> None:
@@ -109,7 +109,7 @@ class CompilationBuilder:
         """
         self._require_open()
         if priority not in list(Priority):
-            raise BadData(f"priority {priority!r}; one of {[p.name for p in Priority]} is expected")
+            raise BadData(f"priority is {priority!r}; {members(Priority)} is expected")
         self._priority = Priority(priority)
 
     def set_timeout(self, seconds: float | None) -> None:
@@ -232,7 +232,10 @@ def _partitioning(wanted: Partitioning | PartitioningMode | int | str) -> Partit
     if isinstance(wanted, str):
         return Partitioning(policy=wanted)
     if wanted not in list(PartitioningMode):
-        raise BadData(f"partitioning {wanted!r}; a Partitioning, a policy or a mode from 0 to 2 is expected")
+        raise BadData(
+            f"partitioning is {wanted!r}; a Partitioning, the name of a policy or "
+            f"{members(PartitioningMode)} is expected"
+        )
     return Partitioning(mode=PartitioningMode(wanted))
 
 
@@ -310,6 +313,13 @@ class Compilation:
         self._strict = strict
         self._bindings = bind_operations(model.main)
         self._output_shapes = lru_cache(maxsize=_SHAPES_KEPT)(self._infer_output_shapes)
+
+    def __repr__(self) -> str:
+        devices = ", ".join(dict.fromkeys(step.device.name for step in self.plan.steps)) or "no device"
+        return (
+            f"<Compilation of {counted(len(self.model.main.operations), 'operation')} "
+            f"in {counted(len(self.plan.steps), 'step')} on {devices}>"
+        )
 
     @property
     def has_explicit_devices(self) -> bool:

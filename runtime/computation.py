@@ -148,10 +148,8 @@ class Computation:
             result = self._compilation.executor.execute(request, options, runner=runner)
         except (Cancelled, MissedDeadlineTransient, MissedDeadlinePersistent):
             raise
-        except Error:
-            if recovery.whole_model is None:
-                raise
-            result = recovery.whole_model.execute(request, options)
+        except Error as error:
+            result = recovery.run_whole_model(request, options, error)
         if result is not self._believed:
             # All requests demand the same shapes, and no result ever changes.
             _require_shapes(request, result)

@@ -29,6 +29,7 @@ from neurald.hal.errors import (
     OpFailed,
     ResourceExhaustedTransient,
     UnexpectedNull,
+    members,
 )
 from neurald.hal.memory import Memory
 from neurald.hal.types import Dimensions, Duration
@@ -441,7 +442,7 @@ class Execution:
             BadState: timing was not measured, or the execution has not completed or failed.
         """
         if duration not in list(Duration):
-            raise BadData(f"duration {duration!r}; one of {[d.name for d in Duration]} is expected")
+            raise BadData(f"duration is {duration!r}; {members(Duration)} is expected")
         with self._lock:
             result = self._measured()
             fenced = duration in (Duration.FENCED_ON_HARDWARE, Duration.FENCED_IN_DRIVER)

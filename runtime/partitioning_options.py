@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, members
 from neurald.runtime.overrides import Override
 
 #: Places operations by Android's scores and groups them by its queues.
@@ -55,9 +55,7 @@ class Partitioning:
                 f"partitioning policy {self.policy!r}; one of {', '.join(POLICY_NAMES)} is expected"
             )
         if self.mode not in list(PartitioningMode):
-            raise BadData(
-                f"partitioning mode {self.mode!r}; one of {[m.name for m in PartitioningMode]} is expected"
-            )
+            raise BadData(f"partitioning mode is {self.mode!r}; {members(PartitioningMode)} is expected")
         object.__setattr__(self, "mode", PartitioningMode(self.mode))  # a number will do as well
         if self.max_partitions is not None and self.max_partitions < 1:
             raise BadData(f"max_partitions is {self.max_partitions}; it must be at least 1, or None")

@@ -84,6 +84,23 @@ class Fallback:
     retry_in_s: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Substitution:
+    """Executions of a step that the CPU device ran although another device was chosen for it.
+
+    Attributes:
+        step: position of the step in the plan.
+        device: name of the device that the step was planned for.
+        executions: how many executions the CPU device has run since the compilation was made.
+        reason: message of the device's last failure.
+    """
+
+    step: int
+    device: str
+    executions: int
+    reason: str
+
+
 class RecoveringStep:
     """A step with the state of its device. Thread-safe.
 
@@ -105,6 +122,7 @@ class RecoveringStep:
         self._retry_at = 0.0
         self._reason = ""
         self._code = ResultCode.NO_ERROR
+        self._substituted = 0
         self._believed: dict[int, tuple[weakref.ref[Request], ExecutionResult]] = {}
 
     def execute(
@@ -146,6 +164,7 @@ class RecoveringStep:
         except Error as error:
             self._absolve(error)
             raise
+        self.count_substitution()
         # Of which device it would be the time is not to be told apart any more.
         return replace(result, timing=Timing())
 
@@ -311,6 +330,34 @@ class RecoveringStep:
                 retry_in_s=max(0.0, self._retry_at - time.monotonic()),
             )
 
+    def count_substitution(self, reason: str = "") -> None:
+        """Counts one execution that the CPU device ran in place of the step's own device.
+
+        Args:
+            reason: why, if no failure of the device itself was noted before.
+        """
+        if self._step.device is cpu_device():
+            return
+        with self._lock:
+            self._substituted += 1
+            self._reason = self._reason or reason
+
+    def substitution(self, number: int) -> Substitution | None:
+        """The executions that the CPU device ran in place of the step's device; None if there are none.
+
+        Args:
+            number: position of the step in the plan.
+        """
+        with self._lock:
+            if not self._substituted:
+                return None
+            return Substitution(
+                step=number,
+                device=self._step.device.name,
+                executions=self._substituted,
+                reason=self._reason,
+            )
+
 
 def _abandon(request: Request) -> None:
     """Marks memory that a device which failed may still write to, so that nobody uses it for anything else."""
@@ -364,7 +411,7 @@ class Recovery:
         }
         has_other_device = any(step.device is not cpu_device() for step in steps)
         #: For executions that fail although their steps could fall back; None where that may not be, or is no help.
-        self.whole_model = (
+        self._whole_model = (
             WholeModelFallback(model, preparer)
             if may_fall_back and has_other_device and len(steps) > 1
             else None
@@ -377,6 +424,30 @@ class Recovery:
     def run(self, step: ExecutionStep, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """Runs a step; see `RecoveringStep.execute`."""
         return self._steps[id(step)].execute(request, options)
+
+    def run_whole_model(self, request: Request, options: ExecuteOptions, cause: Error) -> ExecutionResult:
+        """Runs the whole model on the CPU after a step failed everywhere it may run.
+
+        Args:
+            request: of the whole model.
+            options: for the execution.
+            cause: the error of the step.
+
+        Raises:
+            Error: the CPU failed too, or may not stand in; then it is `cause`.
+        """
+        if self._whole_model is None:
+            raise cause
+        result = self._whole_model.execute(request, options)
+        for state in self._steps.values():
+            state.count_substitution(str(cause))
+        return result
+
+    @property
+    def substitutions(self) -> tuple[Substitution, ...]:
+        """The executions so far that did not run on the devices that the plan names, step by step."""
+        states = (state.substitution(number) for number, state in enumerate(self._steps.values()))
+        return tuple(state for state in states if state is not None)
 
     @property
     def fallbacks(self) -> tuple[Fallback, ...]:

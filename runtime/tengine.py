@@ -21,6 +21,8 @@ from neurald.runtime.branches import Nesting, graph_of
 from neurald.runtime.grouping import MAIN, Group, StepGroup
 from neurald.runtime.partition import Candidate, Placement, Scores, Wishes, nobody_can
 
+_FULLY_CONNECTED = (OperationType.FULLY_CONNECTED, OperationType.TFLITE_FULLY_CONNECTED)
+
 #: A range of less work than this is not worth the way to the device.
 COMPLEXITY = 3
 
@@ -84,9 +86,7 @@ def cut(operations: Sequence[Operation], blocked: Sequence[int]) -> list[range]:
 
 
 def _complexity(operations: Sequence[Operation]) -> int:
-    return sum(
-        COMPLEXITY if operation.type is OperationType.FULLY_CONNECTED else 1 for operation in operations
-    )
+    return sum(COMPLEXITY if operation.type in _FULLY_CONNECTED else 1 for operation in operations)
 
 
 class _Cutter:

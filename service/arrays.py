@@ -8,7 +8,7 @@ import math
 import os
 import stat
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -87,18 +87,21 @@ def _is_file_name(name: str) -> bool:
     )
 
 
-def random_inputs(slots: Sequence[Slot]) -> list[Array]:
-    """The same arrays for the same slots every time; unspecified dimensions are 1.
+def random_inputs(slots: Sequence[Slot], shapes: Mapping[str, tuple[int, ...]] | None = None) -> list[Array]:
+    """Makes the same arrays for the same slots and shapes every time.
 
-    Floats are in [0, 1), 8- and 16-bit integers take their whole range, wider ones 0 to 99; strings are such numbers.
+    A slot whose key is in `shapes` gets that shape; else unspecified dimensions are 1. Floats are in [0, 1), 8- and 16-bit integers take their whole range, wider ones 0 to 99; strings are such numbers.
     """
     rng = np.random.default_rng(SEED)
-    return [_random(rng, slot.operand) for slot in slots]
+    given = shapes or {}
+    return [
+        _random(rng, slot.operand, given.get(slot.key, tuple(d or 1 for d in slot.operand.dimensions or ())))
+        for slot in slots
+    ]
 
 
-def _random(rng: np.random.Generator, operand: Operand) -> Array:
+def _random(rng: np.random.Generator, operand: Operand, shape: tuple[int, ...]) -> Array:
     dtype = operand.type.dtype
-    shape = tuple(d or 1 for d in operand.dimensions or ())
     if dtype.kind == "O":
         return as_strings(rng.integers(0, _INDEX_LIMIT, shape, endpoint=True).astype(np.bytes_), "a number")
     if dtype.kind == "c":
@@ -166,7 +169,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, slot: Slo
         raise BadData(f"{path}: {info.filename} cannot be read: {error}") from None
     is_text = want.type is OperandType.TENSOR_STRING
     dtype_fits = dtype.kind in "SU" if is_text else dtype.newbyteorder("<") == want.type.dtype
-    if not dtype_fits or not _shape_fits(shape, want.dimensions):
+    if not dtype_fits or not shape_fits(shape, want.dimensions):
         raise BadData(
             f"{path}: {info.filename} is {describe_type(dtype, shape)}; {slot.describe()} is expected"
         )
@@ -195,7 +198,8 @@ def _read_header(member: IO[bytes]) -> "tuple[tuple[int, ...], np.dtype[Any]]":
     return shape, dtype
 
 
-def _shape_fits(shape: tuple[int, ...], dimensions: tuple[int, ...] | None) -> bool:
+def shape_fits(shape: tuple[int, ...], dimensions: tuple[int, ...] | None) -> bool:
+    """Whether an array of this shape may be given for an operand of these dimensions."""
     if dimensions is None:
         return True
     return len(shape) == len(dimensions) and all(

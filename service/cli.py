@@ -53,6 +53,11 @@ class _Commands(TyperGroup):
             if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
                 raise
             sys.stderr.write(f"error: {printable(_one_line(_message(error)))}\n")
+            try:
+                sys.stdout.flush()
+            except OSError:
+                # What could not be written must not fail once more when the interpreter ends.
+                discard_stdout()
             raise typer.Exit(1) from None
         return result
 
@@ -129,8 +134,27 @@ def _interrupt_again(unraisable: "sys.UnraisableHookArgs") -> None:
     threading.Timer(_MOMENT_S, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 
+def _reopen_closed_streams() -> None:
+    """Opens what the shell has closed (`>&-`), so that no file or socket takes the number of a standard stream.
+
+    Writing to a closed stdout fails then with the system's own message, as it does in other programs.
+    """
+    # Ascending, since the lowest free number is what `os.open` gives.
+    for number, name, flags in (
+        (0, "stdin", os.O_RDONLY),
+        (1, "stdout", os.O_RDONLY),
+        (2, "stderr", os.O_WRONLY),
+    ):
+        if getattr(sys, name) is None:
+            if (opened := os.open(os.devnull, flags)) != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
+
+
 def main() -> None:
     """The entry point of the `neurald` command; ends the process."""
+    _reopen_closed_streams()
     # gRPC's own messages would come on top of the errors that are reported anyway.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     if not sys.warnoptions:

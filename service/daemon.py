@@ -10,9 +10,11 @@ import contextlib
 import logging
 import os
 import resource
+import select
 import signal
 import stat
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -89,8 +91,7 @@ class Daemon:
             path = self._address.path
             if path is not None:
                 _prepare_directory(path.parent)
-                lock = _lock(path)
-                cleanup.callback(lock.release)
+                cleanup.callback(_release, _lock(path))
                 _remove_stale(path)
                 _remove_stale(self._address.memory_path)
             device = create_device(self._driver)
@@ -153,6 +154,7 @@ def serve(
     limits: Limits | None = None,
     drain_s: float = DRAIN_S,
     ready: Callable[[str], None] | None = None,
+    until_exit_of: int | None = None,
 ) -> int:
     """Runs a daemon until SIGTERM or SIGINT, in the main thread. Arguments are those of `Daemon`.
 
@@ -160,6 +162,7 @@ def serve(
 
     Args:
         ready: called with the address once it serves.
+        until_exit_of: a process; the daemon stops when that ends, however it ends.
 
     Returns:
         The exit status, 0.
@@ -169,6 +172,8 @@ def serve(
     """
     daemon = Daemon(driver, listen, insecure=insecure, limits=limits, drain_s=drain_s)
     with _signals(daemon.stop):
+        if until_exit_of is not None:
+            _stop_at_exit(until_exit_of, daemon.stop)
         daemon.startup()
         try:
             if ready is not None:
@@ -181,6 +186,27 @@ def serve(
         sys.stdout.flush()
         os._exit(0)
     return 0
+
+
+def _stop_at_exit(process: int, stop: Callable[[], None]) -> None:
+    """Calls `stop` when a process ends, also when it is killed.
+
+    Raises:
+        BadState: there is no such process, or it cannot be watched.
+    """
+    try:
+        descriptor = os.pidfd_open(process)
+    except OSError as error:
+        raise BadState(f"process {process} cannot be watched: {error.strerror}") from None
+
+    def watch() -> None:
+        try:
+            select.select([descriptor], [], [])
+        finally:
+            os.close(descriptor)
+        stop()
+
+    threading.Thread(target=watch, name="neurald parent", daemon=True).start()
 
 
 @contextlib.contextmanager
@@ -229,6 +255,13 @@ def _lock(path: Path) -> FileLock:
     except OSError as error:
         raise BadState(f"{lock.lock_file} cannot be locked: {error.strerror}") from None
     return lock
+
+
+def _release(lock: FileLock) -> None:
+    """Removes the lock file while it is held, then releases it; `FileLock` notices when a file it waited for is gone."""
+    with contextlib.suppress(OSError):
+        Path(lock.lock_file).unlink()
+    lock.release()
 
 
 def _remove_stale(path: Path) -> None:

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import neurald as nd
@@ -72,15 +72,56 @@ def performance(device: nd.Device) -> dict[str, dict[str, float] | None]:
     return report
 
 
-def describe_steps(compilation: nd.Compilation) -> list[dict[str, Any]]:
-    """Which device runs how many operations, and how it came by them (see `PreparationReport`), step by step."""
-    return [
-        {
-            "device": step.device.name,
-            "operations": len(step.operations),
-            "prepare_ms": report.milliseconds,
-            "cache": report.cache.value,
-            "reason": report.reason,
-        }
-        for step, report in zip(compilation.plan.steps, compilation.report.steps, strict=True)
+def executions_elsewhere(compilation: nd.Compilation) -> dict[int, int]:
+    """How many executions of each step the CPU device has run in place of the step's device; by step."""
+    return {found.step: found.executions for found in compilation.recovery.substitutions}
+
+
+def describe_steps(
+    compilation: nd.Compilation, before: Mapping[int, int] | None = None
+) -> list[dict[str, Any]]:
+    """Describes step by step which device runs how many operations, and where executions really ran.
+
+    Args:
+        compilation: to describe.
+        before: what `executions_elsewhere` gave before the executions of interest; None counts all.
+
+    Returns:
+        For each step its device, its number of operations, how it was prepared (see
+        `PreparationReport`), how many executions the CPU device ran in the device's place and why.
+    """
+    found = {each.step: each for each in compilation.recovery.substitutions}
+    steps = []
+    for number, (step, report) in enumerate(
+        zip(compilation.plan.steps, compilation.report.steps, strict=True)
+    ):
+        elsewhere = found[number].executions - (before or {}).get(number, 0) if number in found else 0
+        steps.append(
+            {
+                "device": step.device.name,
+                "operations": len(step.operations),
+                "prepare_ms": report.milliseconds,
+                "cache": report.cache.value,
+                "reason": report.reason,
+                "executions_on_cpu_instead": elsewhere,
+                "failure": found[number].reason if elsewhere else "",
+            }
+        )
+    return steps
+
+
+def say_where_it_ran(steps: Sequence[Mapping[str, Any]], fallback: str) -> list[str]:
+    """Says in one sentence each what did not run on the device that was chosen for it.
+
+    Args:
+        steps: from `describe_steps`.
+        fallback: `CompilationReport.fallback`: why the whole model was left to the CPU device.
+    """
+    said = [f"the whole model was prepared for the CPU device: {fallback}"] if fallback else []
+    said += [
+        f"the CPU device ran {step['executions_on_cpu_instead']} executions of step {number} "
+        f"in place of {step['device']}: {step['failure']}"
+        for number, step in enumerate(steps)
+        if step["executions_on_cpu_instead"]
     ]
+    return said

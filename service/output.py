@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 #: Wide enough for every table: what a pipe reads is never cut or wrapped.
 _PIPE_WIDTH = 10_000
+#: Blanks between two columns of a table.
+_COLUMN_GAP = 3
+#: A column is not shortened below this width.
+_NARROWEST = 8
 
 
 def printable(text: str) -> str:
@@ -36,17 +40,61 @@ def write_line(text: str = "") -> None:
     sys.stdout.write(text + "\n")
 
 
-def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> None:
-    """Writes a table to stdout; the columns named in `right` are numbers, and aligned as such."""
+def write_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Sequence[str] = (),
+    shorten: Sequence[str] = (),
+) -> None:
+    """Writes a table to stdout.
+
+    Args:
+        columns: the titles.
+        rows: the texts, one for each column.
+        right: columns that hold numbers, which are aligned to the right.
+        shorten: columns whose texts end with an ellipsis where the terminal is too narrow; texts of
+            other columns are wrapped then. A pipe always gets everything.
+    """
     from rich import box
     from rich.table import Table
 
+    console = _console(sys.stdout)
+    texts = [list(map(printable, row)) for row in rows]
+    widths = _shortened(columns, texts, shorten, console.width)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(printable, row))
-    _console(sys.stdout).print(table)
+        table.add_column(
+            column,
+            justify="right" if column in right else "left",
+            overflow="ellipsis" if column in widths else "fold",
+            no_wrap=column in widths,
+            max_width=widths.get(column),
+        )
+    for text in texts:
+        table.add_row(*text)
+    console.print(table)
+
+
+def _shortened(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], shorten: Sequence[str], width: int
+) -> dict[str, int]:
+    """Shares out the room that the other columns leave among those that may be shortened; the widths by column."""
+    from rich.cells import cell_len
+
+    natural = {
+        column: max(map(cell_len, (column, *(row[number] for row in rows))))
+        for number, column in enumerate(columns)
+    }
+    fixed = sum(wide for column, wide in natural.items() if column not in shorten)
+    room = width - fixed - _COLUMN_GAP * (len(columns) - 1)
+    widths = {}
+    # The narrowest first, so that what it does not need goes to the others.
+    waiting = sorted(shorten, key=natural.__getitem__)
+    for number, column in enumerate(waiting):
+        share = max(room // (len(waiting) - number), _NARROWEST)
+        widths[column] = min(natural[column], share)
+        room -= widths[column]
+    return widths
 
 
 def note(text: str) -> None:
@@ -115,8 +163,14 @@ def _bar(text: str) -> Iterator[Progress]:
 def _console(file: IO[str]) -> "Console":
     from rich.console import Console
 
+    class PassingConsole(Console):
+        """Leaves a closed pipe to the command's own error handling; rich would exit with status 1."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
     width = None if file.isatty() else _PIPE_WIDTH
-    return Console(file=file, width=width, markup=False, emoji=False, highlight=False)
+    return PassingConsole(file=file, width=width, markup=False, emoji=False, highlight=False)
 
 
 def discard_stdout() -> None:

@@ -148,12 +148,14 @@ def show_profile(document: dict[str, Any], run_ms: float) -> None:
         write_line(printable(f"step {step['step']} on {step['device']}{branch}: {_outcome(step)}"))
         if step["kernels"]:
             columns = ("kernel", "how", "operations", "us", "share")
-            write_table(columns, [_kernel_row(kernel) for kernel in step["kernels"]], right=columns[3:])
+            rows = [_kernel_row(kernel) for kernel in step["kernels"]]
+            write_table(columns, rows, right=columns[3:], shorten=columns[:3])
     if not document["operations"]:
         return
     write_line()
     columns = ("operation types", "kernels", "on references", "us", "share")
-    write_table(columns, [_sum_row(entry) for entry in document["types"]], right=columns[1:])
+    rows = [_sum_row(entry) for entry in document["types"]]
+    write_table(columns, rows, right=columns[1:], shorten=columns[:1])
     write_line(
         f"timed one by one they take {document['total_us'] / 1e3:.3f} ms; the median run takes {run_ms:.3f} ms in all"
     )

@@ -1,6 +1,6 @@
 """From a step model to an executable: graph, transformations, fusion, routines, places in memory, object code."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -28,6 +28,9 @@ from neurald.drivers.cpu.tables import tabulated
 from neurald.drivers.cpu.target import Target
 from neurald.hal.types import Model
 
+#: How many operations a message names; the log has all of them at level DEBUG.
+_LISTED = 4
+
 #: Makes the routine of a kernel.
 Generate = Callable[[Kernel, Target], Routine]
 
@@ -39,6 +42,14 @@ class Compiled:
     executable: Executable
     constants: np.ndarray
     codes: tuple[bytes, ...]
+
+
+def listed(operations: Iterable[str]) -> str:
+    """Names operations for a message: the first few, and how many there are where there are more."""
+    names = list(dict.fromkeys(operations))
+    noun = "operation" if len(names) == 1 else "operations"
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"{noun} {', '.join(names[:_LISTED])}{more}"
 
 
 class KernelFailed(Exception):
@@ -173,8 +184,9 @@ class _Names:
         return tuple(dict.fromkeys(self._positions[each] for each in operations))
 
     def text(self, kernel: Kernel) -> str:
-        texts = (f"{self._position(each)} {self._operations[each].type.name}" for each in kernel.operations)
-        return "operation " + ", ".join(dict.fromkeys(texts))
+        return listed(
+            f"{self._position(each)} {self._operations[each].type.name}" for each in kernel.operations
+        )
 
     def _position(self, own: int) -> int:
         return own if self._positions is None else self._positions[own]

@@ -12,7 +12,7 @@ from neurald.drivers.compiler.graph import Shape
 from neurald.drivers.compiler.inlining import inlined
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.specialization import is_specified, with_shapes
-from neurald.drivers.cpu.compiler import KernelFailed, compile_model
+from neurald.drivers.cpu.compiler import KernelFailed, compile_model, listed
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.llvm import linked
 from neurald.drivers.cpu.native_model import NativeModel
@@ -198,12 +198,14 @@ class Preparation:
             raise
         except Exception as error:
             everything = range(len(model.main.operations)) if positions is None else positions
-            text = f"operations {list(everything)}: {type(error).__name__}: {error}"
+            text = f"{listed(map(str, everything))}: {type(error).__name__}: {error}"
             raise KernelFailed(text, tuple(everything)) from error
 
 
 def _warn(error: KernelFailed) -> None:
-    _LOG.warning("%s; it runs on references", error)
+    runs = "it runs" if len(error.operations) == 1 else "they run"
+    _LOG.warning("%s; %s on references", error, runs)
+    _LOG.debug("the operations that run on references: %s", ", ".join(map(str, error.operations)))
     _LOG.debug("that was raised here", exc_info=error)
 
 

@@ -6,23 +6,26 @@ from types import MappingProxyType
 
 from neurald.hal.errors import BadData
 from neurald.hal.file_memory import FileMemory
+from neurald.hal.memory import Memory, SharedMemory
 from neurald.hal.types import Model, SignatureNames
 from neurald.hal.validate import validate_model
 from neurald.runtime.tflite.schema import Signature, TfliteFile, TfliteSubgraph, shown
 from neurald.runtime.tflite.subgraphs import Importer
 
 
-def load_tflite(path: str | os.PathLike[str], signature: str | None = None) -> Model:
-    """The model in a `.tflite` file.
+def load_tflite(
+    path_or_bytes: str | os.PathLike[str] | bytes | bytearray | memoryview, signature: str | None = None
+) -> Model:
+    """Loads the model in a `.tflite` file, or in the bytes of one.
 
-    The file stays mapped as long as the model exists, and constants lie in it: it must not be written to or cut
+    Bytes are copied. A file stays mapped as long as the model exists, and constants lie in it: it must not be written to or cut
     meanwhile (replacing it by another file is fine).
 
     Each signature is a model of its own. Variables that one of them assigns are variables of all that read them; compilations keep
     them together if `CompilationBuilder.share_state` says so.
 
     Args:
-        path: the file.
+        path_or_bytes: the file, or its content.
         signature: the entry point to load; its inputs and outputs are then in the order of their names. None: the
             first subgraph, with inputs and outputs in the file's order, named as the tensors are.
 
@@ -30,20 +33,42 @@ def load_tflite(path: str | os.PathLike[str], signature: str | None = None) -> M
         BadData: the file cannot be read, is damaged, has no such signature, or has operators that are not supported;
             in this case the message lists all of them.
     """
-    try:
-        name = os.fspath(path)
-        if not isinstance(name, str):
-            raise TypeError(f"a path is text, not {type(name).__name__}")
-        memory = _map(name)
-    except (OSError, ValueError, TypeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise BadData(f"{path!s}: {reason}") from None
-    except BadData as error:
-        raise BadData(f"{path!s}: {error}") from None
+    if isinstance(path_or_bytes, bytes | bytearray | memoryview):
+        name, memory = f"{memoryview(path_or_bytes).nbytes} bytes", _copy(path_or_bytes)
+    else:
+        name, memory = _open(path_or_bytes)
     try:
         return _load(memory, signature)
     except BadData as error:
         raise BadData(f"{name}: {error}") from None
+
+
+def _copy(content: bytes | bytearray | memoryview) -> Memory:
+    """Copies a file's content into memory that driver processes can share."""
+    try:
+        view = memoryview(content).cast("B")
+    except TypeError as error:
+        raise BadData(f"the bytes of a .tflite file must be contiguous: {error}") from None
+    if not view.nbytes:
+        raise BadData("0 bytes: the content of a .tflite file is expected")
+    return SharedMemory.constant(view, "neurald model")
+
+
+def _open(path: str | os.PathLike[str]) -> tuple[str, Memory]:
+    """Maps a file; gives its name for messages too."""
+    try:
+        name = os.fspath(path)
+    except TypeError:
+        raise BadData(
+            f"a path or the bytes of a .tflite file are expected, not {type(path).__name__}"
+        ) from None
+    try:
+        return name, _map(name)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise BadData(f"{name!s}: {reason}") from None
+    except BadData as error:
+        raise BadData(f"{name!s}: {error}") from None
 
 
 def _map(path: str) -> FileMemory:
@@ -60,7 +85,7 @@ def _map(path: str) -> FileMemory:
         os.close(descriptor)
 
 
-def _load(memory: FileMemory, name: str | None) -> Model:
+def _load(memory: Memory, name: str | None) -> Model:
     file = TfliteFile(memory.view())
     signatures = MappingProxyType(
         {

@@ -23,6 +23,13 @@ def benchmark(
     signature: Annotated[
         str | None, typer.Option(metavar="NAME", help="Run this signature of the file.")
     ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SHAPE",
+            help="The shape of a random input that the model leaves open, such as x=1x224x224x3. May be repeated.",
+        ),
+    ] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="CPU threads to use. [default: the driver's choice]")
     ] = None,
@@ -37,16 +44,18 @@ def benchmark(
     """Measures loading, preparing, the first run, and many runs of a model on random inputs.
 
     The first run pays for what is done late, and is reported apart; warm-up runs are not part of the figures.
+    Where the CPU device had to stand in for a device that failed, the table and the JSON document say so.
     """
     import time
     from contextlib import nullcontext
 
     import neurald as nd
     from neurald.service.arrays import SEED, input_slots, random_inputs
-    from neurald.service.devices import describe_steps, find_devices
+    from neurald.service.devices import describe_steps, executions_elsewhere, find_devices
     from neurald.service.measurement import BoundExecution, RunControl, repeat, summarise
-    from neurald.service.output import progress, status, write_json
+    from neurald.service.output import note, progress, status, write_json
     from neurald.service.profile import describe_profile, median_profile
+    from neurald.service.shapes import parse_shapes, remarks_on_defaults
 
     chosen = find_devices(device or ())
     with status(f"preparing {model}", quiet=json):
@@ -54,13 +63,18 @@ def benchmark(
         start = time.perf_counter()
         loaded = load_tflite(model, signature=signature)
         load_s = time.perf_counter() - start
-        inputs = random_inputs(input_slots(loaded))
+        slots = input_slots(loaded)
+        shapes = parse_shapes(shape or (), slots)
+        inputs = random_inputs(slots, shapes)
         start = time.perf_counter()
         compilation = nd.CompilationBuilder(loaded, chosen, threads).finish()
         prepare_s = time.perf_counter() - start
         start = time.perf_counter()
         outputs = compilation.run(*inputs)
         first_s = time.perf_counter() - start
+    if not json:
+        for remark in remarks_on_defaults(slots, shapes):
+            note(remark)
     warmup: list[float] = []
     with compilation.create_burst() if burst else nullcontext() as used:
         execution = BoundExecution(compilation, inputs, outputs, used)
@@ -68,18 +82,22 @@ def benchmark(
             control = RunControl(runs=warmup_runs, min_s=warmup_min_secs, max_s=max_secs)
             with progress("warming up", quiet=json) as bar:
                 warmup = repeat(execution.time_once, control, bar.advance_to)
+        elsewhere = executions_elsewhere(compilation)
         with progress("measuring", quiet=json) as bar:
             steady = repeat(
                 execution.time_once, RunControl(runs=runs, min_s=min_secs, max_s=max_secs), bar.advance_to
             )
+        steps = describe_steps(compilation, elsewhere)
         with status("profiling", quiet=json):
             profiles = median_profile(compilation, execution.time_once) if profile else ()
 
     document = {
         "model": str(model),
         "inputs": f"random (seed {SEED})",
+        "input_shapes": {slot.key: list(array.shape) for slot, array in zip(slots, inputs, strict=True)},
         "burst": burst,
-        "steps": describe_steps(compilation),
+        "steps": steps,
+        "fallback": compilation.report.fallback,
         "load_ms": load_s * 1e3,
         "prepare_ms": prepare_s * 1e3,
         "first_ms": first_s * 1e3,
@@ -102,6 +120,7 @@ def _cached(step: dict[str, Any]) -> str:
 
 
 def _show(document: dict[str, Any]) -> None:
+    from neurald.service.devices import say_where_it_ran
     from neurald.service.output import printable, write_line, write_table
     from neurald.service.profile import show_profile
 
@@ -115,6 +134,8 @@ def _show(document: dict[str, Any]) -> None:
             f"{document['model']}: {places}; {document['inputs']} inputs{', in a burst' if document['burst'] else ''}"
         )
     )
+    for sentence in say_where_it_ran(document["steps"], document["fallback"]):
+        write_line(printable(f"warning: {sentence}"))
     rows = [
         ("load", "1", f"{document['load_ms']:.3f}"),
         ("prepare", "1", f"{document['prepare_ms']:.3f}"),

@@ -166,22 +166,22 @@ def _write(found: "Cache", entries: "list[EntryStatus]", json: bool) -> None:
         }
         write_json(document)
         return
-    columns = ["key", "device", "version", "model", "MB", "compiled in ms", "last use", "state"]
+    columns = ["key", "device", "model", "MB", "compile ms", "last use", "state"]
     rows = [
         [
             entry["key"][:_KEY_SHOWN],
             entry["device"] or "-",
-            entry["device_version"] or "-",
             entry["model"] or "-",
-            f"{entry['size_bytes'] / _MB:.3f}",
+            f"{entry['size_bytes'] / _MB:.2f}",
             "-" if entry["compile_ms"] is None else f"{entry['compile_ms']:.1f}",
-            entry["last_use"],
+            # Without seconds and zone: --json has the whole moment.
+            entry["last_use"][:16].replace("T", " "),
             f"damaged: {entry['damage']}" if entry["damage"] else "sound",
         ]
         for entry in described
     ]
     if rows:
-        write_table(columns, rows, right=columns[4:6])
+        write_table(columns, rows, right=columns[3:5], shorten=["device", "model", "state"])
     write_line(_summary(found, entries))
 
 
@@ -240,4 +240,4 @@ def _show_warmed(warmed: list[dict[str, Any]]) -> None:
                     step["reason"],
                 ]
             )
-    write_table(columns, rows, right=["operations", "cold ms", "warm ms"])
+    write_table(columns, rows, right=["operations", "cold ms", "warm ms"], shorten=["model", "device", "why"])

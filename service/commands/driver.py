@@ -32,6 +32,10 @@ def driver(
             show_default=False,
         ),
     ] = None,
+    until_exit_of: Annotated[
+        int | None,
+        typer.Option(metavar="PID", min=1, help="Stop when this process ends.", show_default=False),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens to stderr.")] = False,
 ) -> None:
     """Serves a device until SIGTERM or Ctrl-C, then lets calls under way finish; a second one does not wait."""
@@ -39,6 +43,7 @@ def driver(
     import os
     import sys
 
+    from neurald.hal.address import Address
     from neurald.hal.limits import parse_limits
     from neurald.service.daemon import serve
     from neurald.service.output import printable
@@ -52,7 +57,14 @@ def driver(
         sys.path.append(os.getcwd())  # noqa: PTH109 - a plain string is wanted
 
     def ready(address: str) -> None:
+        if insecure and not Address.parse(address).is_loopback:
+            sys.stderr.write(
+                "warning: --insecure: whoever reaches this address can run models on this machine "
+                "and read what is sent, since nothing is authenticated or encrypted\n"
+            )
         sys.stderr.write(printable(f"serving {name} on {address}") + "\n")
         sys.stderr.flush()
 
-    raise typer.Exit(serve(name, listen, insecure=insecure, limits=parse_limits(limit or ()), ready=ready))
+    chosen = parse_limits(limit or ())
+    status = serve(name, listen, insecure=insecure, limits=chosen, ready=ready, until_exit_of=until_exit_of)
+    raise typer.Exit(status)

@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     import neurald as nd
+    from neurald.service.shapes import Shapes
 
 
 def run(
@@ -39,6 +40,13 @@ def run(
     signature: Annotated[
         str | None, typer.Option(metavar="NAME", help="Run this signature of the file.")
     ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SHAPE",
+            help="The shape of a random input that the model leaves open, such as x=1x224x224x3. May be repeated.",
+        ),
+    ] = None,
     device: Annotated[
         list[str] | None,
         typer.Option(
@@ -54,13 +62,16 @@ def run(
     """Runs a model once and shows what came out."""
     if image is not None and inputs is not None:
         raise typer.BadParameter("--image and --inputs exclude each other")
+    if shape and (image is not None or inputs is not None):
+        raise typer.BadParameter("--shape is for random inputs, and excludes --image and --inputs")
     if image is None and (mean is not None or std is not None):
         raise typer.BadParameter("--mean and --std need --image")
     import neurald as nd
-    from neurald.service.arrays import output_slots, write_outputs
+    from neurald.service.arrays import input_slots, output_slots, write_outputs
     from neurald.service.classification import read_labels
-    from neurald.service.devices import describe_steps, find_devices
+    from neurald.service.devices import describe_steps, find_devices, say_where_it_ran
     from neurald.service.output import note, status, write_json
+    from neurald.service.shapes import parse_shapes, remarks_on_defaults
 
     # What can be refused cheaply is refused before any work is done.
     names = None if labels is None else read_labels(labels)
@@ -70,16 +81,20 @@ def run(
         raise IsADirectoryError(EISDIR, "it is a folder", str(outputs))
     with status(f"preparing {model}", quiet=json):
         loaded = nd.load_tflite(model, signature=signature)
-        source, arrays = _inputs(loaded, image, inputs, mean, std)
+        shapes = parse_shapes(shape or (), input_slots(loaded))
+        source, arrays = _inputs(loaded, image, inputs, mean, std, shapes)
         compilation = nd.CompilationBuilder(loaded, find_devices(device or ()), threads).finish()
     if image is None and inputs is None and not json:
         note(f"inputs are {source}")
+        for remark in remarks_on_defaults(input_slots(loaded), shapes):
+            note(remark)
     with status(f"running {model}", quiet=json):
         results = compilation.run(*arrays)
     if outputs is not None:
         write_outputs(outputs, output_slots(loaded), results)
 
-    document: dict[str, Any] = {"model": str(model), "inputs": source, "steps": describe_steps(compilation)}
+    steps, fallback = describe_steps(compilation), compilation.report.fallback
+    document: dict[str, Any] = {"model": str(model), "inputs": source, "steps": steps, "fallback": fallback}
     document["outputs"] = [_summary(*pair) for pair in zip(output_slots(loaded), results, strict=True)]
     if outputs is not None:
         document["outputs_file"] = str(outputs)
@@ -92,13 +107,18 @@ def run(
     if json:
         write_json(document)
         return
-    for remark in remarks:
+    for remark in [*say_where_it_ran(steps, fallback), *remarks]:
         note(remark)
     _show(document)
 
 
 def _inputs(
-    model: "nd.Model", image: Path | None, inputs: Path | None, mean: float | None, std: float | None
+    model: "nd.Model",
+    image: Path | None,
+    inputs: Path | None,
+    mean: float | None,
+    std: float | None,
+    shapes: "Shapes",
 ) -> tuple[str, list[Any]]:
     """Where the inputs come from, and the inputs."""
     from neurald.service.arrays import SEED, input_slots, random_inputs, read_inputs
@@ -109,7 +129,7 @@ def _inputs(
         return str(image), [image_input(model, image, mean, std)]
     if inputs is not None:
         return str(inputs), read_inputs(inputs, input_slots(model))
-    return f"random (seed {SEED})", random_inputs(input_slots(model))
+    return f"random (seed {SEED})", random_inputs(input_slots(model), shapes)
 
 
 def _classes(
@@ -169,7 +189,7 @@ def _show(document: dict[str, Any]) -> None:
         ]
         if all(guess["label"] is None for guess in document["top"]):
             columns, rows = columns[:2], [row[:2] for row in rows]
-        write_table(columns, rows, right=columns[:2])
+        write_table(columns, rows, right=columns[:2], shorten=columns[2:])
         return
     figures = ["min", "max", "mean"]
     rows = []
@@ -177,4 +197,4 @@ def _show(document: dict[str, Any]) -> None:
         shape = "x".join(map(str, output["shape"])) or "scalar"
         numbers = ["-" if output[name] is None else f"{output[name]:.6g}" for name in figures]
         rows.append([output["name"], output["type"], shape, *numbers])
-    write_table(["output", "type", "shape", *figures], rows, right=figures)
+    write_table(["output", "type", "shape", *figures], rows, right=figures, shorten=["output"])

@@ -1,5 +1,6 @@
 """A driver daemon as a child process, for as long as a block runs."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -34,6 +35,8 @@ def driver_daemon(driver: str) -> Iterator[str]:
     ):
         address = f"unix://{Path(folder) / 'driver.sock'}"
         command = [sys.executable, "-m", "neurald", "driver", driver, "--listen", address]
+        # It also ends where nothing can stop it any more, as when this process is killed.
+        command += ["--until-exit-of", str(os.getpid())]
         # In a session of its own, so that Ctrl-C reaches only us and we stop it in order.
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             command, stdin=subprocess.DEVNULL, stdout=messages, stderr=messages, start_new_session=True
@@ -74,13 +77,14 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
 
 @contextmanager
 def _termination_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends the block as Ctrl-C does, so that nothing stays behind."""
+    """Has SIGTERM and SIGHUP end the block as Ctrl-C does, so that nothing stays behind."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

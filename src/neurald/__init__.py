@@ -82,7 +82,7 @@ _HOMES = {
 __all__ = ["__version__", *_HOMES]
 
 
-def __getattr__(name: str) -> Any:
+def _imported(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'neurald' has no attribute {name!r}")
     try:
@@ -96,6 +96,11 @@ def __getattr__(name: str) -> Any:
         raise
     globals()[name] = value
     return value
+
+
+if not TYPE_CHECKING:
+    # Hidden from type checkers, which would otherwise accept every misspelled name.
+    __getattr__ = _imported
 
 
 def __dir__() -> list[str]:

@@ -3,7 +3,8 @@
 import pytest
 
 import neurald as nd
-from neurald.hal.errors import OpFailed, error_for
+from neurald.hal.errors import OpFailed, error_for, members
+from neurald.hal.types import Duration
 
 
 @pytest.mark.parametrize("code", [code for code in nd.ResultCode if code], ids=str)
@@ -18,3 +19,9 @@ def test_codes_are_distinct() -> None:
     kinds = {type(error_for(code, "")) for code in nd.ResultCode if code}
     assert len(kinds) == len(nd.ResultCode) - 1
     assert nd.Error("").code is OpFailed("").code
+
+
+def test_members_are_named_as_they_are_written() -> None:
+    assert members(Duration) == (
+        "Duration.ON_HARDWARE, Duration.IN_DRIVER, Duration.FENCED_ON_HARDWARE or Duration.FENCED_IN_DRIVER"
+    )

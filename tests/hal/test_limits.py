@@ -56,6 +56,8 @@ def test_limits_can_be_set() -> None:
         "sessions=-1",
         "sessions=1.5",
         "sessions=1kB",
+        "sessions=512MiB",
+        "memory_bytes=1kB",
     ):
         with pytest.raises(BadData, match=r"limit"):
             parse_limits((wrong,))
@@ -299,3 +301,12 @@ def test_nothing_that_executes_data_is_used() -> None:
             if any(each in line for each in forbidden) or any(word in called for word in words):
                 found.append(f"{path.relative_to(root)}:{number}: {line.strip()}")
     assert not found
+
+
+def test_a_wrong_limit_is_answered_with_a_right_one() -> None:
+    for wrong in ("sessions=512MiB", "memory_bytes=many"):
+        with pytest.raises(BadData) as raised:
+            parse_limits((wrong,))
+        example = str(raised.value).rsplit(" ", 1)[-1]
+        assert example.startswith(wrong.partition("=")[0])
+        parse_limits((example,))

@@ -14,6 +14,7 @@ import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
 from neurald.hal.device import PreparedModel, PrepareOptions, Verdict
 from neurald.hal.errors import OpFailed
+from neurald.service.demo.digits import MODEL
 
 BAD_DATA, BAD_STATE = nd.ResultCode.BAD_DATA, nd.ResultCode.BAD_STATE
 
@@ -185,3 +186,23 @@ def test_c13_what_devices_support() -> None:
     }
     assert verdicts["failing"][0].reason == "no answer today"
     assert "7 verdicts" in verdicts["confused"][0].reason
+
+
+def test_a_name_in_place_of_an_enumeration_is_told_how_to_write_it() -> None:
+    builder = nd.CompilationBuilder(add_model())
+    with pytest.raises(nd.Error, match=r"'LOW_POWER'; Preference\.LOW_POWER, .* is expected"):
+        builder.set_preference("LOW_POWER")  # type: ignore[arg-type]
+    with pytest.raises(
+        nd.Error, match=r"'HIGH'; Priority\.LOW, Priority\.MEDIUM or Priority\.HIGH is expected"
+    ):
+        builder.set_priority("HIGH")  # type: ignore[arg-type]
+
+
+def test_representations_are_short() -> None:
+    model = nd.load_tflite(MODEL)
+    compilation = nd.CompilationBuilder(model).finish()
+    assert repr(model) == "<Model of 9 operations, 1 input, 1 output>"
+    assert repr(model.main).startswith("<Subgraph of 9 operations, ")
+    assert repr(compilation) == "<Compilation of 9 operations in 1 step on cpu>"
+    shown = (compilation.plan.steps[0], compilation.report, compilation.recovery, nd.Execution(compilation))
+    assert all(len(repr(each)) < 1000 for each in shown)

@@ -222,3 +222,18 @@ def test_an_execution_that_depends_on_a_redone_one_is_redone(with_fallback: Comp
     event = second.start_compute_with_dependencies([first.start_compute_with_dependencies([])])
     event.wait()
     np.testing.assert_array_equal(output, np.full((2, 3), 6))
+
+
+def test_substitutions_count_what_the_cpu_ran_in_place_of_a_device(with_fallback: Compile) -> None:
+    device = FailingDevice()
+    compilation = with_fallback(device)
+    compute(compilation)
+    assert not compilation.recovery.substitutions
+    device.error = OpFailed("overheated")
+    for _ in range(3):
+        compute(compilation)
+    device.error = None
+    compute(compilation)
+    (found,) = compilation.recovery.substitutions
+    assert (found.step, found.device, found.executions) == (0, "failing", 3)
+    assert "overheated" in found.reason

@@ -20,7 +20,7 @@ FAST = Preference.FAST_SINGLE_ANSWER
 NONE = Wishes()
 
 #: What the device runs (d) or not (c), F a FULLY_CONNECTED that it runs.
-_TYPES = {"d": ADD, "c": MUL, "F": FC}
+_TYPES = {"d": ADD, "c": MUL, "F": FC, "T": OperationType.TFLITE_FULLY_CONNECTED}
 
 
 def pattern(text: str) -> Model:
@@ -52,6 +52,7 @@ def places(subject: Model, candidates: list[Candidate], wishes: Wishes = NONE) -
         ("cdd", "ccc"),
         ("cddd", "cddd"),
         ("cF", "cF"),
+        ("cT", "cT"),
         ("cdF", "cdF"),
         # Everything before the first blocked operation goes to the device, however little.
         ("dc", "dc"),
@@ -66,7 +67,7 @@ def places(subject: Model, candidates: list[Candidate], wishes: Wishes = NONE) -
 )
 def test_s01_cuts(operations: str, expected: str) -> None:
     subject = pattern(operations)
-    assert places(subject, pair(subject)) == expected.replace("F", "d")
+    assert places(subject, pair(subject)) == expected.translate(str.maketrans("FT", "dd"))
 
 
 def test_ranges_come_from_last_to_first() -> None:

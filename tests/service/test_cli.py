@@ -229,3 +229,28 @@ def test_starting_imports_nothing_heavy() -> None:
     process = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert "Usage: neurald" in process.stdout
     assert process.stderr == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["explain", str(MODEL)], ["devices"], ["run", str(MODEL)], ["cache", "ls"]],
+    ids=lambda command: command[0],
+)
+def test_a_reader_of_a_table_that_leaves_is_no_error(command: list[str]) -> None:
+    process = start(*command)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert "error" not in process.stderr.read()
+    assert process.wait(30) == 141
+
+
+@pytest.mark.parametrize(
+    ("closed", "status"), [("<&-", 0), (">&-", 1), ("2>&-", 0), ("<&- >&- 2>&-", 1)], ids=str
+)
+@pytest.mark.parametrize("output", ["", "--json"])
+def test_closed_streams(closed: str, status: int, output: str) -> None:
+    command = f"exec {sys.executable} -m neurald explain {MODEL} {output} {closed}"
+    process = subprocess.run(["/bin/sh", "-c", command], check=False, capture_output=True, text=True)
+    assert process.returncode == status
+    assert process.stderr == ("error: Bad file descriptor\n" if closed == ">&-" else "")

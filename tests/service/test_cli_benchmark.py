@@ -3,11 +3,15 @@ from collections.abc import Sequence
 import pytest
 from support.command_line import invoke, invoke_json
 from support.daemon import running_daemon
+from support.devices import FailingDevice
 
+import neurald as nd
 from neurald.hal.device import KernelTime
+from neurald.hal.errors import DeadObject
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.profile import StepProfile
 from neurald.service.demo.digits import MODEL
+from neurald.service.measurement import BoundExecution
 
 QUICK = ["--runs", "7", "--min-secs", "0", "--warmup-runs", "3", "--warmup-min-secs", "0"]
 
@@ -185,3 +189,59 @@ def test_profile_of_a_daemon() -> None:
         assert found["kernels"]
         assert profile["operations"] == 9
         assert profile["total_us"] > 0
+
+
+# What really ran
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> FailingDevice:
+    """A fast device beside the CPU device, which the command uses by default."""
+    device = FailingDevice()
+    cpu = nd.devices()[0]
+    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu, device))
+    return device
+
+
+def fail_after(device: FailingDevice, executions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device dies for good after so many executions."""
+    time_once = BoundExecution.time_once
+
+    def counted(self: BoundExecution) -> float:
+        if device.executions >= executions:
+            device.error = DeadObject("its driver died")
+        return time_once(self)
+
+    monkeypatch.setattr(BoundExecution, "time_once", counted)
+
+
+@pytest.mark.parametrize("options", [[], ["--burst"]], ids=" ".join)
+def test_executions_of_a_dead_device_are_not_reported_as_its_own(
+    failing: FailingDevice, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One first run and three for warming up; two of the seven measured ones.
+    fail_after(failing, 6, monkeypatch)
+    (step,) = invoke_json("benchmark", MODEL, *QUICK, *options)["steps"]
+    assert (step["device"], step["executions_on_cpu_instead"]) == ("failing", 5)
+    assert "its driver died" in step["failure"]
+
+
+def test_a_dead_device_in_the_table(failing: FailingDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_after(failing, 0, monkeypatch)
+    result = invoke("benchmark", MODEL, *QUICK)
+    assert (
+        "warning: the CPU device ran 7 executions of step 0 in place of failing: its driver" in result.stdout
+    )
+
+
+def test_a_model_that_could_not_be_prepared_says_why(failing: FailingDevice) -> None:
+    failing.error = DeadObject("gone")
+    document = invoke_json("benchmark", MODEL, *QUICK)
+    assert [step["device"] for step in document["steps"]] == ["cpu"]
+    assert "failing is gone" in document["fallback"]
+    assert (
+        "warning: the whole model was prepared for the CPU device"
+        in invoke("benchmark", MODEL, *QUICK).stdout
+    )
+    result = invoke("run", MODEL)
+    assert "the whole model was prepared for the CPU device" in result.stderr

@@ -60,7 +60,7 @@ def test_a_signal_ends_it_and_nothing_stays_behind(tmp_path: Path, number: signa
         out, err = process.communicate(timeout=30)
         assert process.returncode == 0
         assert out == err == ""
-        assert list(tmp_path.glob("*.sock*")) in ([], [tmp_path / "d.sock.lock"])
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_tcp(tmp_path: Path) -> None:
@@ -118,3 +118,40 @@ def test_an_address_that_is_taken(tmp_path: Path) -> None:
         (tmp_path / "file.sock").write_text("precious")
         error_of("driver", "cpu", "--listen", f"unix://{tmp_path}/file.sock")
         assert (tmp_path / "file.sock").read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["nope", "json:JSONDecoder"])
+def test_a_daemon_that_does_not_start_leaves_nothing(tmp_path: Path, name: str) -> None:
+    error_of("driver", name, "--listen", f"unix://{tmp_path}/d.sock")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_listening_beyond_this_host_is_told_loudly(tmp_path: Path) -> None:
+    process = start("driver", "cpu", "--listen", "0.0.0.0:0", "--insecure", env=environment(tmp_path))
+    try:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("warning: --insecure: whoever reaches this address")
+        assert process.stderr.readline().startswith("serving cpu on 0.0.0.0:")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM])
+def test_a_daemon_ends_with_the_process_that_it_was_given(tmp_path: Path, number: signal.Signals) -> None:
+    parent = subprocess.Popen(["sleep", "600"])
+    listen = f"unix://{tmp_path}/d.sock"
+    with serving("cpu", "--listen", listen, "--until-exit-of", str(parent.pid), folder=tmp_path) as (
+        process,
+        _,
+    ):
+        parent.send_signal(number)
+        parent.wait(30)
+        assert process.wait(30) == 0
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_that_does_not_exist_cannot_be_waited_for(tmp_path: Path) -> None:
+    listen = f"unix://{tmp_path}/d.sock"
+    message = error_of("driver", "cpu", "--listen", listen, "--until-exit-of", str(2**22 + 1))
+    assert "process 4194305 cannot be watched" in message

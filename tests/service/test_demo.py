@@ -129,7 +129,7 @@ def test_what_people_see(short_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_nothing_stays_behind_when_it_is_stopped(short_path: Path, number: signal.Signals) -> None:
     process = start("demo", "--json", env=environment(short_path))
     while process.poll() is None and not list(short_path.glob("*/*.sock")):
@@ -139,6 +139,19 @@ def test_nothing_stays_behind_when_it_is_stopped(short_path: Path, number: signa
     assert process.returncode == 130, err
     assert out == err == ""
     assert list(short_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_daemon_ends_when_the_demo_is_killed(short_path: Path) -> None:
+    process = start("demo", "--json", env=environment(short_path))
+    while process.poll() is None and not list(short_path.glob("*/*.sock")):
+        time.sleep(0.01)
+    process.kill()
+    process.communicate(timeout=60)
+    end = time.monotonic() + 30
+    while list(short_path.glob("*/*.sock*")) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert list(short_path.glob("*/*.sock*")) == []
 
 
 @pytest.mark.slow

@@ -92,3 +92,35 @@ def test_errors_pass_through_progress(
     monkeypatch.setattr(sys, "stderr", Terminal())
     with pytest.raises(ValueError, match="inside"), context("working"):
         raise ValueError("inside")
+
+
+def narrow_table(monkeypatch: pytest.MonkeyPatch, *arguments: Any, **options: Any) -> list[str]:
+    """The lines of a table on a terminal of 80 columns."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", "80")
+    output.write_table(*arguments, **options)
+    return terminal.getvalue().splitlines()
+
+
+def test_long_texts_are_shortened_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("a" * 90, "b" * 90, "12345.678"), ("a", "b", "1")]
+    lines = narrow_table(
+        monkeypatch, ("first", "second", "n"), rows, right=("n",), shorten=("first", "second")
+    )
+    assert len(lines) == 4
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[2].count("…") == 2
+    assert lines[2].endswith("12345.678")
+
+
+def test_room_that_one_column_leaves_goes_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = narrow_table(monkeypatch, ("first", "second"), [("a", "b" * 90)], shorten=("first", "second"))
+    assert len(lines[2].rstrip()) == 80
+
+
+def test_texts_that_fit_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = narrow_table(monkeypatch, ("first", "second"), [("a" * 30, "b" * 30)], shorten=("first",))
+    assert "a" * 30 in lines[2]
+    assert "b" * 30 in lines[2]

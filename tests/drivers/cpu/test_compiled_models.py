@@ -218,7 +218,21 @@ def test_kernels_that_have_no_code_run_on_references(
     prepared = beside_reference(unary([RELU, TANH]), VALUES)
     assert isinstance(prepared, ReferenceModel)
     assert not prepared.compiled_operations
-    assert "operation 0 RELU, 1 TANH: ZeroDivisionError: a mistake" in caplog.text
+    assert "operations 0 RELU, 1 TANH: ZeroDivisionError: a mistake" in caplog.text
+
+
+def test_the_warning_about_many_operations_is_short(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(kernel: Kernel, target: Target) -> Routine:
+        raise ZeroDivisionError("a mistake in a kernel")
+
+    monkeypatch.setattr(preparation, "generate", fail)
+    beside_reference(unary([RELU, TANH] * 30), VALUES)
+    (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    message = record.getMessage()
+    assert message.startswith("operations 0 RELU, 1 TANH, 2 RELU, 3 TANH and 56 more: ZeroDivisionError")
+    assert len(message) < 200
 
 
 def test_all_other_kernels_are_compiled(

@@ -389,3 +389,29 @@ def chain(operators: int) -> TfliteModel:
 
 def test_many_operators(path: Path) -> None:
     assert len(load_tflite(chain(700).write(path)).main.operations) == 700
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_the_content_of_a_file(kind: Callable[[bytes], bytes | bytearray | memoryview]) -> None:
+    file = TfliteModel()
+    graph = file.subgraph()
+    x, result = graph.tensor((2, 100)), graph.tensor((2, 100))
+    weights = graph.tensor((100,), data=np.arange(100))
+    graph.operator("ADD", (x, weights), (result,), "AddOptions")
+    graph.inputs, graph.outputs = (x,), (result,)
+    content = bytearray(file.build())
+    given = content if kind is bytearray else kind(bytes(content))
+    model = load_tflite(given)
+    if kind is bytearray:
+        content[:] = bytes(len(content))  # the model has a copy
+    (total,) = run_references(model, np.ones((2, 100), np.float32))
+    np.testing.assert_array_equal(total, np.tile(np.arange(100) + 1, (2, 1)))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"no model", bytes(range(256)) * 4000, np.zeros((4, 4), np.uint8)[:, ::2].data, None, 3]
+)
+def test_errors_do_not_repeat_the_content(content: bytes) -> None:
+    with pytest.raises(BadData) as raised:
+        load_tflite(content)
+    assert len(str(raised.value)) < 200
