@@ -164,7 +164,8 @@ class Cache:
         for name in heapq.nlargest(_COMPARED, self._directory.names(), self._directory.last_use_s):
             status = self._status(name, is_thorough=False)
             earlier = None if status is None or status.manifest is None else status.manifest.parts
-            if earlier is None or earlier.device != parts.device:
+            # What was compiled for some shapes is no earlier version of the whole, nor of what is for others.
+            if earlier is None or (earlier.device, earlier.variant) != (parts.device, parts.variant):
                 continue
             if earlier.graphs == parts.graphs or (parts.token and earlier.token == parts.token):
                 changes = parts.changes_since(earlier)

@@ -11,6 +11,7 @@ exchanged, cut short or put elsewhere is noticed before any of it is used.
 """
 
 import hmac
+from collections import Counter
 from dataclasses import dataclass
 
 import msgspec
@@ -23,8 +24,9 @@ from neurald.hal.device import Artifact, CacheFilesNeeded
 from neurald.hal.errors import BadData
 from neurald.hal.file_memory import FileState
 from neurald.hal.memory import HostMemory, Memory
+from neurald.hal.types import Model, byte_size
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest"
 
 _SEAL = "seal"
@@ -40,7 +42,7 @@ class Origin:
     """How an artifact came to be, for people.
 
     Attributes:
-        model: a few words on the model.
+        model: a few words on the model, see `describe`.
         compile_ms: how long compiling took.
         created_s: when, on the clock of `time.time()`.
     """
@@ -48,6 +50,22 @@ class Origin:
     model: str
     compile_ms: float
     created_s: float
+
+
+def describe(model: Model) -> str:
+    """A model in a few words: `64 operations (36 CONV_2D, 17 DEPTHWISE_CONV_2D, …), 4.0 MB of constants`."""
+    graphs = (model.main, *model.referenced)
+    counts = Counter(operation.type.name for graph in graphs for operation in graph.operations)
+    common = [f"{count} {name}" for name, count in counts.most_common(2)]
+    listed = ", ".join([*common, "…"] if len(counts) > len(common) else common)
+    size = sum(
+        byte_size(operand.type, operand.dimensions or ())
+        for graph in graphs
+        for operand in graph.operands
+        if operand.lifetime.is_constant
+    )
+    total = counts.total()
+    return f"{total} operation{'s' if total != 1 else ''} ({listed}), {size / 1e6:.1f} MB of constants"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,11 +17,13 @@ from neurald.hal.file_memory import FileMemory
 from neurald.hal.memory import Memory, SharedMemory
 from neurald.hal.types import Model, Operand, Subgraph
 
-_KEY_DOMAIN = b"neurald cache key 1\0"
+_KEY_DOMAIN = b"neurald cache key 2\0"
 _TOKEN_DOMAIN = b"neurald cache token 1\0"
 _GRAPHS_DOMAIN = b"neurald cache graphs 1\0"
 _VARIANT_DOMAIN = b"neurald cache variant 1\0"
 _QUESTION_DOMAIN = b"neurald cache question 1\0"
+#: Names of variants are kept as they are up to this length, for people; of longer ones a digest is.
+_VARIANT_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,8 @@ class KeyParts:
     Attributes:
         token: digest of the caller's token; "" without one.
         graphs: digest of the model without the values of its constants.
+        variant: which of the things that are compiled of the model it is, where that is more than one: one for each set of
+            input shapes for example; "" for the model as a whole.
         constants: digest of the values of its constants.
         device: its name, without the place of its daemon on this host.
         neurald: version of this package.
@@ -45,16 +49,20 @@ class KeyParts:
     priority: str
     threads: int | None
     neurald: str
+    variant: str = ""
 
     def key(self) -> bytes:
         """The 32 bytes that stand for all of it."""
         values = tuple(getattr(self, field.name) for field in fields(self))
         return hashlib.sha256(_KEY_DOMAIN + msgspec.msgpack.encode(values)).digest()
 
-    def variant(self, name: bytes) -> "KeyParts":
+    def for_variant(self, name: bytes) -> "KeyParts":
         """Those of what is compiled of the same model for something that is only known later."""
-        graphs = hashlib.sha256(_VARIANT_DOMAIN + bytes.fromhex(self.graphs) + name).hexdigest()
-        return replace(self, graphs=graphs)
+        text = name.decode("ascii", "replace")
+        is_readable = text.isascii() and text.isprintable() and 0 < len(text) <= _VARIANT_SHOWN
+        return replace(
+            self, variant=text if is_readable else hashlib.sha256(_VARIANT_DOMAIN + name).hexdigest()
+        )
 
     def changes_since(self, earlier: "KeyParts") -> tuple[str, ...]:
         """What is another in these parts than in `earlier`, in words; nothing where they are equal."""

@@ -8,7 +8,7 @@ operands that requests are checked against, since the model does not come back w
 
 import hmac
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -124,6 +124,15 @@ def check_seal(device: Device, artifact: Artifact, cache_key: bytes) -> Model:
     if (seal.model, seal.data) != (_fingerprints(artifact.model), _fingerprints(artifact.data)):
         raise BadData("the artifact is not the one that its seal was made for")
     return seal.interface_model()
+
+
+def named_tokens(memories: Sequence[Memory], tokens: Iterable[bytes]) -> list[bytes]:
+    """A token for each memory of an artifact: those given, in order, and the empty one for memories without bytes.
+
+    Neither shared memory nor a session's can be empty, but many an artifact has no constants.
+    """
+    following = iter(tokens)
+    return [next(following) if memory.size else b"" for memory in memories]
 
 
 def _code(content: bytes) -> bytes:

@@ -125,8 +125,8 @@ class PrepareOptions:
         threads: how many threads one execution may use; None leaves it to the driver.
         cache_key: 32 bytes that stand for model, device and options, where `PreparedModel.artifact` will be asked for;
             none where nothing is cached.
-        variants: keeps what is compiled for shapes that executions tell; None where nothing is cached, or the device is
-            in another process.
+        variants: keeps what is compiled for shapes that executions tell; None where nothing is cached. What a client gives
+            for a device in another process stays in the client: its daemon has variants of its own.
     """
 
     preference: Preference = Preference.FAST_SINGLE_ANSWER
@@ -277,6 +277,21 @@ class Artifact:
     model: tuple[Memory, ...] = ()
     data: tuple[Memory, ...] = ()
     seal: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What a driver daemon keeps of a prepared model in a cache of its own, in place of giving an artifact.
+
+    Attributes:
+        key: of the entry, in hexadecimal.
+        was_there: whether it was there already, so that nothing was compiled.
+        compile_ms: how long compiling took.
+    """
+
+    key: str
+    was_there: bool
+    compile_ms: float
 
 
 class Burst(Protocol):

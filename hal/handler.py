@@ -15,14 +15,15 @@ from neurald._proto import device_pb2, types_pb2
 from neurald.hal.buffer_tracker import RequestedRole
 from neurald.hal.buffer_use import buffers_in_use
 from neurald.hal.burst_server import BurstServer
-from neurald.hal.cache_seal import check_seal, make_seal
+from neurald.hal.cache_seal import check_seal, make_seal, named_tokens
+from neurald.hal.cache_variants import daemon_variants
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.deadline import deadline_in
 from neurald.hal.device import Artifact, Device, ExecuteOptions, ExecutionResult, PrepareOptions
 from neurald.hal.errors import BadData, DeadObject, MissedDeadlinePersistent
 from neurald.hal.fenced import FencedRun
 from neurald.hal.limits import Limits
-from neurald.hal.memory import Memory, SharedMemory
+from neurald.hal.memory import HostMemory, Memory, SharedMemory
 from neurald.hal.rpc import CHUNK_BYTES
 from neurald.hal.session import Prepared, Session, Sessions
 from neurald.hal.staging import output_types, stage
@@ -42,6 +43,7 @@ from neurald.hal.wire_device import (
     capabilities_to_wire,
     description_to_wire,
     execute_options_from_wire,
+    kept_to_wire,
     prepare_options_from_wire,
     status_to_wire,
     verdicts_to_wire,
@@ -163,12 +165,14 @@ class DeviceHandler:
                 f"the model needs feature level {level.name}; "
                 f"{self._device.name} has {self._device.feature_level.name}"
             )
-        with self.call(options):
-            prepared = self._device.prepare_model(model, options)
         # Only what a device caches is asked for.
         cache_key = options.cache_key if self._device.cache_files_needed else b""
+        variants = daemon_variants(self._device, model, options) if cache_key else None
+        with self.call(options):
+            prepared = self._device.prepare_model(model, replace(options, variants=variants))
         handle = session.add_prepared(model, prepared, options.priority, cache_key)
-        return device_pb2.PrepareModelReply(prepared_model=handle, has_artifact=bool(cache_key))
+        kept = None if variants is None or variants.kept is None else kept_to_wire(variants.kept)
+        return device_pb2.PrepareModelReply(prepared_model=handle, has_artifact=bool(cache_key), kept=kept)
 
     def get_artifact(
         self, session: Session, message: device_pb2.GetArtifactRequest
@@ -180,7 +184,8 @@ class DeviceHandler:
             if artifact is None:
                 return device_pb2.GetArtifactReply()
             seal = make_seal(self._device, found.model, found.cache_key, artifact)
-            tokens = session.add_results((*artifact.model, *artifact.data))
+            memories = (*artifact.model, *artifact.data)
+            tokens = named_tokens(memories, session.add_results(memory for memory in memories if memory.size))
         count = len(artifact.model)
         return device_pb2.GetArtifactReply(
             artifact=device_pb2.Artifact(model_cache=tokens[:count], data_cache=tokens[count:], seal=seal)
@@ -192,8 +197,8 @@ class DeviceHandler:
         """Has the device make a prepared model again from what it has compiled, if the seal says that it has."""
         options = prepare_options_from_wire(message.options)
         artifact = Artifact(
-            model=tuple(self._constant(session, token) for token in message.artifact.model_cache),
-            data=tuple(self._constant(session, token) for token in message.artifact.data_cache),
+            model=tuple(self._artifact_memory(session, token) for token in message.artifact.model_cache),
+            data=tuple(self._artifact_memory(session, token) for token in message.artifact.data_cache),
             seal=message.artifact.seal,
         )
         session.check_prepared()
@@ -214,6 +219,10 @@ class DeviceHandler:
         pools = [self._constant(session, token) for token in message.pools]
         session.check_model(sum(pool.size for pool in pools))
         return model_from_wire(message, pools)
+
+    def _artifact_memory(self, session: Session, token: bytes) -> Memory:
+        """See `named_tokens`; whether it is what was sealed is checked later."""
+        return self._constant(session, token) if token else HostMemory(b"")
 
     def _constant(self, session: Session, token: bytes) -> Memory:
         memory = session.take_memory(token)

@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -20,7 +21,7 @@ from neurald.hal.address import Address
 from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.buffer_remote import RemoteBuffer, send_pools
 from neurald.hal.burst_client import RemoteBurst
-from neurald.hal.cache_remote import fetch_artifact, sealed_memory
+from neurald.hal.cache_remote import fetch_artifact, sealed_memory, send_artifact
 from neurald.hal.cache_seal import read_seal
 from neurald.hal.connection import CONNECT_TIMEOUT_S, Connection, Traffic
 from neurald.hal.constants import seal_constants
@@ -33,6 +34,7 @@ from neurald.hal.device import (
     ExecuteOptions,
     ExecutionResult,
     FencedExecution,
+    Kept,
     KernelTime,
     PrepareOptions,
     Verdict,
@@ -59,6 +61,7 @@ from neurald.hal.wire_device import (
     capabilities_from_wire,
     description_from_wire,
     execute_options_to_wire,
+    kept_from_wire,
     prepare_options_to_wire,
     status_from_wire,
     verdicts_from_wire,
@@ -169,7 +172,9 @@ class RemoteDevice:
             message.model.pools[:] = tokens
             message.options.CopyFrom(prepare_options_to_wire(options))  # less time is left by now
             reply = connection.call("PrepareModel", message, options.deadline_s, tokens)
-            return RemotePreparedModel(connection, model, reply.prepared_model, reply.has_artifact)
+            return RemotePreparedModel(
+                connection, model, reply.prepared_model, reply.has_artifact, kept_from_wire(reply)
+            )
 
         return self._reconnecting(prepare)
 
@@ -177,16 +182,16 @@ class RemoteDevice:
         """See `Device.prepare_model_from_cache`; the artifact must be one that a daemon has sealed."""
         _require_time(options.deadline_s)
         interface = read_seal(artifact.seal).interface_model()
-        memories = [sealed_memory(memory) for memory in (*artifact.model, *artifact.data)]
+        sealed = replace(
+            artifact,
+            model=tuple(map(sealed_memory, artifact.model)),
+            data=tuple(map(sealed_memory, artifact.data)),
+        )
 
         def prepare(connection: Connection) -> RemotePreparedModel:
-            tokens = connection.send_memories(memories, options.deadline_s)
-            count = len(artifact.model)
+            sent, tokens = send_artifact(connection, sealed, options.deadline_s)
             message = device_pb2.PrepareModelFromCacheRequest(
-                options=prepare_options_to_wire(options),
-                artifact=device_pb2.Artifact(
-                    model_cache=tokens[:count], data_cache=tokens[count:], seal=artifact.seal
-                ),
+                options=prepare_options_to_wire(options), artifact=sent
             )
             reply = connection.call("PrepareModelFromCache", message, options.deadline_s, tokens)
             return RemotePreparedModel(connection, interface, reply.prepared_model)
@@ -268,10 +273,19 @@ class RemotePreparedModel:
     Attributes:
         connection: that it was prepared through.
         handle: of what the daemon has.
+        kept: what the daemon keeps of it by itself; None where that is nothing.
     """
 
-    def __init__(self, connection: Connection, model: Model, handle: int, has_artifact: bool = False) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        model: Model,
+        handle: int,
+        has_artifact: bool = False,
+        kept: Kept | None = None,
+    ) -> None:
         self.connection = connection
+        self.kept = kept
         self._has_artifact = has_artifact
         self._types = output_types(model)  # and not the model: that would keep its constants here too
         # Of a model that comes from the cache only the inputs and outputs are known.

@@ -1,6 +1,7 @@
 """What devices say, and the options of calls, as protobuf messages and back; see `neurald.hal.wire`."""
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -14,6 +15,7 @@ from neurald.hal.device import (
     Capabilities,
     Device,
     ExecuteOptions,
+    Kept,
     Performance,
     PrepareOptions,
     Verdict,
@@ -107,6 +109,20 @@ def prepare_options_from_wire(message: device_pb2.PrepareOptions) -> PrepareOpti
         threads=threads,
         cache_key=message.cache_key,
     )
+
+
+def kept_to_wire(kept: Kept) -> device_pb2.Kept:
+    """A message for `kept`."""
+    return device_pb2.Kept(key=kept.key, was_there=kept.was_there, compile_ms=kept.compile_ms)
+
+
+def kept_from_wire(message: device_pb2.PrepareModelReply) -> Kept | None:
+    """What a reply says that the daemon keeps; None where that is nothing, or nonsense."""
+    kept = message.kept
+    is_sound = re.fullmatch("[0-9a-f]{64}", kept.key) and 0 <= kept.compile_ms < math.inf
+    if not is_sound:
+        return None
+    return Kept(key=kept.key, was_there=kept.was_there, compile_ms=kept.compile_ms)
 
 
 def execute_options_to_wire(options: ExecuteOptions) -> device_pb2.ExecuteOptions:

@@ -127,7 +127,7 @@ class CompilationBuilder:
         by in any case. Devices that need no cache files never write there.
 
         Raises:
-            BadData: the token has another length.
+            BadData: the token has another length, or no directory can have that name.
             BadState: the compilation is finished.
         """
         self._require_open()

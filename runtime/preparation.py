@@ -9,7 +9,6 @@ import contextlib
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -17,19 +16,22 @@ from pathlib import Path
 from typing import Self
 
 from neurald.hal.cache import Cache, Loaded, Miss, default_directory
-from neurald.hal.cache_entry import Origin
+from neurald.hal.cache_entry import Origin, describe
 from neurald.hal.cache_key import KeyParts, constants_question, key_parts
+from neurald.hal.cache_variants import CachedVariants
 from neurald.hal.constants import seal_constants
-from neurald.hal.device import CacheFilesNeeded, Device, PreparedModel, PrepareOptions
+from neurald.hal.device import CacheFilesNeeded, Device, Kept, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadState, Error, MissedDeadlinePersistent, MissedDeadlineTransient
-from neurald.hal.types import Model, byte_size
+from neurald.hal.types import Model
 from neurald.runtime.driver_faults import checked, checked_prepared_model, faults_of
-from neurald.runtime.variants import CachedVariants
 
 logger = logging.getLogger(__name__)
 
 #: How long to wait for another process that compiles the same model, at most.
 LOCK_WAIT_S = 120.0
+_NO_ARTIFACT = "the device gave no artifact"
+#: The reason of a miss where nothing was compiled yet, and nothing was looked for.
+COMPILED_LATER = "the shapes of its inputs are known to executions only; what is compiled for them is kept for each set of shapes"
 #: A deadline leaves at least this part of the time for compiling.
 _COMPILE_SHARE = 0.5
 
@@ -287,22 +289,22 @@ class _CachedPreparation:
         compiling = time.perf_counter()
         prepared_model = _compiled(self._device, self._model, options)
         compile_ms = _since(compiling)
-        if variants.loaded is not None:
-            found = variants.loaded
+        kept: Kept | None = variants.kept or getattr(prepared_model, "kept", None)
+        if kept is not None and kept.was_there:
             return self._prepared(
                 prepared_model,
                 started,
                 CacheOutcome.HIT,
-                compile_ms=found.origin.compile_ms,
+                compile_ms=kept.compile_ms,
                 is_stored=True,
-                key=found.key,
+                key=kept.key,
             )
-        if not reason:
-            reason = self._cache.why_missing(self._parts)
-        failure = ""
-        if not variants.stored:
-            failure = self._why_not_kept() or self._store(prepared_model, compile_ms)
-        if failure:
+        # Looked for before there is a new entry, which differs in nothing.
+        reason = reason or self._cache.why_missing(self._parts)
+        failure = "" if kept is not None else self._why_not_kept() or self._store(prepared_model, compile_ms)
+        if failure == _NO_ARTIFACT and not has_known_inputs(self._model):
+            reason = COMPILED_LATER
+        elif failure:
             reason = f"{reason}; not stored: {failure}"
         return self._prepared(
             prepared_model,
@@ -311,13 +313,13 @@ class _CachedPreparation:
             reason=reason,
             compile_ms=compile_ms,
             is_stored=not failure,
-            key=variants.stored,
+            key="" if kept is None else kept.key,
         )
 
     def _variants(self) -> CachedVariants:
         return CachedVariants(
             self._cache,
-            self._parts,
+            lambda: self._parts,
             self._device.cache_files_needed,
             describe(self._model),
             self._why_not_kept,
@@ -330,7 +332,7 @@ class _CachedPreparation:
         try:
             artifact = prepared_model.artifact()
             if artifact is None:
-                return "the device gave no artifact"
+                return _NO_ARTIFACT
             counts = len(artifact.model), len(artifact.data)
             if counts != (needed.model, needed.data):
                 return f"the device gave {counts[0]} and {counts[1]} memories of {needed.model} and {needed.data}"
@@ -370,20 +372,9 @@ def _compiled(device: Device, model: Model, options: PrepareOptions) -> Prepared
         return checked_prepared_model(device.prepare_model(model, options), device.name)
 
 
-def describe(model: Model) -> str:
-    """A model in a few words: `64 operations (36 CONV_2D, 17 DEPTHWISE_CONV_2D, …), 4.0 MB of constants`."""
-    graphs = (model.main, *model.referenced)
-    counts = Counter(operation.type.name for graph in graphs for operation in graph.operations)
-    common = [f"{count} {name}" for name, count in counts.most_common(2)]
-    listed = ", ".join([*common, "…"] if len(counts) > len(common) else common)
-    size = sum(
-        byte_size(operand.type, operand.dimensions or ())
-        for graph in graphs
-        for operand in graph.operands
-        if operand.lifetime.is_constant
-    )
-    total = counts.total()
-    return f"{total} operation{'s' if total != 1 else ''} ({listed}), {size / 1e6:.1f} MB of constants"
+def has_known_inputs(model: Model) -> bool:
+    """Whether the shapes of all inputs are known before an execution."""
+    return all(model.main.operands[index].is_fully_specified for index in model.main.inputs)
 
 
 def _compile_ms(found: Loaded) -> float:

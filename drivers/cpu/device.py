@@ -10,8 +10,10 @@ import llvmlite
 import numpy as np
 
 from neurald._version import __version__
-from neurald.drivers.cpu.target import Target, host_target
-from neurald.drivers.cpu.threads import Team, process, thread_count
+from neurald.drivers.cpu.target import TARGET_VARIABLE, Target, host_target
+from neurald.drivers.cpu.threads import THREADS_VARIABLE, Team, process, thread_count
+from neurald.drivers.settings import Settings
+from neurald.drivers.sources import sources_digest
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
@@ -40,8 +42,10 @@ Prepared: TypeAlias = "CpuPreparedModel | ReferenceModel | SpecializingModel"
 
 #: Whether models are compiled: off runs everything on references.
 COMPILER_VARIABLE = "NEURALD_CPU_COMPILER"
-#: Changes whenever what the compiler makes of a model does.
-_GENERATOR = 5
+#: What the driver consists of, apart from itself: its compiler, and the references that constants are folded with.
+_SOURCES = ("drivers/compiler", "drivers/cpu", "hal")
+#: Variables that decide nothing of what is compiled, or that the version tells by what follows from them.
+_TOLD = frozenset({COMPILER_VARIABLE, TARGET_VARIABLE, THREADS_VARIABLE})
 
 #: The CPU device is what times and powers are relative to.
 _UNIT = Performance(exec_time=1.0, power_usage=1.0)
@@ -52,6 +56,7 @@ class CpuDevice:
 
     Args:
         compiles: whether anything is compiled.
+        settings: of the driver; None for those of this process.
     """
 
     name = "cpu"
@@ -59,12 +64,13 @@ class CpuDevice:
     feature_level = FeatureLevel.LEVEL_8
     extensions = ("neurald.tflite",)
 
-    def __init__(self, *, compiles: bool = True) -> None:
+    def __init__(self, *, compiles: bool = True, settings: Settings | None = None) -> None:
         self.compiles = compiles
+        self._settings = process_settings() if settings is None else settings
 
     @cached_property
     def _target(self) -> Target:
-        return host_target()
+        return host_target(self._settings)
 
     @property
     def cache_files_needed(self) -> CacheFilesNeeded:
@@ -73,11 +79,21 @@ class CpuDevice:
 
     @property
     def version(self) -> str:
-        """See `Device.version`. A version of llvmlite has LLVM in it."""
+        """See `Device.version`: all that decides what is compiled, apart from the model and the options.
+
+        A version of llvmlite has LLVM in it.
+        """
         base = f"neurald {__version__}, numpy {np.__version__}"
         if not self.compiles:
             return base
-        return f"{base}, cpu {_GENERATOR}, llvmlite {llvmlite.__version__}, {self._target.name}"
+        parts = [
+            base,
+            f"sources {sources_digest(*_SOURCES)}",
+            f"llvmlite {llvmlite.__version__}",
+            self._target.name,
+            self._settings.description(without=_TOLD),
+        ]
+        return ", ".join(filter(None, parts))
 
     @property
     def executions_at_once(self) -> int:
@@ -122,7 +138,7 @@ class CpuDevice:
     def _prepared(self, model: Model, options: PrepareOptions) -> Prepared:
         from neurald.drivers.compiler.specialization import SpecializingModel, is_specified
 
-        threads = thread_count(options.threads)
+        threads = thread_count(options.threads, self._settings)
         prepare: Prepare = partial(self._compiled, threads=threads, keeps_artifact=bool(options.cache_key))
         if options.variants is not None:
             from neurald.drivers.cpu.variants import CachedVariants
@@ -164,7 +180,8 @@ class CpuDevice:
         from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 
         return CpuPreparedModel(
-            self._restored(artifact, thread_count(options.threads)), keeps_artifact=bool(options.cache_key)
+            self._restored(artifact, thread_count(options.threads, self._settings)),
+            keeps_artifact=bool(options.cache_key),
         )
 
     def _restored(self, artifact: Artifact, threads: int) -> "NativeModel":
@@ -209,16 +226,22 @@ class ReferenceDevice(CpuDevice):
         super().__init__(compiles=False)
 
 
+def process_settings() -> Settings:
+    """The variables of this process's environment that decide what the CPU driver does."""
+    return Settings("NEURALD_CPU_", THREADS_VARIABLE)
+
+
 def create() -> CpuDevice:
     """The factory that `neurald.hal.registry` calls.
 
     Raises:
         BadData: NEURALD_CPU_COMPILER is neither on nor off.
     """
-    wanted = os.environ.get(COMPILER_VARIABLE, "") or "on"
+    settings = process_settings()
+    wanted = settings.text(COMPILER_VARIABLE) or "on"
     if wanted not in ("on", "off"):
         raise BadData(f"{COMPILER_VARIABLE} is {wanted!r}; on or off is expected")
-    return CpuDevice(compiles=wanted == "on")
+    return CpuDevice(compiles=wanted == "on", settings=settings)
 
 
 def create_reference() -> ReferenceDevice:

@@ -1,10 +1,10 @@
 """What machine code is generated for: a family of processors, by the widths and instructions that kernels may use."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
 
 #: Chooses a target by name, whatever the processor: avx512vnni, avx512, avx2 or generic.
@@ -113,13 +113,16 @@ def runs_here(target: Target) -> bool:
     return target.needs <= _flags()
 
 
-def host_target() -> Target:
+def host_target(settings: Settings) -> Target:
     """The target that `NEURALD_CPU_TARGET` names, or the best one for this machine.
+
+    Args:
+        settings: of the driver.
 
     Raises:
         BadData: there is none of that name, or the processor cannot run it.
     """
-    wanted = os.environ.get(TARGET_VARIABLE)
+    wanted = settings.text(TARGET_VARIABLE)
     if not wanted:
         return next(target for target in TARGETS.values() if runs_here(target))
     target = TARGETS.get(wanted)

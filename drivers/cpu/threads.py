@@ -26,6 +26,7 @@ from neurald.drivers.cpu.runtime import (
     runtime_text,
 )
 from neurald.drivers.cpu.target import Target
+from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
 
 if TYPE_CHECKING:
@@ -42,14 +43,14 @@ _Run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes
 _Work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
 
-def thread_count(wanted: int | None) -> int:
+def thread_count(wanted: int | None, settings: Settings) -> int:
     """How many threads an execution uses: as many as are wanted, else NEURALD_THREADS, else one for each core.
 
     Raises:
         BadData: the variable holds no positive number.
     """
     if wanted is None:
-        text = os.environ.get(THREADS_VARIABLE)
+        text = settings.text(THREADS_VARIABLE)
         if text:
             if not text.isdecimal() or int(text) < 1:
                 raise BadData(f"{THREADS_VARIABLE} is {text!r}; a positive number is expected")

@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-import msgspec
-
+from neurald.drivers.compiler.kept_variants import WHOLE, variant_name
 from neurald.drivers.cpu.native_model import NativeModel
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
@@ -26,7 +25,7 @@ Prepare: TypeAlias = Callable[[Model, Mapping[int, Shape] | None], CpuPreparedMo
 #: Makes a compiled model of its artifact again; BadData where it is none.
 Restore: TypeAlias = Callable[[Artifact], NativeModel]
 
-_WHOLE, _PARTS = "whole", "parts"
+_PARTS = "parts"
 
 
 class CachedVariants:
@@ -60,21 +59,17 @@ class CachedVariants:
         if isinstance(prepared, ReferenceModel):
             kind, artifact = _PARTS, write_parts(prepared.steps)
         else:
-            kind, artifact = _WHOLE, None if shapes is None else prepared.artifact()
+            kind, artifact = WHOLE, None if shapes is None else prepared.artifact()
         if artifact is not None:
-            self._variants.store(_name(kind, shapes), artifact, compile_ms)
+            self._variants.store(variant_name(kind, shapes), artifact, compile_ms)
         return prepared
 
     def _found(
         self, model: Model, shapes: Mapping[int, Shape] | None
     ) -> CpuPreparedModel | ReferenceModel | None:
         if shapes is not None:
-            artifact = self._variants.load(_name(_WHOLE, shapes))
+            artifact = self._variants.load(variant_name(WHOLE, shapes))
             if artifact is not None:
                 return CpuPreparedModel(self._restore(artifact), lambda: ReferenceModel(model))
-        artifact = self._variants.load(_name(_PARTS, shapes))
+        artifact = self._variants.load(variant_name(_PARTS, shapes))
         return None if artifact is None else ReferenceModel(model, read_parts(artifact, model, self._restore))
-
-
-def _name(kind: str, shapes: Mapping[int, Shape] | None) -> bytes:
-    return msgspec.msgpack.encode((kind, None if shapes is None else sorted(shapes.items())))

@@ -5,10 +5,14 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property, partial
+
+import numpy as np
 
 from neurald._version import __version__
 from neurald.drivers.compiler.build import supported_operations
 from neurald.drivers.compiler.graph import Graph, Shape
+from neurald.drivers.compiler.kept_variants import prepared_variant
 from neurald.drivers.compiler.ranking import objection_to_ranking
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.compiler.specialization import Prepared, SpecializingModel, is_specified
@@ -16,12 +20,23 @@ from neurald.drivers.opencl.artifact import read_artifact
 from neurald.drivers.opencl.calibration import calibrated
 from neurald.drivers.opencl.compiler import Compiled, compile_model
 from neurald.drivers.opencl.executable import Executable
-from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts, DeviceKind, choose, discover
+from neurald.drivers.opencl.platform import (
+    DEVICE_VARIABLE,
+    DeviceContext,
+    DeviceFacts,
+    DeviceKind,
+    choose,
+    discover,
+)
 from neurald.drivers.opencl.precision import Precision
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.program import Program
+from neurald.drivers.opencl.settings import process_settings
+from neurald.drivers.opencl.storage import STORAGE_VARIABLE
+from neurald.drivers.opencl.sums import SUMS_VARIABLE
 from neurald.drivers.opencl.tuning import Tuner, Tuning, faster
-from neurald.drivers.opencl.variables import choice
+from neurald.drivers.settings import Settings
+from neurald.drivers.sources import sources_digest
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
@@ -46,8 +61,10 @@ _LOG = logging.getLogger(__name__)
 
 #: The precision of models that allow float16, whatever the device would choose: f32, f32_f16 or f16.
 PRECISION_VARIABLE = "NEURALD_OPENCL_PRECISION"
-#: Changes whenever what the compiler makes of a model does.
-_GENERATOR = 6
+#: What the driver consists of, apart from itself: its compiler, and the references that constants are folded with.
+_SOURCES = ("drivers/compiler", "drivers/opencl", "hal")
+#: Variables whose effects are among the facts.
+_IN_FACTS = frozenset({DEVICE_VARIABLE, STORAGE_VARIABLE, SUMS_VARIABLE})
 
 _TYPES = {
     DeviceKind.GPU: DeviceType.GPU,
@@ -65,6 +82,7 @@ class OpenClDevice:
         facts: which device.
         name: how the runtime calls it.
         is_fused: whether operations are joined to larger kernels.
+        settings: those that `facts` were found with; None for those of this process.
     """
 
     feature_level = FeatureLevel.LEVEL_8
@@ -72,14 +90,35 @@ class OpenClDevice:
     #: One memory with machine code and how to run it, one with constants.
     cache_files_needed = CacheFilesNeeded(model=1, data=1)
 
-    def __init__(self, facts: DeviceFacts, *, name: str = "opencl", is_fused: bool = True) -> None:
+    def __init__(
+        self,
+        facts: DeviceFacts,
+        *,
+        name: str = "opencl",
+        is_fused: bool = True,
+        settings: Settings | None = None,
+    ) -> None:
         self.name = name
         self.facts = facts
         self.type = _TYPES[facts.kind]
-        self.version = f"neurald opencl {__version__}.{_GENERATOR}, {facts.digest}"
+        self._settings = process_settings() if settings is None else settings
         self._is_fused = is_fused
         self._opening = threading.Lock()
         self._context: DeviceContext | None = None
+
+    @cached_property
+    def version(self) -> str:
+        """See `Device.version`: all that decides what is compiled, apart from the model and the options."""
+        parts = [
+            f"neurald opencl {__version__}",
+            f"sources {sources_digest(*_SOURCES)}",
+            f"numpy {np.__version__}",
+            self.facts.digest,
+            f"limits {self.facts.limits_digest}",
+            "" if self._is_fused else "not fused",
+            self._settings.description(without=_IN_FACTS),
+        ]
+        return ", ".join(filter(None, parts))
 
     @property
     def context(self) -> DeviceContext:
@@ -123,30 +162,41 @@ class OpenClDevice:
         if refused:
             raise BadData(f"{self.name}: {'; '.join(refused)}")
         if not is_specified(model):
-            later = replace(options, deadline_s=None, cache_key=b"")
-            return SpecializingModel(
-                model,
-                lambda each, shapes: self._compiled(each, shapes, later),
-                owner=self,
-                tolerant=True,
-            )
+            return SpecializingModel(model, partial(self._variant, options), owner=self, tolerant=True)
         prepared = self._compiled(model, {}, options)
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlineTransient("the deadline passed while the model was prepared")
         return prepared
+
+    def _variant(
+        self, options: PrepareOptions, model: Model, shapes: Mapping[int, Shape]
+    ) -> OpenClPreparedModel:
+        """A model for inputs of these shapes, from the cache if it was compiled for them before."""
+        # The deadline was that of the preparation, which is long over.
+        later = replace(options, deadline_s=None, cache_key=options.cache_key if options.variants else b"")
+        if options.variants is None:
+            return self._compiled(model, shapes, later)
+        return prepared_variant(
+            options.variants,
+            shapes,
+            restore=lambda artifact: self.prepare_model_from_cache(artifact, later),
+            prepare=lambda: self._compiled(model, shapes, later),
+        )
 
     def _compiled(
         self, model: Model, input_shapes: Mapping[int, Shape], options: PrepareOptions
     ) -> OpenClPreparedModel:
         """A model compiled for inputs of these shapes."""
         started = time.monotonic()
-        tuning = Tuning.of(options.preference, self.facts)
+        tuning = Tuning.of(options.preference, self.facts, self._settings)
         tuner = Tuner(self.context, tuning)
         compiled = compile_model(
             model,
             input_shapes,
             self.context.facts,
-            precision=choice(PRECISION_VARIABLE, Precision) if model.relaxed else Precision.F32,
+            precision=self._settings.choice(PRECISION_VARIABLE, Precision)
+            if model.relaxed
+            else Precision.F32,
             choose=tuner.choose,
             is_fused=self._is_fused,
         )
@@ -208,7 +258,8 @@ def create() -> OpenClDevice:
     Raises:
         UnavailableDevice: pyopencl, a platform or a device is missing; the message says what to install.
     """
-    discovery = discover()
+    settings = process_settings()
+    discovery = discover(settings)
     for skipped in discovery.skipped:
         _LOG.info("OpenCL %s is skipped: %s", skipped.name, skipped.reason)
-    return OpenClDevice(choose(discovery))
+    return OpenClDevice(choose(discovery, settings.text(DEVICE_VARIABLE)), settings=settings)

@@ -6,18 +6,20 @@ Enumeration is cheap: nothing is compiled and no context is made.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.util
-import os
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from neurald.drivers.opencl.errors import DeviceState
 from neurald.drivers.opencl.images import images_of
 from neurald.drivers.opencl.loader import all_libraries, load
+from neurald.drivers.opencl.settings import process_settings
 from neurald.drivers.opencl.storage import Images, Storage, storage_of
 from neurald.drivers.opencl.sums import Sums, sums_wanted
+from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
 
 if TYPE_CHECKING:
@@ -28,6 +30,19 @@ DEVICE_VARIABLE = "NEURALD_OPENCL_DEVICE"
 
 _INSTALL = "install one: pocl-opencl-icd on Debian and Ubuntu for the CPU, the vendor's driver for a GPU"
 _OLDEST_VERSION = (1, 2)
+
+
+#: Facts that no kernel depends on: where the device is, what only limits the sizes of models, and what follows from other facts.
+_NOT_DECISIVE = frozenset(
+    {
+        "platform_index",
+        "device_index",
+        "max_allocation_bytes",
+        "global_memory_bytes",
+        "images",
+        "handle",
+    }
+)
 
 
 class DeviceKind(Enum):
@@ -106,6 +121,14 @@ class DeviceFacts:
         )
 
     @property
+    def limits_digest(self) -> str:
+        """A digest of the numbers and abilities that decide which kernels are generated, beside `digest`."""
+        decisive = [
+            (each.name, getattr(self, each.name)) for each in fields(self) if each.name not in _NOT_DECISIVE
+        ]
+        return hashlib.sha256(repr(decisive).encode()).hexdigest()[:8]
+
+    @property
     def build_options(self) -> tuple[str, ...]:
         """What programs are compiled with: OpenCL C 3.0 where compilers have functions in it that they hide by default."""
         is_known = self.has_dot_product and _version(self.device_version) >= (3, 0)
@@ -171,14 +194,18 @@ class DeviceContext:
             return cl.CommandQueue(self.context, self.facts.handle, properties=properties)
 
 
-def discover() -> Discovery:
+def discover(settings: Settings | None = None) -> Discovery:
     """Every OpenCL device of this machine, and what is there but of no use.
+
+    Args:
+        settings: of the driver; None for those of this process.
 
     Raises:
         UnavailableDevice: pyopencl is not installed, there is no OpenCL platform at all, or NEURALD_OPENCL_STORAGE names no
             storage.
     """
     cl = load()
+    settings = process_settings() if settings is None else settings
     devices: list[DeviceFacts] = []
     skipped: list[Skipped] = []
     with all_libraries():
@@ -198,7 +225,7 @@ def discover() -> Discovery:
             skipped.append(Skipped(name=_name(platform, platform_index), reason=reason or "has no devices"))
         for device_index, device in enumerate(found):
             try:
-                facts = _facts(platform_index, device_index, platform, device)
+                facts = _facts(platform_index, device_index, platform, device, settings)
                 reason = _device_reason(device)
             except cl.Error as error:
                 reason = _first_line(error)
@@ -219,7 +246,7 @@ def choose(discovery: Discovery, wanted: str | None = None) -> DeviceFacts:
     Raises:
         UnavailableDevice: there is none, or none of that name.
     """
-    wanted = os.environ.get(DEVICE_VARIABLE, "") if wanted is None else wanted
+    wanted = process_settings().text(DEVICE_VARIABLE) if wanted is None else wanted
     devices = discovery.devices
     if wanted:
         if re.fullmatch(r"\d+:\d+", wanted):
@@ -287,7 +314,9 @@ def _device_reason(device: cl.Device) -> str:
     return ""
 
 
-def _facts(platform_index: int, device_index: int, platform: cl.Platform, device: cl.Device) -> DeviceFacts:
+def _facts(
+    platform_index: int, device_index: int, platform: cl.Platform, device: cl.Device, settings: Settings
+) -> DeviceFacts:
     import pyopencl as cl
 
     extensions = device.extensions.split()
@@ -328,8 +357,8 @@ def _facts(platform_index: int, device_index: int, platform: cl.Platform, device
         compute_capability=capability,
         flush_every=flush_every(name, device.vendor),
         most_image_texels=_most_image_texels(device),
-        storage=storage_of(name, device.vendor, is_gpu=kind is DeviceKind.GPU),
-        sums=sums_wanted(),
+        storage=storage_of(name, device.vendor, settings, is_gpu=kind is DeviceKind.GPU),
+        sums=sums_wanted(settings),
         handle=device,
     )
 

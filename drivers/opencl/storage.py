@@ -11,7 +11,7 @@ from enum import Enum
 
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.opencl.variables import choice
+from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
 
 #: Says how kernels read, whatever the device: buffer or image.
@@ -31,17 +31,18 @@ class Storage(Enum):
     IMAGE = "image"
 
 
-def storage_of(name: str, vendor: str, *, is_gpu: bool) -> Storage:
+def storage_of(name: str, vendor: str, settings: Settings, *, is_gpu: bool) -> Storage:
     """What kernels of a device read; NEURALD_OPENCL_STORAGE goes before what suits it.
 
     Args:
         name, vendor: as OpenCL tells them.
+        settings: of the driver.
         is_gpu: whether it is one.
 
     Raises:
         UnavailableDevice: the variable says something else.
     """
-    wanted = choice(STORAGE_VARIABLE, Storage, UnavailableDevice)
+    wanted = settings.choice(STORAGE_VARIABLE, Storage, UnavailableDevice)
     if wanted is not None:
         return wanted
     text = f"{name} {vendor}".lower()

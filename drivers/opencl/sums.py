@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from neurald.drivers.opencl.variables import choice
+from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
 
 #: Says in which order: fast or ordered.
@@ -18,10 +18,10 @@ class Sums(Enum):
     ORDERED = "ordered"
 
 
-def sums_wanted() -> Sums:
+def sums_wanted(settings: Settings) -> Sums:
     """What NEURALD_OPENCL_SUMS says.
 
     Raises:
         UnavailableDevice: it says something else.
     """
-    return choice(SUMS_VARIABLE, Sums, UnavailableDevice) or Sums.FAST
+    return settings.choice(SUMS_VARIABLE, Sums, UnavailableDevice) or Sums.FAST

@@ -21,7 +21,7 @@ from neurald.drivers.opencl.program_helper import built_elsewhere
 from neurald.drivers.opencl.sharding import functions_of
 from neurald.drivers.opencl.source import Source
 from neurald.drivers.opencl.staging import upload
-from neurald.drivers.opencl.variables import choice
+from neurald.drivers.settings import Settings
 from neurald.hal.types import Preference
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Tuning(Enum):
     EXHAUSTIVE = "exhaustive"
 
     @staticmethod
-    def of(preference: Preference, facts: DeviceFacts) -> "Tuning":
+    def of(preference: Preference, facts: DeviceFacts, settings: Settings) -> "Tuning":
         """What a preference means on a device; NEURALD_OPENCL_TUNING goes before it.
 
         Runtimes on CPUs compile for seconds what would be measured, and are not where speed is looked for.
@@ -55,7 +55,7 @@ class Tuning(Enum):
         Raises:
             BadData: the variable says something else.
         """
-        wanted = choice(TUNING_VARIABLE, Tuning)
+        wanted = settings.choice(TUNING_VARIABLE, Tuning)
         if wanted is not None:
             return wanted
         return Tuning.NONE if facts.is_cpu else _OF_PREFERENCE[preference]

@@ -12,7 +12,7 @@ import pytest
 from support.cached import NEEDED, ORIGIN, artifact, contents, entry_parts, stored
 
 from neurald.hal.cache import LIMIT_VARIABLE, Cache, Loaded, Miss, default_directory
-from neurald.hal.cache_entry import MANIFEST, write_entry
+from neurald.hal.cache_entry import FORMAT, MANIFEST, write_entry
 from neurald.hal.cache_file import open_directory
 from neurald.hal.cache_secret import SECRET_VARIABLE, installation_secret
 from neurald.hal.device import CacheFilesNeeded
@@ -199,9 +199,9 @@ def test_of_another_installation(directory: Path, tmp_path: Path, monkeypatch: p
 
 def test_of_another_format(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("neurald.hal.cache_entry.FORMAT", 2)
+        patch.setattr("neurald.hal.cache_entry.FORMAT", FORMAT + 1)
         stored(directory, PARTS)
-    assert load(directory) == Miss(reason="the entry cannot be used: its format is 2; 1 is expected")
+    assert load(directory) == Miss(reason="the entry cannot be used: its format is 3; 2 is expected")
 
 
 @pytest.mark.parametrize(("model", "data"), [(1, 1), (2, 0), (2, 2), (3, 1), (0, 0)])

@@ -1,5 +1,6 @@
 """What a daemon takes back from a cache: only what its installation has sealed, for this device and key, bit for bit."""
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -214,11 +215,16 @@ def test_a_device_that_gives_none(served: Served) -> None:
     assert served.client.prepare_model(MODEL, OPTIONS).artifact() is None
 
 
-def test_an_empty_memory_cannot_be_given(served: Served) -> None:
+def test_empty_memories_come_and_go_as_others_do(served: Served) -> None:
     served.device.on_artifact = lambda artifact: replace(artifact, data=(HostMemory(b""),))
-    prepared = served.client.prepare_model(MODEL, OPTIONS)
-    with pytest.raises(BadData, match="0 bytes"):
-        prepared.artifact()
+    artifact = served.client.prepare_model(MODEL, OPTIONS).artifact()
+    assert artifact is not None
+    assert [memory.size for memory in artifact.data] == [0]
+    for filled in (artifact, replace(artifact, data=(HostMemory(b"x"),))):
+        with contextlib.suppress(BadData):
+            served.client.prepare_model_from_cache(filled, OPTIONS)
+    (offered,) = served.device.offered
+    assert [memory.size for memory in offered.data] == [0]
     assert served.client.status().memories <= 3
 
 

@@ -11,6 +11,7 @@ from support.errors import error_code
 from support.models import add_model
 
 import neurald as nd
+from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
 from neurald.hal.device import PreparedModel, PrepareOptions, Verdict
 from neurald.hal.errors import OpFailed
 from neurald.service.demo.digits import MODEL
@@ -54,11 +55,37 @@ def test_settings_are_checked(tmp_path: Path) -> None:
     builder.finish()
 
 
-def test_k02_the_cpu_device_writes_no_cache_file(tmp_path: Path) -> None:
-    builder = nd.CompilationBuilder(add_model(), [cpu()])
+def entries(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir() if len(path.name) == 64]
+
+
+def test_k02_a_device_that_needs_no_cache_files_writes_none(tmp_path: Path) -> None:
+    builder = nd.CompilationBuilder(add_model(), [ReferenceDevice()])
     builder.set_caching(tmp_path, os.urandom(32))
     builder.finish()
     assert not list(tmp_path.iterdir())
+
+
+def test_k02_the_cpu_device_writes_what_it_compiles_and_nothing_if_told_so(tmp_path: Path) -> None:
+    for directory in (tmp_path / "own", None):
+        builder = nd.CompilationBuilder(add_model(), [CpuDevice()])
+        builder.set_caching(directory, os.urandom(32))
+        (report,) = builder.finish().report.steps
+        assert report.is_stored == (directory is not None)
+        if directory is not None:
+            assert entries(directory) == [report.key]
+
+
+def test_k07_a_directory_that_no_system_has(tmp_path: Path) -> None:
+    builder = nd.CompilationBuilder(add_model(), [CpuDevice()])
+    for path in ("with\0nul", b"with\0nul"):
+        directory: Any = path
+        assert error_code(builder.set_caching, directory, bytes(32)) is BAD_DATA
+    number: Any = 7
+    assert error_code(builder.set_caching, number, bytes(32)) is BAD_DATA
+    builder.set_caching(tmp_path / ("n" * 300), bytes(32))
+    (report,) = builder.finish().report.steps
+    assert not report.is_stored
 
 
 @pytest.mark.parametrize("threads", [0, -1])

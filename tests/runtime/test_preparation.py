@@ -23,6 +23,7 @@ from support.preparation import entries, flip, prepare
 import neurald as nd
 from neurald.hal import file_memory
 from neurald.hal.cache import Cache
+from neurald.hal.cache_entry import describe
 from neurald.hal.cache_secret import SECRET_VARIABLE
 from neurald.hal.device import Artifact, PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed, OutOfMemory
@@ -30,7 +31,7 @@ from neurald.hal.file_memory import FileMemory
 from neurald.hal.remote import connect
 from neurald.hal.types import Model, Preference, Priority
 from neurald.runtime import preparation
-from neurald.runtime.preparation import CacheOutcome, Caching, Prepared, Preparer, describe
+from neurald.runtime.preparation import CacheOutcome, Caching, Prepared, Preparer
 
 TOKEN = bytes(range(32))
 
@@ -261,6 +262,7 @@ import sys
 from pathlib import Path
 from support.caching import added, create_slow, model_adding
 from neurald.hal.device import Artifact, PreparedModel, PrepareOptions
+from neurald.hal.cache_entry import describe
 from neurald.runtime.preparation import Caching, Preparer
 preparer = Preparer(PrepareOptions(), Caching(directory=Path(sys.argv[1])))
 sys.stdin.read(1)

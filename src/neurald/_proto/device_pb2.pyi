@@ -150,12 +150,24 @@ class PrepareModelRequest(_message.Message):
     def __init__(self, model: _Optional[_Union[_types_pb2.Model, _Mapping]] = ..., options: _Optional[_Union[PrepareOptions, _Mapping]] = ...) -> None: ...
 
 class PrepareModelReply(_message.Message):
-    __slots__ = ("prepared_model", "has_artifact")
+    __slots__ = ("prepared_model", "has_artifact", "kept")
     PREPARED_MODEL_FIELD_NUMBER: _ClassVar[int]
     HAS_ARTIFACT_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     prepared_model: int
     has_artifact: bool
-    def __init__(self, prepared_model: _Optional[int] = ..., has_artifact: bool = ...) -> None: ...
+    kept: Kept
+    def __init__(self, prepared_model: _Optional[int] = ..., has_artifact: bool = ..., kept: _Optional[_Union[Kept, _Mapping]] = ...) -> None: ...
+
+class Kept(_message.Message):
+    __slots__ = ("key", "was_there", "compile_ms")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    WAS_THERE_FIELD_NUMBER: _ClassVar[int]
+    COMPILE_MS_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    was_there: bool
+    compile_ms: float
+    def __init__(self, key: _Optional[str] = ..., was_there: bool = ..., compile_ms: _Optional[float] = ...) -> None: ...
 
 class PrepareModelFromCacheRequest(_message.Message):
     __slots__ = ("options", "artifact")

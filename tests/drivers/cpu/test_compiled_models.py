@@ -16,7 +16,7 @@ import neurald as nd
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.cpu import compiler, preparation
 from neurald.drivers.cpu.artifact import read_artifact
-from neurald.drivers.cpu.device import CpuDevice, create_reference
+from neurald.drivers.cpu.device import CpuDevice, create_reference, process_settings
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.drivers.cpu.routine import Routine
@@ -92,7 +92,7 @@ def test_what_outputs_are_made_of_is_written_to_the_memory_of_a_request(axis: in
     )
     prepared = CpuDevice().prepare_model(model, OPTIONS)
     assert len(prepared.profile()) == 2
-    compiled = compiler.compile_model(model, host_target(), preparation.generate)
+    compiled = compiler.compile_model(model, host_target(process_settings()), preparation.generate)
     assert [len(each) for each in compiled.executable.output_arguments] == [2]
     inputs = random_inputs(model)
     expected = run(create_reference().prepare_model(model, OPTIONS), model, inputs)

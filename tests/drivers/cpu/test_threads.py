@@ -14,6 +14,7 @@ from support.cpu_routines import adding, native, side_by_side
 from neurald.drivers.cpu.instance import Binding
 from neurald.drivers.cpu.native_model import NativeModel
 from neurald.drivers.cpu.threads import THREADS_VARIABLE, process, thread_count
+from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
 from neurald.hal.memory import aligned_zeros
 
@@ -30,18 +31,18 @@ def run(model: NativeModel, times: int, first: int = 0) -> bool:
     return all(bool((model.run_arrays([values])[0] == values + 45).all()) for _ in range(times))
 
 
-def test_how_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(THREADS_VARIABLE, raising=False)
-    assert thread_count(None) == len(os.sched_getaffinity(0))
-    assert thread_count(3) == 3
-    assert thread_count(10**6) == 256
-    monkeypatch.setenv(THREADS_VARIABLE, "5")
-    assert thread_count(None) == 5
-    assert thread_count(2) == 2
+def test_how_many_threads() -> None:
+    def count(wanted: int | None, variable: str = "") -> int:
+        return thread_count(wanted, Settings(THREADS_VARIABLE, environment={THREADS_VARIABLE: variable}))
+
+    assert count(None) == len(os.sched_getaffinity(0))
+    assert count(3) == 3
+    assert count(10**6) == 256
+    assert count(None, "5") == 5
+    assert count(2, "5") == 2
     for wrong in ("0", "-1", "many"):
-        monkeypatch.setenv(THREADS_VARIABLE, wrong)
         with pytest.raises(BadData, match="positive number"):
-            thread_count(None)
+            count(None, wrong)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])

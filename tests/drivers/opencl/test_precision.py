@@ -1,6 +1,7 @@
 """Relaxed models: what is stored in half precision, and how far results are off."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,12 @@ from neurald.drivers.compiler.expression import apply, axis, load, reduce
 from neurald.drivers.compiler.graph import Compute, Graph, Value, inside
 from neurald.drivers.compiler.op import Fold, Op
 from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.opencl.device import PRECISION_VARIABLE, OpenClDevice
+from neurald.drivers.opencl.device import PRECISION_VARIABLE, OpenClDevice, create
 from neurald.drivers.opencl.platform import DeviceContext, DeviceKind
 from neurald.drivers.opencl.precision import Precision, lower_precision, suited
+from neurald.drivers.opencl.storage import STORAGE_VARIABLE
+from neurald.drivers.opencl.sums import SUMS_VARIABLE
+from neurald.drivers.opencl.tuning import TUNING_VARIABLE
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import BadData
 from neurald.hal.types import Model
@@ -245,3 +249,51 @@ def test_an_unknown_mode_is_refused(opencl: DeviceContext, monkeypatch: pytest.M
     monkeypatch.setenv(PRECISION_VARIABLE, "f8")
     with pytest.raises(BadData, match="f32, f32_f16, f16"):
         OpenClDevice(opencl.facts).prepare_model(relaxed_model(0), PrepareOptions())
+
+
+def test_what_one_precision_has_compiled_is_not_taken_for_another(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    model = relaxed_model(0)
+    found = []
+    for precision in ("f16", "f32", "f16"):
+        monkeypatch.setenv(PRECISION_VARIABLE, precision)
+        builder = nd.CompilationBuilder(model, [OpenClDevice(opencl.facts)])
+        builder.set_caching(tmp_path, bytes(32))
+        found.append(builder.finish().report.steps[0].cache.value)
+    assert found == ["miss", "miss", "hit"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        (PRECISION_VARIABLE, "f32_f16"),
+        (TUNING_VARIABLE, "exhaustive"),
+        (SUMS_VARIABLE, "ordered"),
+        (STORAGE_VARIABLE, "image"),
+        ("NEURALD_OPENCL_OF_THE_FUTURE", "1"),
+    ],
+)
+def test_another_setting_is_another_version(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, variable: str, text: str
+) -> None:
+    monkeypatch.delenv(variable, raising=False)
+    plain = create().version
+    monkeypatch.setenv(variable, text)
+    assert create().version != plain
+
+
+def test_other_limits_are_another_version(opencl: DeviceContext) -> None:
+    facts = opencl.facts
+    versions = {
+        OpenClDevice(each).version
+        for each in (
+            facts,
+            replace(facts, compute_units=facts.compute_units + 1),
+            replace(facts, max_work_group_size=facts.max_work_group_size * 2),
+            replace(facts, has_fp64=not facts.has_fp64),
+        )
+    }
+    assert len(versions) == 4
+    assert OpenClDevice(facts, is_fused=False).version not in versions
+    assert OpenClDevice(replace(facts, device_index=facts.device_index + 1)).version in versions

@@ -7,6 +7,7 @@ import pytest
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.storage import STORAGE_VARIABLE, Images, Range, Storage, storage_of
+from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
 
 DIVIDED = Images(
@@ -17,6 +18,10 @@ DIVIDED = Images(
     alignment_bytes=128,
 )
 WHOLE = replace(DIVIDED, is_divided=False)
+
+
+def settings(text: str) -> Settings:
+    return Settings(STORAGE_VARIABLE, environment={STORAGE_VARIABLE: text})
 
 
 @pytest.mark.parametrize(
@@ -33,19 +38,16 @@ WHOLE = replace(DIVIDED, is_divided=False)
     ],
 )
 def test_textures_are_used_where_they_are_faster(
-    name: str, vendor: str, is_gpu: bool, expected: Storage, monkeypatch: pytest.MonkeyPatch
+    name: str, vendor: str, is_gpu: bool, expected: Storage
 ) -> None:
-    monkeypatch.delenv(STORAGE_VARIABLE, raising=False)
-    assert storage_of(name, vendor, is_gpu=is_gpu) is expected
+    assert storage_of(name, vendor, settings(""), is_gpu=is_gpu) is expected
     for forced in Storage:
-        monkeypatch.setenv(STORAGE_VARIABLE, forced.value)
-        assert storage_of(name, vendor, is_gpu=is_gpu) is forced
+        assert storage_of(name, vendor, settings(forced.value), is_gpu=is_gpu) is forced
 
 
-def test_a_storage_that_there_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(STORAGE_VARIABLE, "texture")
+def test_a_storage_that_there_is_not() -> None:
     with pytest.raises(UnavailableDevice, match="'texture'; buffer or image is expected"):
-        storage_of("Mali-G78", "ARM", is_gpu=True)
+        storage_of("Mali-G78", "ARM", settings("texture"), is_gpu=True)
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,13 @@ from neurald.drivers.opencl.lazy_sources import LazySources
 from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.source import Source
 from neurald.drivers.opencl.tuning import TUNING_VARIABLE, Tuner, Tuning
+from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
 from neurald.hal.types import Preference
 
 
-@pytest.fixture(autouse=True)
-def _no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(TUNING_VARIABLE, raising=False)
+def settings(text: str = "") -> Settings:
+    return Settings(TUNING_VARIABLE, environment={TUNING_VARIABLE: text})
 
 
 def texts(sources: Sequence[Source | None]) -> list[str | None]:
@@ -32,19 +32,17 @@ def text_of(tuner: Tuner, *sources: Source) -> str:
     return found.text
 
 
-def test_preferences_say_how_much_is_measured(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preferences_say_how_much_is_measured(opencl: DeviceContext) -> None:
     class Gpu:
         is_cpu = False
 
-    found = [Tuning.of(each, Gpu()) for each in Preference]  # type: ignore[arg-type]
+    found = [Tuning.of(each, Gpu(), settings()) for each in Preference]  # type: ignore[arg-type]
     assert set(found) == set(Tuning)
     if opencl.facts.is_cpu:
-        assert {Tuning.of(each, opencl.facts) for each in Preference} == {Tuning.NONE}
-    monkeypatch.setenv(TUNING_VARIABLE, "exhaustive")
-    assert Tuning.of(Preference.LOW_POWER, opencl.facts) is Tuning.EXHAUSTIVE
-    monkeypatch.setenv(TUNING_VARIABLE, "lots")
+        assert {Tuning.of(each, opencl.facts, settings()) for each in Preference} == {Tuning.NONE}
+    assert Tuning.of(Preference.LOW_POWER, opencl.facts, settings("exhaustive")) is Tuning.EXHAUSTIVE
     with pytest.raises(BadData, match="none, fast, exhaustive"):
-        Tuning.of(Preference.LOW_POWER, opencl.facts)
+        Tuning.of(Preference.LOW_POWER, opencl.facts, settings("lots"))
 
 
 def test_without_measuring_the_first_is_taken(opencl: DeviceContext) -> None:

@@ -1,0 +1,53 @@
+"""Our drivers, with every compilation written to the file that a variable names: drivers of daemons and of new processes."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.device import create as create_plain_cpu
+from neurald.hal.device import Device
+
+COMPILATIONS = "NEURALD_TEST_COMPILATIONS"
+
+
+def _note(_: object = None) -> None:
+    with Path(os.environ[COMPILATIONS]).open("a") as file:
+        file.write("compiled\n")
+
+
+def compilations(path: Path) -> int:
+    """How many there were."""
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def create_cpu() -> Device:
+    """The CPU device."""
+    from neurald.drivers.cpu.preparation import Preparation
+
+    prepare = Preparation.prepare
+
+    def counted(self: Preparation, *arguments: Any) -> Any:
+        _note()
+        return prepare(self, *arguments)
+
+    Preparation.prepare = counted  # type: ignore[method-assign]
+    device = create_plain_cpu()
+    assert isinstance(device, CpuDevice)
+    return device
+
+
+def create_opencl() -> Device:
+    """The OpenCL device."""
+    from neurald.drivers.opencl import device as opencl
+
+    compile_model = opencl.compile_model
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        _note()
+        return compile_model(*arguments, **options)
+
+    opencl.compile_model = counted
+    # To measure them would count as well, and take seconds.
+    opencl.calibrated = lambda device: create_plain_cpu().capabilities()
+    return opencl.create()
