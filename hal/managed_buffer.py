@@ -65,8 +65,8 @@ def described_operand(uses: Sequence[tuple[str, Operand]], dimensions: Dimension
     return operand
 
 
-def host_memory_for(device: str, uses: Sequence[tuple[str, Operand]], dimensions: Dimensions) -> HostMemory:
-    """Memory of the host for uses of a buffer, for a device that copies from and to it.
+def bytes_for(device: str, uses: Sequence[tuple[str, Operand]], dimensions: Dimensions) -> int:
+    """Returns how many bytes a buffer for these uses takes, for a device that needs to know.
 
     Args:
         device: its name, for messages.
@@ -80,7 +80,12 @@ def host_memory_for(device: str, uses: Sequence[tuple[str, Operand]], dimensions
     size = value_size(operand.type, operand.dimensions)
     if size is None:
         raise OpFailed(f"{device} allocates no memory for values of unknown size")
-    return HostMemory(aligned_zeros(size))
+    return size
+
+
+def host_memory_for(device: str, uses: Sequence[tuple[str, Operand]], dimensions: Dimensions) -> HostMemory:
+    """Returns memory of the host for uses of a buffer, for a device that computes there; see `bytes_for`."""
+    return HostMemory(aligned_zeros(bytes_for(device, uses, dimensions)))
 
 
 class ManagedBuffer(DeviceBuffer):

@@ -17,6 +17,7 @@ from neurald.drivers.compiler.ranking import objection_to_ranking
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.compiler.specialization import Prepared, SpecializingModel, is_specified
 from neurald.drivers.opencl.artifact import read_artifact
+from neurald.drivers.opencl.buffer import CopyCount, OpenClBuffer
 from neurald.drivers.opencl.calibration import calibrated
 from neurald.drivers.opencl.compiler import Compiled, compile_model
 from neurald.drivers.opencl.executable import Executable
@@ -52,8 +53,9 @@ from neurald.hal.errors import (
     Error,
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
+    OutOfMemory,
 )
-from neurald.hal.managed_buffer import host_memory_for
+from neurald.hal.managed_buffer import bytes_for
 from neurald.hal.memory import Memory
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand
 
@@ -83,6 +85,9 @@ class OpenClDevice:
         name: how the runtime calls it.
         is_fused: whether operations are joined to larger kernels.
         settings: those that `facts` were found with; None for those of this process.
+
+    Attributes:
+        copies: how often values of device memory went to and from the host.
     """
 
     feature_level = FeatureLevel.LEVEL_8
@@ -105,6 +110,7 @@ class OpenClDevice:
         self._is_fused = is_fused
         self._opening = threading.Lock()
         self._context: DeviceContext | None = None
+        self.copies = CopyCount()
 
     @cached_property
     def version(self) -> str:
@@ -235,13 +241,19 @@ class OpenClDevice:
         )
 
     def allocate(self, description: BufferDescription) -> Memory:
-        """See `Device.allocate`; it is memory of the host, from which inputs and outputs are copied."""
+        """See `Device.allocate`."""
         uses: list[tuple[str, Operand]] = []
         for roles, is_output in ((description.input_roles, False), (description.output_roles, True)):
             for role in roles:
                 prepared = self._own(role.prepared_model)
                 uses.append((f"role {len(uses)}", prepared.operand(role.index, is_output=is_output)))
-        return host_memory_for(self.name, uses, description.dimensions)
+        size_bytes = bytes_for(self.name, uses, description.dimensions)
+        if size_bytes > self.context.facts.max_allocation_bytes:
+            raise OutOfMemory(
+                f"{self.name} allocates at most {self.context.facts.max_allocation_bytes} bytes at once; "
+                f"{size_bytes} are asked for"
+            )
+        return OpenClBuffer(self.context, size_bytes, self.copies)
 
     def _own(self, prepared: PreparedModel) -> Prepared:
         """The model, if this device has prepared it."""

@@ -1,12 +1,15 @@
 """A step made ready to run: buffers, and kernels with their arguments set once. One execution at a time uses an instance."""
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neurald.drivers.compiler.placement import Base, Place
+from neurald.drivers.compiler.placement import Base, Place, Port
+from neurald.drivers.opencl.buffer import OpenClBuffer
 from neurald.drivers.opencl.executable import FLAGS, Call, Executable, ImageUse
 from neurald.drivers.opencl.images import image_over
 from neurald.drivers.opencl.launcher import CommandList, Launch, Transfer
@@ -16,13 +19,30 @@ from neurald.drivers.opencl.portions import Portions
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.staging import Region, Staging
 from neurald.hal.device import KernelTime
-from neurald.hal.errors import OpFailed
+from neurald.hal.errors import Error, OpFailed
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
 #: Buffers of no bytes do not exist.
 _LEAST_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Route:
+    """How executions run whose inputs and outputs lie in the same kinds of memory.
+
+    Attributes:
+        inputs: the numbers of the inputs that come from the host.
+        outputs: the numbers of the outputs that go to the host; the others stay on the device.
+        staging: brings them there.
+        commands: of an execution.
+    """
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    staging: Staging
+    commands: CommandList
 
 
 class Instance:
@@ -49,23 +69,6 @@ class Instance:
         self._buffers: dict[Base, Any] = {Base.ARENA: self._arena, Base.CONSTANTS: constants}
         self._program = program
         self._sync = self._arena_part(executable.zeros, SYNC_BYTES)
-        used = [port for port in executable.inputs if port.offset is not None]
-        self._staging = Staging(
-            device,
-            self._queue,
-            [Region(buffer=self._arena, size_bytes=p.size_bytes, offset_bytes=p.offset or 0) for p in used],
-            [
-                *(
-                    Region(buffer=self._arena, size_bytes=p.size_bytes, offset_bytes=p.offset or 0)
-                    for p in executable.outputs
-                ),
-                Region(
-                    buffer=self._arena,
-                    size_bytes=executable.flags_bytes,
-                    offset_bytes=executable.zeros + FLAGS,
-                ),
-            ],
-        )
         self._flags = np.zeros(executable.flags_bytes // 4, np.int32)
         self._flags_address = self._flags.ctypes.data
         #: What the flags are when all is well.
@@ -76,7 +79,63 @@ class Instance:
         calls = executable.calls if executable.persistent is None else (executable.persistent,)
         self._launches = [self._launch(program, call) for call in calls]
         self._kernels = CommandList(device, self._launches)
-        self._commands = CommandList(device, [*self._staging.writes, *self._launches, *self._staging.reads])
+        everything = range(len(executable.outputs))
+        self._on_host = self._route(tuple(self._input_numbers), tuple(everything))
+        self._routes: dict[tuple[tuple[int, ...], tuple[int, ...]], _Route] = {}
+
+    def _route(self, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> "_Route":
+        """The commands of executions in which these inputs and outputs lie on the host."""
+        executable = self._executable
+        flags = Region(
+            buffer=self._arena, size_bytes=executable.flags_bytes, offset_bytes=executable.zeros + FLAGS
+        )
+        staging = Staging(
+            self._device,
+            self._queue,
+            [self._region(executable.inputs[number]) for number in inputs],
+            [*(self._region(executable.outputs[number]) for number in outputs), flags],
+        )
+        commands = CommandList(self._device, [*staging.writes, *self._launches, *staging.reads])
+        return _Route(inputs=inputs, outputs=outputs, staging=staging, commands=commands)
+
+    def _region(self, port: Port) -> Region:
+        return Region(buffer=self._arena, size_bytes=port.size_bytes, offset_bytes=port.offset or 0)
+
+    def _route_for(
+        self, inputs: "Sequence[int | OpenClBuffer | None]", outputs: "Sequence[int | OpenClBuffer]"
+    ) -> "_Route":
+        used = tuple(n for n in self._input_numbers if not isinstance(inputs[n], OpenClBuffer))
+        wanted = tuple(n for n, place in enumerate(outputs) if not isinstance(place, OpenClBuffer))
+        if len(used) == len(self._on_host.inputs) and len(wanted) == len(self._on_host.outputs):
+            return self._on_host
+        found = self._routes.get((used, wanted))
+        if found is None:
+            found = self._routes[used, wanted] = self._route(used, wanted)
+        return found
+
+    def _copy_buffers(
+        self, places: "Sequence[int | OpenClBuffer | None]", ports: Sequence[Port], *, to_arena: bool
+    ) -> None:
+        """Enqueues the copies between the arena and the buffers of the device among these places."""
+        import pyopencl as cl
+
+        for place, port in zip(places, ports, strict=True):
+            if not isinstance(place, OpenClBuffer) or port.offset is None or not port.size_bytes:
+                continue
+            with self._device.state.guard("copying device memory"):
+                source, target = (place.handle, self._arena) if to_arena else (self._arena, place.handle)
+                cl.enqueue_copy(
+                    self._queue,
+                    target,
+                    source,
+                    byte_count=port.size_bytes,
+                    src_offset=0 if to_arena else port.offset,
+                    dst_offset=port.offset if to_arena else 0,
+                )
+
+    def _finish(self) -> None:
+        with self._device.state.guard("running kernels", after_launch=True):
+            self._queue.finish()
 
     def _launch(self, program: Program, call: Call) -> Launch:
         if call is self._executable.persistent:
@@ -115,16 +174,16 @@ class Instance:
 
     def run(
         self,
-        inputs: Sequence[int | None],
-        outputs: Sequence[int],
+        inputs: "Sequence[int | OpenClBuffer | None]",
+        outputs: "Sequence[int | OpenClBuffer]",
         portions: Portions | None = None,
         stops: Callable[[], bool] = lambda: False,
     ) -> int | None:
         """Runs the step; returns the nanoseconds from the first command to the end of the last.
 
         Args:
-            inputs: the address of each input, with exactly as many bytes as it has.
-            outputs: the address where each output goes.
+            inputs: the address of each input, with exactly as many bytes as it has, or the buffer that it is in.
+            outputs: the address where each output goes, or the buffer.
             portions: how commands are divided, if the execution may be stopped.
             stops: whether it is to be stopped; None is returned then, and the outputs are undefined.
 
@@ -132,27 +191,41 @@ class Instance:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.
             Error: the device failed.
         """
-        for slot, number in enumerate(self._input_numbers):
+        route = self._route_for(inputs, outputs)
+        staging = route.staging
+        for slot, number in enumerate(route.inputs):
             source = inputs[number]
-            if source is None:
+            if source is None or isinstance(source, OpenClBuffer):
                 raise OpFailed(f"input {number} is omitted, which the compiled model does not foresee")
-            self._staging.put(slot, source)
-        for number, target in enumerate(outputs):
-            self._staging.expect(number, target)
-        self._staging.expect(len(outputs), self._flags_address)
+            staging.put(slot, source)
+        for slot, number in enumerate(route.outputs):
+            target = outputs[number]
+            if not isinstance(target, OpenClBuffer):
+                staging.expect(slot, target)
+        staging.expect(len(route.outputs), self._flags_address)
+        has_buffers = route is not self._on_host
         try:
             started = time.monotonic_ns()
+            if has_buffers:
+                self._copy_buffers(inputs, self._executable.inputs, to_arena=True)
             if portions is None:
-                self._commands.run(self._queue)
-            elif not self._commands.run_in_portions(self._queue, portions, stops):
-                self._staging.forget()
+                route.commands.run(self._queue, finish=not has_buffers)
+            elif not route.commands.run_in_portions(self._queue, portions, stops):
+                staging.forget()
                 self._clear_zeros()
                 return None
+            if has_buffers:
+                self._copy_buffers(outputs, self._executable.outputs, to_arena=False)
+                self._finish()
             elapsed = time.monotonic_ns() - started
-            self._staging.collect()
+            staging.collect()
             self._require()
         except BaseException:
-            self._staging.forget()
+            if has_buffers:
+                # What was enqueued uses the caller's memory.
+                with contextlib.suppress(Error):
+                    self._finish()
+            staging.forget()
             raise
         return elapsed
 
@@ -210,7 +283,8 @@ class Instance:
 
     def close(self) -> None:
         """Gives pinned memory back."""
-        self._staging.close()
+        for route in (self._on_host, *self._routes.values()):
+            route.staging.close()
 
 
 def allocate(device: DeviceContext, size_bytes: int) -> "cl.Buffer":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.drivers.opencl.artifact import write_artifact
+from neurald.drivers.opencl.buffer import OpenClBuffer
 from neurald.drivers.opencl.executable import Executable
 from neurald.drivers.opencl.instance import Instance, allocate
 from neurald.drivers.opencl.platform import DeviceContext
@@ -28,6 +29,7 @@ from neurald.hal.device import (
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
 from neurald.hal.fence import Fence
 from neurald.hal.in_process import InProcessBurst, start_fenced
+from neurald.hal.memory import Memory
 from neurald.hal.pool import Pool
 from neurald.hal.types import Argument, Operand, Request
 
@@ -39,10 +41,10 @@ _INSTANCES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Binding:
-    """The address of each input, None for one that is left out, and of each output."""
+    """Where each input and output lies: an address of the host, or a buffer of the device; None for an omitted input."""
 
-    inputs: tuple[int | None, ...]
-    outputs: tuple[int, ...]
+    inputs: tuple[int | OpenClBuffer | None, ...]
+    outputs: tuple[int | OpenClBuffer, ...]
 
 
 class OpenClPreparedModel:
@@ -111,7 +113,9 @@ class OpenClPreparedModel:
             binding = known[1]
         else:
             shapes = tuple(
-                OutputShape(dimensions=port.dimensions, sufficient=port.size_bytes <= argument.length)
+                OutputShape(
+                    dimensions=port.dimensions, sufficient=port.size_bytes <= _room(request, argument)
+                )
                 for port, argument in zip(self.executable.outputs, request.outputs, strict=True)
             )
             if not all(shape.sufficient for shape in shapes):
@@ -138,9 +142,7 @@ class OpenClPreparedModel:
 
         return execute
 
-    def _run(
-        self, binding: "_Binding", deadline_s: float | None, cancellation: Cancellation | None
-    ) -> int:
+    def _run(self, binding: "_Binding", deadline_s: float | None, cancellation: Cancellation | None) -> int:
         """Runs the step; returns the nanoseconds of its commands.
 
         Raises:
@@ -170,11 +172,11 @@ class OpenClPreparedModel:
         executable = self.executable
         binding = _Binding(
             inputs=tuple(
-                None if argument.pool is None else _address(request, argument, port.size_bytes)
+                None if argument.pool is None else self._place(request, argument, port.size_bytes)
                 for port, argument in zip(executable.inputs, request.inputs, strict=True)
             ),
             outputs=tuple(
-                _address(request, argument, port.size_bytes)
+                self._place(request, argument, port.size_bytes)
                 for port, argument in zip(executable.outputs, request.outputs, strict=True)
             ),
         )
@@ -182,6 +184,23 @@ class OpenClPreparedModel:
             self._bindings.clear()
         self._bindings[id(request)] = weakref.ref(request), binding
         return binding
+
+    def _place(self, request: Request, argument: Argument, size_bytes: int) -> int | OpenClBuffer:
+        """Where an argument of so many bytes is: its address, or its buffer on this device.
+
+        Raises:
+            BadData: it does not lie in its memory, or on another device.
+        """
+        memory = _memory(request, argument)
+        if isinstance(memory, OpenClBuffer):
+            if memory.device is not self.device or size_bytes > memory.size:
+                raise BadData(
+                    f"device memory of {memory.size} bytes cannot hold {size_bytes} bytes of this device"
+                )
+            return memory
+        if not 0 <= argument.offset <= memory.size - size_bytes:
+            raise BadData(f"{size_bytes} bytes at {argument.offset} do not lie in memory of {memory.size}")
+        return memory.address + argument.offset
 
     def execute_fenced(
         self,
@@ -220,14 +239,12 @@ class OpenClPreparedModel:
             return instance.profile(self._profiled)
 
 
-def _address(request: Request, argument: Argument, size_bytes: int) -> int:
-    """Where an argument of so many bytes is.
-
-    Raises:
-        BadData: it does not lie in its memory.
-    """
+def _memory(request: Request, argument: Argument) -> Memory:
     assert argument.pool is not None  # noqa: S101 - validated
-    memory = request.pools[argument.pool]
-    if not 0 <= argument.offset <= memory.size - size_bytes:
-        raise BadData(f"{size_bytes} bytes at {argument.offset} do not lie in memory of {memory.size}")
-    return memory.address + argument.offset
+    return request.pools[argument.pool]
+
+
+def _room(request: Request, argument: Argument) -> int:
+    """The bytes that an output may have; device memory is used as a whole."""
+    memory = _memory(request, argument)
+    return memory.size if isinstance(memory, OpenClBuffer) else argument.length

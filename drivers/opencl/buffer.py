@@ -1,0 +1,99 @@
+"""Memory of an OpenCL device in which values stay between executions."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from neurald.drivers.opencl.platform import DeviceContext
+from neurald.hal.buffer import DeviceBuffer
+from neurald.hal.errors import BadData
+from neurald.hal.memory import Memory
+from neurald.hal.types import Dimensions
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+
+@dataclass(slots=True)
+class CopyCount:
+    """How often values of device buffers went to and from the host. Thread-safe.
+
+    Attributes:
+        to_device: copies into device buffers.
+        from_device: copies out of device buffers.
+    """
+
+    to_device: int = 0
+    from_device: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def copied(self, *, to_device: bool) -> None:
+        """Counts one copy."""
+        with self._lock:
+            if to_device:
+                self.to_device += 1
+            else:
+                self.from_device += 1
+
+
+class OpenClBuffer(DeviceBuffer):
+    """Implements `DeviceBuffer` on an OpenCL device.
+
+    Executions copy it to and from their arena on the device. Its bytes come to the host only by `read`: when the
+    application copies it, or when a step on another device needs it.
+
+    Args:
+        device: where it lies.
+        size_bytes: of the largest value that it can hold.
+        copies: counts `read` and `write`.
+
+    Raises:
+        OutOfMemory: the device has no room for it.
+        Error: the device failed.
+    """
+
+    def __init__(self, device: DeviceContext, size_bytes: int, copies: CopyCount) -> None:
+        import pyopencl as cl
+
+        super().__init__(size_bytes)
+        self.device = device
+        self._copies = copies
+        self._lock = threading.Lock()
+        with device.state.guard(f"allocating {size_bytes} bytes"):
+            self.handle = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, max(1, size_bytes))
+        self._queue = device.queue()
+
+    @property
+    def is_lost(self) -> bool:
+        """See `DeviceBuffer.is_lost`."""
+        return self.device.state.is_lost
+
+    def write(self, source: Memory, dimensions: Dimensions = None) -> None:
+        """See `DeviceBuffer.write`."""
+        self._require_room(source.size)
+        self._copy(self.handle, np.asarray(source.view()), source.size)
+        self._copies.copied(to_device=True)
+
+    def read(self, target: Memory) -> None:
+        """See `DeviceBuffer.read`."""
+        self._require_room(target.size)
+        if target.readonly:
+            raise BadData("device memory is copied to memory that is read-only")
+        self._copy(np.asarray(target.view()), self.handle, target.size)
+        self._copies.copied(to_device=False)
+
+    def _require_room(self, size_bytes: int) -> None:
+        if size_bytes > self.size:
+            raise BadData(f"a value of {size_bytes} bytes; the device memory has room for {self.size}")
+
+    def _copy(self, target: cl.Buffer | np.ndarray, source: cl.Buffer | np.ndarray, size_bytes: int) -> None:
+        import pyopencl as cl
+
+        if not size_bytes:
+            return
+        with self._lock, self.device.state.guard("copying device memory"):
+            cl.enqueue_copy(self._queue, target, source, is_blocking=True)
