@@ -1,6 +1,7 @@
 """CompoundExecutor: runs a program of steps and jumps over several devices."""
 
 import time
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -17,6 +18,7 @@ from neurald.runtime.plan import (
     GotoStep,
     IfStep,
 )
+from neurald.runtime.residency import Residence, residences
 from neurald.runtime.step_clock import StepClock
 from neurald.runtime.step_executor import STOPPED, Runner, naming_step, run_step
 from neurald.runtime.temporaries import (
@@ -46,7 +48,10 @@ class CompoundExecutor:
     def __init__(self, body: CompoundBody, outputs: int) -> None:
         self._body = body
         self._outputs = outputs
-        self._workspaces = Workspaces(body)
+        is_remote = {step.device.name: hasattr(step.device, "address") for step in body.steps}
+        self._residences = residences(body.program, body.values, is_remote)
+        self._workspaces = Workspaces(body, self._residences)
+        self._host_copies = 0
         self._shapes = {
             id(step): _StepShapes(step)
             for step in body.steps
@@ -58,8 +63,9 @@ class CompoundExecutor:
     ) -> ExecutionResult:
         """See `PlanExecutor.execute`."""
         workspace = self._workspaces.take()
-        run = _Run(self._body, self._shapes, workspace, request, options, runner)
+        run = _Run(self._body, self._shapes, self._residences, workspace, request, options, runner)
         run.run()
+        self._host_copies += run.temporaries.host_copies
         run.temporaries.copy_back()
         shapes = run.temporaries.output_shapes(self._outputs)
         self._workspaces.give_back(workspace)
@@ -69,6 +75,11 @@ class CompoundExecutor:
             output_shapes=shapes, timing=run.clock.timing(), step_durations=run.clock.durations()
         )
 
+    @property
+    def host_copies(self) -> int:
+        """How many values were copied from a device to the host, since a step elsewhere reads them, so far."""
+        return self._host_copies
+
 
 class _Run:
     """One execution."""
@@ -77,6 +88,7 @@ class _Run:
         self,
         body: CompoundBody,
         shapes: dict[int, "_StepShapes"],
+        residences: Mapping[int, Residence],
         workspace: Workspace,
         request: Request,
         options: ExecuteOptions,
@@ -85,6 +97,7 @@ class _Run:
         self._program = body.program
         self._values = body.values
         self._shapes = shapes
+        self._residences = residences
         self._options = options
         self._runner = runner
         self.temporaries = Temporaries(body, request, workspace)
@@ -117,7 +130,9 @@ class _Run:
         is_late = deadline_s is not None and not is_first and time.monotonic() >= deadline_s
         if not is_cancelled and not is_late:
             return
-        where = f"before position {position} of the plan, step {self.clock.number(step)} on {step.device.name}"
+        where = (
+            f"before position {position} of the plan, step {self.clock.number(step)} on {step.device.name}"
+        )
         if is_cancelled:
             raise Cancelled(f"the execution was cancelled {where}")
         raise MissedDeadlineTransient(f"the deadline passed {where}; time went to {self.clock.report()}")
@@ -162,9 +177,10 @@ class _Run:
     def _request(self, step: ExecutionStep) -> Request:
         """What the step is to do: the same object where everything lies as it did before, which devices know again."""
         places = self.temporaries.places
+        read = self._places_read(step)
         key = (
             id(step),
-            *((id(p.memory), p.offset, p.length, p.dimensions) for p in map(places.__getitem__, step.reads)),
+            *((id(p.memory), p.offset, p.length, p.dimensions) for p in read),
             *((id(p.memory), p.offset, p.capacity) for p in map(places.__getitem__, step.writes)),
         )
         request = self._requests.get(key)
@@ -172,10 +188,20 @@ class _Run:
             if len(self._requests) >= _REQUESTS_KEPT:
                 self._requests.clear()
             # It has its memories, so that no other ones can be mistaken for them.
-            request = self._requests[key] = self._new_request(step)
+            request = self._requests[key] = self._new_request(step, read)
         return request
 
-    def _new_request(self, step: ExecutionStep) -> Request:
+    def _places_read(self, step: ExecutionStep) -> list[Place]:
+        """Where the step finds what it reads: values on another device come to the host for it."""
+        places = [self.temporaries.places[number] for number in step.reads]
+        if self.temporaries.has_residents:
+            for position, number in enumerate(step.reads):
+                residence = self._residences.get(number)
+                if residence is not None and residence.device is not step.device:
+                    places[position] = self.temporaries.place_on_host(number)
+        return places
+
+    def _new_request(self, step: ExecutionStep, read: Sequence[Place]) -> Request:
         pools: dict[int, tuple[int, Memory]] = {}
 
         def argument(place: Place, length: int, dimensions: Dimensions) -> Argument:
@@ -187,8 +213,7 @@ class _Run:
             return Argument(pool=pool, offset=place.offset, length=length, dimensions=dimensions)
 
         inputs = []
-        for number, operand in zip(step.reads, step.input_operands, strict=True):
-            place = self.temporaries.places[number]
+        for number, operand, place in zip(step.reads, step.input_operands, read, strict=True):
             if place.memory is not None:
                 require_agreement(operand.dimensions, place.dimensions, self._values[number])
             inputs.append(argument(place, place.length, place.dimensions))

@@ -7,7 +7,7 @@ much where no shape is known (AOSP `DynamicTemporaries`). Each time the room mus
 
 import threading
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,6 +25,7 @@ from neurald.hal.types import (
 )
 from neurald.hal.validate import merge_dimensions
 from neurald.runtime.plan import CompoundBody, Value
+from neurald.runtime.residency import Residence
 
 #: Memory for values of unknown size is used again if it is at most so much larger than what is needed (AOSP's rule).
 _REUSE_FACTOR = 1.2
@@ -97,11 +98,13 @@ class Workspace:
     Attributes:
         arena: for those of known size; None where there are none.
         growing: for those of other sizes, by the key of their place.
+        resident: for those that stay on a device, by the number of the value.
     """
 
     shares_memory: bool
     arena: Memory | None
     growing: dict[int, Memory] = field(default_factory=dict)
+    resident: dict[int, DeviceBuffer] = field(default_factory=dict)
     _requests: tuple["weakref.ref[Request]", dict[Hashable, Request]] | None = None
 
     def requests_of(self, client: Request) -> dict[Hashable, Request]:
@@ -143,7 +146,8 @@ class Workspace:
 class Workspaces:
     """Workspaces of one plan that are used again. Thread-safe."""
 
-    def __init__(self, body: CompoundBody) -> None:
+    def __init__(self, body: CompoundBody, residences: Mapping[int, Residence]) -> None:
+        self._residences = residences
         self._shares_memory = body.shares_memory
         self._arena_bytes = body.arena.size_bytes
         self._free: list[Workspace] = []
@@ -151,12 +155,21 @@ class Workspaces:
 
     def take(self) -> Workspace:
         """A workspace that nobody else has until it is given back."""
-        with self._lock:
-            if self._free:
-                return self._free.pop()
+        while True:
+            with self._lock:
+                if not self._free:
+                    break
+                found = self._free.pop()
+            if not any(buffer.is_lost for buffer in found.resident.values()):
+                return found
         shares_memory = self._shares_memory
         arena = allocate(self._arena_bytes, shares_memory=shares_memory) if self._arena_bytes else None
-        return Workspace(shares_memory, arena)
+        workspace = Workspace(shares_memory, arena)
+        for number, residence in self._residences.items():
+            buffer = residence.allocate()
+            if buffer is not None:
+                workspace.resident[number] = buffer
+        return workspace
 
     def give_back(self, workspace: Workspace) -> None:
         """Takes a workspace that no device uses any more; one whose execution failed may still be written to."""
@@ -193,6 +206,7 @@ class Temporaries:
     Attributes:
         places: by value; a loop exchanges those of the values that it carries.
         short: places of the client's outputs that turned out too small, by the number of the output.
+        host_copies: how often a value was copied from a device because another device needs it.
     """
 
     def __init__(self, body: CompoundBody, request: Request, workspace: Workspace) -> None:
@@ -201,6 +215,9 @@ class Temporaries:
         self._workspace = workspace
         self._offsets = body.arena.offsets
         self._shared = body.shared
+        #: Values on devices whose copies on the host, if there are any, are out of date.
+        self._stale: set[int] = set()
+        self.host_copies = 0
         self._kept_back: dict[int, Place] = {}
         self.places = [self._place(number, value) for number, value in enumerate(body.values)]
         self._demanded = [place.dimensions for place in self.places]
@@ -223,6 +240,10 @@ class Temporaries:
             return self._shared_copy(number, place)
         if value.is_omitted or value.is_bound:
             return Place(None)
+        if number in self._workspace.resident:
+            # A device finds the room in a buffer of its own itself.
+            buffer = self._workspace.resident[number]
+            return Place(buffer, 0, MAXIMUM_OPERAND_BYTES, value.dimensions)
         if number in self._offsets:
             size = value.size_bytes or 0
             return Place(self._workspace.arena, self._offsets[number], size, value.dimensions)
@@ -316,6 +337,32 @@ class Temporaries:
         place = self.places[number]
         place.dimensions = shape.dimensions
         place.length = shape.size_bytes(self._values[number].type) or 0
+        if number in self._workspace.resident:
+            self._stale.add(number)
+
+    @property
+    def has_residents(self) -> bool:
+        """Whether values stay on devices."""
+        return bool(self._workspace.resident)
+
+    def place_on_host(self, number: int) -> Place:
+        """The place of a value for who does not reach the device that it may lie on: a copy on the host.
+
+        The copy is made when it is first asked for after the value was written.
+
+        Raises:
+            Error: the device does not give the value.
+        """
+        place = self.places[number]
+        buffer = self._workspace.resident.get(number)
+        if buffer is None:
+            return place
+        memory = self._workspace.room(-1 - number, place.length)
+        if number in self._stale:
+            buffer.read(HostMemory(memory.view(0, place.length)))
+            self._stale.discard(number)
+            self.host_copies += 1
+        return Place(memory, 0, memory.size, place.dimensions, place.length)
 
     def copy(self, source: int, target: int) -> None:
         """Gives one value what another one is: at the end of a loop.

@@ -30,6 +30,11 @@ class KeptBuffer(DeviceBuffer):
         super().__init__(ROOM_BYTES)
         self.content = b""
         self.fails: Error | None = None
+        self.lost = False
+
+    @property
+    def is_lost(self) -> bool:
+        return self.lost
 
     def write(self, source: Memory, dimensions: Dimensions = None) -> None:
         if self.fails is not None:
