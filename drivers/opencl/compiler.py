@@ -18,6 +18,7 @@ from neurald.drivers.opencl.executable import FLAGS, Call, Executable, image_use
 from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.adding import zeros
 from neurald.drivers.opencl.kernels.chains import Chain, chains_of
+from neurald.drivers.opencl.kernels.kernel_set import KernelSet
 from neurald.drivers.opencl.persistent import (
     SYNC_BYTES,
     Phase,
@@ -75,6 +76,7 @@ def compile_model(
     precision: Precision | None,
     choose: Choose,
     is_fused: bool = True,
+    kernel_set: KernelSet = KernelSet.ALL,
 ) -> Compiled:
     """Compiles a model, every operation of which has a lowering.
 
@@ -85,16 +87,21 @@ def compile_model(
         precision: of what is computed in floating point; None: the one that suits a relaxed model.
         choose: picks among the sources of each kernel.
         is_fused: whether nodes are joined to larger kernels.
+        kernel_set: the kinds of kernels that may be used.
 
     Raises:
         BadData: an operation has no lowering.
     """
-    compiled, reason = _compiled(model, input_shapes, facts, precision, choose, is_fused=is_fused)
+    compiled, reason = _compiled(
+        model, input_shapes, facts, precision, choose, is_fused=is_fused, kernel_set=kernel_set
+    )
     if reason:
         # Only where images are of whole buffers, whose sizes are not known before.
         _LOG.info("kernels read buffers, and no images: %s", reason)
         plain = replace(facts, images=None)
-        compiled, _ = _compiled(model, input_shapes, plain, precision, choose, is_fused=is_fused)
+        compiled, _ = _compiled(
+            model, input_shapes, plain, precision, choose, is_fused=is_fused, kernel_set=kernel_set
+        )
     return compiled
 
 
@@ -106,6 +113,7 @@ def _compiled(
     choose: Choose,
     *,
     is_fused: bool,
+    kernel_set: KernelSet,
 ) -> tuple[Compiled, str]:
     """What `compile_model` gives, and why the images that it reads cannot be made; "" if they can."""
     graph = build_graph(model, input_shapes)
@@ -119,11 +127,14 @@ def _compiled(
     kernels = tuple(kernel for kernel in fused.kernels if kernel.output.count)
     chosen = choose(
         [
-            candidates(kernel, facts, relaxed=precision is Precision.F16, has_workspace=True)
+            (
+                kernel_set is not KernelSet.GENERIC
+                and candidates(kernel, facts, relaxed=precision is Precision.F16, has_workspace=True)
+            )
             or (render(kernel),)
             for kernel in kernels
         ],
-        chains_of(fused, kernels, facts),
+        chains_of(fused, kernels, facts) if kernel_set is KernelSet.ALL else (),
     )
     used = [(kernel, source) for kernel, source in zip(kernels, chosen, strict=True) if source is not None]
     used, held = _with_zeros(used)

@@ -21,6 +21,7 @@ from neurald.drivers.opencl.buffer import CopyCount, OpenClBuffer
 from neurald.drivers.opencl.calibration import calibrated
 from neurald.drivers.opencl.compiler import Compiled, compile_model
 from neurald.drivers.opencl.executable import Executable
+from neurald.drivers.opencl.kernels.kernel_set import KERNELS_VARIABLE, KernelSet
 from neurald.drivers.opencl.platform import (
     DEVICE_VARIABLE,
     DeviceContext,
@@ -205,8 +206,9 @@ class OpenClDevice:
             else Precision.F32,
             choose=tuner.choose,
             is_fused=self._is_fused,
+            kernel_set=self._settings.choice(KERNELS_VARIABLE, KernelSet) or KernelSet.ALL,
         )
-        executable, program = self._built(compiled, is_measured=tuning is not Tuning.NONE)
+        executable, program = self._built(compiled, is_measured=tuning is not Tuning.FAST)
         prepared = OpenClPreparedModel(
             self.context, executable, program, compiled.constants, keeps_artifact=bool(options.cache_key)
         )

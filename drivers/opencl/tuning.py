@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-#: Says how much is measured, whatever the preference: none, fast or exhaustive.
+#: Says how much is measured, whatever the preference: fast, brief or exhaustive.
 TUNING_VARIABLE = "NEURALD_OPENCL_TUNING"
 
 #: Runs of a whole step after the first, of which the median counts.
@@ -40,9 +40,9 @@ class Tuning(Enum):
     """How much is measured."""
 
     #: Nothing: the first choice is used.
-    NONE = "none"
-    #: The first few choices.
     FAST = "fast"
+    #: The first few choices.
+    BRIEF = "brief"
     #: Every legal choice.
     EXHAUSTIVE = "exhaustive"
 
@@ -58,17 +58,17 @@ class Tuning(Enum):
         wanted = settings.choice(TUNING_VARIABLE, Tuning)
         if wanted is not None:
             return wanted
-        return Tuning.NONE if facts.is_cpu else _OF_PREFERENCE[preference]
+        return Tuning.FAST if facts.is_cpu else _OF_PREFERENCE[preference]
 
 
 _OF_PREFERENCE = {
-    Preference.LOW_POWER: Tuning.NONE,
-    Preference.FAST_SINGLE_ANSWER: Tuning.FAST,
+    Preference.LOW_POWER: Tuning.FAST,
+    Preference.FAST_SINGLE_ANSWER: Tuning.BRIEF,
     Preference.SUSTAINED_SPEED: Tuning.EXHAUSTIVE,
 }
 #: Of how many functions choices are measured, and how many for each of these: sizes that functions take cost no time to build.
-_FUNCTIONS = {Tuning.NONE: 1, Tuning.FAST: 8, Tuning.EXHAUSTIVE: 1 << 20}
-_USES = {Tuning.NONE: 1, Tuning.FAST: 2, Tuning.EXHAUSTIVE: 1}
+_FUNCTIONS = {Tuning.FAST: 1, Tuning.BRIEF: 8, Tuning.EXHAUSTIVE: 1 << 20}
+_USES = {Tuning.FAST: 1, Tuning.BRIEF: 2, Tuning.EXHAUSTIVE: 1}
 
 
 class Tuner:

@@ -39,15 +39,15 @@ def test_preferences_say_how_much_is_measured(opencl: DeviceContext) -> None:
     found = [Tuning.of(each, Gpu(), settings()) for each in Preference]  # type: ignore[arg-type]
     assert set(found) == set(Tuning)
     if opencl.facts.is_cpu:
-        assert {Tuning.of(each, opencl.facts, settings()) for each in Preference} == {Tuning.NONE}
+        assert {Tuning.of(each, opencl.facts, settings()) for each in Preference} == {Tuning.FAST}
     assert Tuning.of(Preference.LOW_POWER, opencl.facts, settings("exhaustive")) is Tuning.EXHAUSTIVE
-    with pytest.raises(BadData, match="none, fast, exhaustive"):
+    with pytest.raises(BadData, match="fast, brief, exhaustive"):
         Tuning.of(Preference.LOW_POWER, opencl.facts, settings("lots"))
 
 
 def test_without_measuring_the_first_is_taken(opencl: DeviceContext) -> None:
     first, second = slowed(20000), good()
-    tuner = Tuner(opencl, Tuning.NONE)
+    tuner = Tuner(opencl, Tuning.FAST)
     assert tuner.choose([[first, second], [second]]) == [first, second]
 
 
@@ -56,7 +56,7 @@ def test_the_fastest_is_taken(opencl: DeviceContext) -> None:
     assert texts(tuner.choose([[slowed(20000), good()]])) == [good().text]
 
 
-@pytest.mark.parametrize("how", [Tuning.NONE, Tuning.FAST])
+@pytest.mark.parametrize("how", [Tuning.FAST, Tuning.BRIEF])
 def test_what_nobody_looks_at_is_not_made(
     opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, how: Tuning
 ) -> None:
@@ -69,8 +69,8 @@ def test_what_nobody_looks_at_is_not_made(
 
     monkeypatch.setattr(tuning, "times_ns", lambda device, sources, is_resident: {slowed(5).name: 1.0})
     (chosen,) = Tuner(opencl, how).choose([LazySources(offered())])
-    assert len(made) == (1 if how is Tuning.NONE else 8)
-    assert texts([chosen]) == [slowed(0 if how is Tuning.NONE else 5).text]
+    assert len(made) == (1 if how is Tuning.FAST else 8)
+    assert texts([chosen]) == [slowed(0 if how is Tuning.FAST else 5).text]
 
 
 def test_the_same_work_is_measured_once(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,13 +100,13 @@ def test_what_cannot_be_a_phase_is_looked_at_only_where_nothing_else_is(
     monkeypatch.setattr(tuning, "is_offered", lambda facts: True)
     monkeypatch.setattr(tuning, "times_ns", lambda device, sources, is_resident: {})
     other = replace(slowed(1), has_barriers=True, local_size=32)
-    tuner = Tuner(opencl, Tuning.FAST)
+    tuner = Tuner(opencl, Tuning.BRIEF)
     assert texts(tuner.choose([[other, good()], [other, slowed(2)]])) == [good().text, slowed(2).text]
     assert texts(tuner.choose([[other, replace(other, text="another")]])) == [other.text]
 
 
 def test_what_does_not_build_is_not_taken(opencl: DeviceContext) -> None:
-    tuner = Tuner(opencl, Tuning.FAST)
+    tuner = Tuner(opencl, Tuning.BRIEF)
     assert texts(tuner.choose([[broken(), good()]])) == [good().text]
     # Where nothing builds the first is taken, and whoever builds it is told why.
     neither = [broken(), replace(broken(), text="also broken")]
@@ -117,7 +117,7 @@ def test_what_does_not_build_is_not_taken(opencl: DeviceContext) -> None:
 def test_a_pair_is_taken_where_it_is_faster(opencl: DeviceContext, how: Tuning) -> None:
     """Or, if nothing is measured, where that is likely."""
     single, double = replace(good(), label="single"), slowed(20000)
-    is_measured = how is not Tuning.NONE
+    is_measured = how is not Tuning.FAST
     for first, pair, is_likely in ((double, single, not is_measured), (single, double, is_measured)):
         offered = Chain(members=(0, 2), sources=(pair,), is_likely=is_likely)
         found = Tuner(opencl, how).choose([[first], [single], [first]], [offered])

@@ -1,0 +1,70 @@
+"""The switch between sets of kernels: what each may use, that it is part of what is cached, and that results agree."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from support.opencl_blocks import Block
+from support.opencl_models import expect_close, random_inputs, run
+from support.opencl_warps import with_tensor_cores
+
+from neurald.drivers.cpu.device import create_reference
+from neurald.drivers.opencl.compiler import compile_model
+from neurald.drivers.opencl.device import OpenClDevice, create
+from neurald.drivers.opencl.kernels.chains import Chain
+from neurald.drivers.opencl.kernels.kernel_set import KERNELS_VARIABLE, KernelSet
+from neurald.drivers.opencl.platform import DeviceContext
+from neurald.drivers.opencl.precision import Precision
+from neurald.drivers.opencl.source import Source
+from neurald.hal.device import PrepareOptions
+from neurald.hal.errors import BadData
+
+
+def offered(opencl: DeviceContext, kernel_set: KernelSet) -> tuple[int, list[int]]:
+    """For a block of three layers on a GPU: how many chains there are, and how many sources each kernel has."""
+    found: list[tuple[int, list[int]]] = []
+
+    def choose(kernels: Sequence[Sequence[Source]], chains: Sequence[Chain]) -> list[Source | None]:
+        found.append((len(chains), [len(list(sources)) for sources in kernels]))
+        return [sources[0] for sources in kernels]
+
+    compile_model(
+        Block().model(),
+        {},
+        with_tensor_cores(opencl.facts),
+        precision=Precision.F32,
+        choose=choose,
+        kernel_set=kernel_set,
+    )
+    ((chains, sources),) = found
+    return chains, sources
+
+
+def test_what_each_set_may_use(opencl: DeviceContext) -> None:
+    chains, sources = offered(opencl, KernelSet.ALL)
+    assert chains > 0
+    assert max(sources) > 1
+    assert offered(opencl, KernelSet.SINGLE) == (0, sources)
+    chains, sources = offered(opencl, KernelSet.GENERIC)
+    assert chains == 0
+    assert set(sources) == {1}
+
+
+@pytest.mark.parametrize("name", [each.value for each in KernelSet])
+def test_results_agree(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(KERNELS_VARIABLE, name)
+    model = Block().model()
+    inputs = random_inputs(model)
+    expected = run(create_reference().prepare_model(model, PrepareOptions()), model, inputs)
+    results = run(OpenClDevice(opencl.facts).prepare_model(model, PrepareOptions()), model, inputs)
+    expect_close([np.asarray(each) for each in results], expected)
+
+
+def test_another_set_is_another_version(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KERNELS_VARIABLE, raising=False)
+    plain = create().version
+    monkeypatch.setenv(KERNELS_VARIABLE, "generic")
+    assert create().version != plain
+    monkeypatch.setenv(KERNELS_VARIABLE, "some")
+    with pytest.raises(BadData, match="one of all, single, generic is expected"):
+        OpenClDevice(opencl.facts).prepare_model(Block().model(), PrepareOptions())
