@@ -1,8 +1,9 @@
 """Devices behind a socket. They implement the Protocols of `neurald.hal.device`, like those in this process.
 
 A daemon that dies takes its prepared models with it: their pending and later executions raise DeadObject.
-The device itself connects again, once in a call, and repeats the call if the same device is there. A device
-that has become another one stays dead.
+The device itself connects again with the next call. A device is the same if its name and type are: it may have been
+updated to another version, and what it measures of itself may be different each time. Then both are taken over.
+A call during which the daemon dies is not repeated: it may be what the daemon died of.
 """
 
 import contextlib
@@ -50,6 +51,7 @@ from neurald.hal.fence import Fence
 from neurald.hal.fenced_remote import RemoteFencedExecution
 from neurald.hal.in_process import InProcessBurst, start_fenced
 from neurald.hal.memory import HostMemory, Memory, SharedMemory
+from neurald.hal.reach import require_listener
 from neurald.hal.staging import Arenas, Staged, output_types, stage
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Request
 from neurald.hal.wire import dimensions_to_wire, model_to_wire, request_to_wire, result_from_wire
@@ -70,14 +72,18 @@ _T = TypeVar("_T")
 _ARENAS_KEPT = 4
 
 
-def connect(address: str) -> "RemoteDevice":
+def connect(address: str, deadline_s: float | None = None) -> "RemoteDevice":
     """The device that a daemon serves at `unix:///path` or `host:port`.
+
+    Args:
+        address: of the daemon.
+        deadline_s: by which it must have answered, on the clock of `time.monotonic()`; None for some seconds.
 
     Raises:
         BadData: that is no address.
-        UnavailableDevice: nobody serves there.
+        UnavailableDevice: nobody listens there, this user may not connect, or no daemon answers; the message says which.
     """
-    return RemoteDevice(Address.parse(address))
+    return RemoteDevice(Address.parse(address), deadline_s)
 
 
 class RemoteDevice:
@@ -87,12 +93,11 @@ class RemoteDevice:
         wire: what went through messages so far.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, deadline_s: float | None = None) -> None:
         self._address = address
         self.wire = Traffic()
         self._lock = threading.Lock()
-        self._connection, self._description, self._capabilities = _open(address, self.wire)
-        self._is_another = False
+        self._connection, self._description, self._capabilities = _open(address, self.wire, deadline_s)
 
     @property
     def name(self) -> str:
@@ -135,7 +140,7 @@ class RemoteDevice:
         return self._description.cache_files_needed
 
     def capabilities(self) -> Capabilities:
-        """See `Device.capabilities`; what the daemon said when it was connected to."""
+        """See `Device.capabilities`; what the daemon said when it was last connected to."""
         return self._capabilities
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
@@ -228,6 +233,11 @@ class RemoteDevice:
         """Whether the session that calls go through still exists, as far as can be seen without a call."""
         return self._connection.is_open
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the application has ended the session, and no call has opened another one since."""
+        return self._connection.is_closed
+
     def close(self) -> None:
         """Ends the session, and with it the prepared models; without this it ends with the last reference.
 
@@ -235,31 +245,45 @@ class RemoteDevice:
         """
         self._connection.close()
 
+    def reconnect(self, deadline_s: float | None = None) -> None:
+        """Opens a session if there is none, and takes over the version and the measurements of the device there.
+
+        Args:
+            deadline_s: by which it must be there, on the clock of `time.monotonic()`.
+
+        Raises:
+            DeadObject: the daemon cannot be reached, or serves another device now; the message says why.
+        """
+        connection = self._connection
+        if not connection.is_open:
+            self._connection_after(connection, deadline_s)
+
     def _reconnecting(self, call: Callable[[Connection], _T]) -> _T:
         connection = self._connection
-        try:
-            return call(connection)
-        except DeadObject:
-            return call(self._connection_after(connection))
+        if not connection.is_open:
+            connection = self._connection_after(connection)
+        return call(connection)
 
-    def _connection_after(self, dead: Connection) -> Connection:
+    def _connection_after(self, dead: Connection, deadline_s: float | None = None) -> Connection:
         """A connection that is not `dead`: another thread's, or a new one if the same device is there."""
         with self._lock:
             if self._connection is not dead:
                 return self._connection
-            if not self._is_another:
-                try:
-                    connection, *found = _open(self._address, self.wire)
-                except UnavailableDevice as error:
-                    raise DeadObject(f"{self.name}: {error}") from None
-                if found == [self._description, self._capabilities]:
-                    self._connection = connection
-                    return connection
+            try:
+                connection, description, capabilities = _open(self._address, self.wire, deadline_s)
+            except UnavailableDevice as error:
+                raise DeadObject(f"{self.name}: {error}") from None
+            found, known = (f"{each.type.name} {each.name}" for each in (description, self._description))
+            if found != known:
                 connection.close()
-                self._is_another = True
-        raise DeadObject(
-            f"{self.name}: another device is served at {self._address} now; connect anew to use it"
-        )
+                raise DeadObject(
+                    f"{self.name}: another device is served at {self._address} now, {found} in place of {known}; "
+                    "connect anew to use it"
+                )
+            dead.close()
+            self._description, self._capabilities = description, capabilities
+            self._connection = connection
+            return connection
 
 
 class RemotePreparedModel:
@@ -394,26 +418,30 @@ def _require_time(deadline_s: float | None) -> None:
         raise MissedDeadlinePersistent("the deadline had passed before the call was made")
 
 
-def _open(address: Address, traffic: Traffic) -> tuple[Connection, DeviceDescription, Capabilities]:
+def _open(
+    address: Address, traffic: Traffic, deadline_s: float | None = None
+) -> tuple[Connection, DeviceDescription, Capabilities]:
     """A connection, and what the device there says about itself.
 
     Raises:
-        UnavailableDevice: nobody serves there.
+        UnavailableDevice: there is no daemon, or none that answers; the message says which.
         Error: the daemon refuses a session.
     """
     limit = time.monotonic() + CONNECT_TIMEOUT_S
+    limit = limit if deadline_s is None else min(limit, deadline_s)
+    require_listener(address, limit)
     try:
-        connection = Connection(address, traffic)
+        connection = Connection(address, traffic, limit)
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(connection.close)
-            description = connection.call("Describe", device_pb2.DescribeRequest(), limit)
             capabilities = connection.call("GetCapabilities", device_pb2.GetCapabilitiesRequest(), limit)
-            found = description_from_wire(description), capabilities_from_wire(capabilities.capabilities)
+            found = (
+                description_from_wire(connection.description),
+                capabilities_from_wire(capabilities.capabilities),
+            )
             cleanup.pop_all()
-    except (UnavailableDevice, DeadObject, MissedDeadlineTransient):
-        raise UnavailableDevice(
-            f"no driver daemon serves {address}; start one with: neurald driver NAME --listen {address}"
-        ) from None
+    except (DeadObject, MissedDeadlineTransient) as error:
+        raise UnavailableDevice(str(error)) from None
     except BadData as error:
         raise UnavailableDevice(
             f"what serves {address} is no driver daemon of this version: {error}"
