@@ -13,7 +13,7 @@ from typing import Any
 
 import grpc
 
-from neurald.hal.errors import DeadObject
+from neurald.hal.errors import DeadObject, Unreachable
 from neurald.hal.rpc import error_of_status
 
 #: What gRPC says of a connection that it closed for want of an answer to its pings.
@@ -43,7 +43,7 @@ class Life:
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._cause = ""
-        self._is_silent = False
+        self._is_innocent = False
         self._numbers = itertools.count()
         self._callbacks: dict[int, Callable[[], None]] = {}
 
@@ -51,11 +51,6 @@ class Life:
     def is_over(self) -> bool:
         """Whether the connection has ended, for whatever reason."""
         return self._over.is_set()
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether it has ended because the daemon stopped answering, though nothing says that its process has ended."""
-        return self._is_silent
 
     def watch(self, stream: Any) -> None:
         """Has the life end with a gRPC call, which is open for as long as the daemon serves this connection."""
@@ -83,13 +78,18 @@ class Life:
         with self._lock:
             self._callbacks.pop(number, None)
 
-    def end(self, cause: str, *, is_silent: bool = False) -> None:
-        """Ends the life, unless it is over. `cause` completes a sentence that begins with the daemon."""
+    def end(self, cause: str, *, is_innocent: bool = False) -> None:
+        """Ends the life, unless it is over.
+
+        Args:
+            cause: completes a sentence that begins with the daemon.
+            is_innocent: no call can be what ended it.
+        """
         with self._lock:
             if self._over.is_set():
                 return
             self._cause = cause
-            self._is_silent = is_silent
+            self._is_innocent = is_innocent
             self._over.set()
             callbacks, self._callbacks = self._callbacks, {}
         for callback in callbacks.values():
@@ -102,11 +102,11 @@ class Life:
         if told is not None:
             self.end(str(told))
         elif failure.code() is grpc.StatusCode.OK:
-            self.end("was stopped")
+            self.end("was stopped", is_innocent=True)
         elif _SILENCE in details or "SETTINGS" in details:
-            self.end("stopped answering; its process is stopped, or hangs", is_silent=True)
+            self.end("stopped answering; its process is stopped, or hangs", is_innocent=True)
         elif failure.code() is grpc.StatusCode.CANCELLED:
-            self.end("is no longer connected")
+            self.end("is no longer connected", is_innocent=True)
         else:
             self.end("is gone: it died, or its connection was cut")
 
@@ -120,4 +120,5 @@ class Life:
         is_known = self._over.wait(_NEWS_S)
         work = _WORK.get(method, "")
         cause = self._cause if is_known else otherwise
-        return DeadObject(" ".join(filter(None, (self._what, cause, work and f"({work})"))))
+        kind = Unreachable if is_known and self._is_innocent else DeadObject
+        return kind(" ".join(filter(None, (self._what, cause, work and f"({work})"))))

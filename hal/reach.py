@@ -1,13 +1,16 @@
-"""Why a daemon cannot be reached: nobody listens, the socket is forbidden, or the host cannot be found."""
+"""Why a daemon cannot be reached: nobody listens, the socket is forbidden, its process is stopped, or there is no such host."""
 
 import errno
 import os
 import socket
+import struct
 import time
+from pathlib import Path
 
 from neurald.hal.address import Address
 from neurald.hal.errors import UnavailableDevice
 
+_PEER = struct.Struct("3i")  # pid, uid, gid: struct ucred
 _NOBODY = (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK, errno.ENOTDIR)
 _FORBIDDEN = (errno.EACCES, errno.EPERM)
 
@@ -31,6 +34,7 @@ def require_listener(address: Address, deadline_s: float) -> None:
             # Where the queue of the listener is full it waits for him, and that is told by another one.
             probe.setblocking(False)
             probe.connect(str(address.path))
+            _require_running(probe, address)
     except BlockingIOError:
         return
     except socket.gaierror as error:
@@ -51,3 +55,16 @@ def require_listener(address: Address, deadline_s: float) -> None:
         if error.errno == errno.EPROTOTYPE:
             raise UnavailableDevice(f"what listens at {address} is no driver daemon") from None
         raise UnavailableDevice(f"{address} cannot be reached: {error.strerror or error}") from None
+
+
+def _require_running(probe: socket.socket, address: Address) -> None:
+    """Raises UnavailableDevice if the process that listens is stopped, so that nobody has to wait to find out."""
+    pid, _, _ = _PEER.unpack(probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return  # it cannot be seen from here
+    if state == "T":
+        raise UnavailableDevice(
+            f"the daemon at {address} does not answer: its process is stopped; kill -CONT {pid} lets it go on"
+        )

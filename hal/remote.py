@@ -12,6 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -39,6 +40,7 @@ from neurald.hal.device import (
     Verdict,
 )
 from neurald.hal.errors import (
+    AnotherDevice,
     BadData,
     DeadObject,
     MissedDeadlinePersistent,
@@ -46,6 +48,7 @@ from neurald.hal.errors import (
     OpFailed,
     UnavailableDevice,
     UnknownCall,
+    Unreachable,
 )
 from neurald.hal.fence import Fence
 from neurald.hal.fenced_remote import RemoteFencedExecution
@@ -70,6 +73,10 @@ from neurald.hal.wire_profile import profile_from_wire
 _T = TypeVar("_T")
 #: Arenas that a prepared model keeps for its next executions.
 _ARENAS_KEPT = 4
+#: Who has waited longer than this for a daemon in vain has met silence, and it is left alone for a moment: what an
+#: application asks next, as a part of the same, need not wait once more.
+_WAITED_S = 0.5
+_LEFT_ALONE_S = 1.0
 
 
 def connect(address: str, deadline_s: float | None = None) -> "RemoteDevice":
@@ -86,6 +93,19 @@ def connect(address: str, deadline_s: float | None = None) -> "RemoteDevice":
     return RemoteDevice(Address.parse(address), deadline_s)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Silence:
+    """A daemon did not answer a moment ago.
+
+    Attributes:
+        until: on the clock of `time.monotonic()`, when it is asked again at the earliest.
+        reason: why the calls until then fail.
+    """
+
+    until: float
+    reason: str
+
+
 class RemoteDevice:
     """Implements `neurald.hal.device.Device`. Its name is that of the device, `@`, and the place of the daemon.
 
@@ -97,6 +117,7 @@ class RemoteDevice:
         self._address = address
         self.wire = Traffic()
         self._lock = threading.Lock()
+        self._silence: _Silence | None = None
         self._connection, self._description, self._capabilities = _open(address, self.wire, deadline_s)
 
     @property
@@ -245,38 +266,57 @@ class RemoteDevice:
         """
         self._connection.close()
 
-    def reconnect(self, deadline_s: float | None = None) -> None:
+    def reconnect(self, deadline_s: float | None = None, *, at_once: bool = False) -> None:
         """Opens a session if there is none, and takes over the version and the measurements of the device there.
 
         Args:
             deadline_s: by which it must be there, on the clock of `time.monotonic()`.
+            at_once: also where the daemon was silent a moment ago.
 
         Raises:
-            DeadObject: the daemon cannot be reached, or serves another device now; the message says why.
+            AnotherDevice: the daemon serves another device now.
+            Unreachable: the daemon cannot be reached; the message says why.
         """
         connection = self._connection
         if not connection.is_open:
-            self._connection_after(connection, deadline_s)
+            self._connection_after(connection, deadline_s, at_once=at_once)
 
     def _reconnecting(self, call: Callable[[Connection], _T]) -> _T:
         connection = self._connection
         if not connection.is_open:
             connection = self._connection_after(connection)
-        return call(connection)
+        started = time.monotonic()
+        try:
+            return call(connection)
+        except Unreachable as error:
+            self._note_silence(started, str(error))
+            raise
 
-    def _connection_after(self, dead: Connection, deadline_s: float | None = None) -> Connection:
+    def _note_silence(self, started: float, reason: str) -> None:
+        """Has calls of the next moment fail at once, where one has just waited in vain."""
+        now = time.monotonic()
+        if now > started + _WAITED_S:
+            self._silence = _Silence(until=now + _LEFT_ALONE_S, reason=reason)
+
+    def _connection_after(
+        self, dead: Connection, deadline_s: float | None = None, *, at_once: bool = False
+    ) -> Connection:
         """A connection that is not `dead`: another thread's, or a new one if the same device is there."""
         with self._lock:
             if self._connection is not dead:
                 return self._connection
+            started = time.monotonic()
+            if not at_once and self._silence is not None and started < self._silence.until:
+                raise Unreachable(self._silence.reason)
             try:
                 connection, description, capabilities = _open(self._address, self.wire, deadline_s)
             except UnavailableDevice as error:
-                raise DeadObject(f"{self.name}: {error}") from None
+                self._note_silence(started, f"{self.name}: {error}")
+                raise Unreachable(f"{self.name}: {error}") from None
             found, known = (f"{each.type.name} {each.name}" for each in (description, self._description))
             if found != known:
                 connection.close()
-                raise DeadObject(
+                raise AnotherDevice(
                     f"{self.name}: another device is served at {self._address} now, {found} in place of {known}; "
                     "connect anew to use it"
                 )

@@ -23,7 +23,7 @@ from neurald.hal.device import Device
 from neurald.hal.errors import BadData, BadState, DeadObject, Error, OpFailed, OutOfMemory, error_for
 from neurald.hal.handler import DeviceHandler
 from neurald.hal.limits import Limits
-from neurald.hal.rpc import SERVER_OPTIONS, SESSION_KEY, abort, parse
+from neurald.hal.rpc import SERVER_OPTIONS, SESSION_KEY, abort, parse, set_status
 from neurald.hal.session import Session
 
 logger = logging.getLogger(__name__)
