@@ -34,7 +34,7 @@ from neurald.hal.packet import receive_packet, send_packet, shut_down
 #: How long a daemon that lives may take to answer: as long as native code may keep its threads from it.
 _ANSWER_TIMEOUT_S = 60.0
 #: How long after a deadline or a cancellation the daemon's own word on it is waited for.
-_SLACK_S = 0.5
+_SLACK_S = 0.05
 _FOREVER_S = float("inf")
 #: Runs that take no longer are awaited awake: the time that waking costs is a part of theirs that counts.
 _SHORT_RUN_S = 2e-3

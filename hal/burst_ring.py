@@ -67,6 +67,8 @@ class RingEnd:
     def __init__(self, memory: SharedMemory, connection: socket.socket, side: Side) -> None:
         view = memory.view()
         self._words = view.cast("I")
+        #: Where the number of the submission that its client wants no more is in memory.
+        self.cancelled_address = memory.address + _CANCELLED * _WORD_BYTES
         (self._put_place, self._peer_sleeps), (self._take_place, self._sleeps) = side.value
         start = self._put_place * _WORD_BYTES + _ENTRY_OFFSET
         self._put_entry = view[start : start + _ENTRY_BYTES]
@@ -176,6 +178,11 @@ class RingEnd:
     def cancel(self) -> None:
         """Tells the peer that the last submission is not wanted any more."""
         self._words[_CANCELLED] = self._put_number
+
+    @property
+    def taken_number(self) -> int:
+        """The number of the peer's entry that was taken last."""
+        return self._taken_number
 
     @property
     def is_cancelled(self) -> bool:

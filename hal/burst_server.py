@@ -10,7 +10,6 @@ import math
 import os
 import socket
 import threading
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol, Self
@@ -32,12 +31,14 @@ from neurald.hal.burst_packet import (
 )
 from neurald.hal.burst_ring import RING_BYTES, SPIN_S, WAKE, RingEnd, Side
 from neurald.hal.cancellation import Cancellation
+from neurald.hal.deadline import deadline_in
 from neurald.hal.device import LOOP_TIMEOUT_MAXIMUM_S, ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.errors import BadData, Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
 from neurald.hal.memory import Memory, SharedMemory
 from neurald.hal.packet import Packet, receive_packet, send_packet, shut_down
 from neurald.hal.session import Prepared, Session
 from neurald.hal.staging import Move, Staged, copy, output_types, stage
+from neurald.hal.turns import Turn
 from neurald.hal.types import Priority, Request
 from neurald.hal.validate import validate_request
 
@@ -59,11 +60,11 @@ class Workload(Protocol):
         """Whether anything is."""
         ...
 
-    def begin_execution(self, options: ExecuteOptions, priority: Priority) -> None:
+    def begin_execution(self, session: Session, options: ExecuteOptions, priority: Priority) -> Turn:
         """Waits for the turn of an execution; raises an Error where it is too late for one."""
         ...
 
-    def end_execution(self) -> None:
+    def end_execution(self, turn: Turn) -> None:
         """After an execution that has begun."""
         ...
 
@@ -74,6 +75,10 @@ class _RunCancellation(Cancellation):
     def __init__(self, ring: RingEnd) -> None:
         super().__init__()
         self._ring = ring
+
+    def begin(self) -> None:
+        """Starts to look for what the client says of the submission that was just taken."""
+        self.watch(self._ring.cancelled_address, self._ring.taken_number)
 
     @property
     def is_cancelled(self) -> bool:
@@ -286,8 +291,9 @@ class BurstServer:
 
     def _serve(self) -> None:
         known, options = self._submitted(self._ring.take())
+        self._cancellation.begin()
         try:
-            self._workload.begin_execution(options, self._found.priority)
+            turn = self._workload.begin_execution(self._session, options, self._found.priority)
         except Error as error:
             self._fail(error)
             return
@@ -295,7 +301,7 @@ class BurstServer:
             self._run(known, options)
         finally:
             # After the client was told: a daemon that stops ends bursts once nothing is under way.
-            self._workload.end_execution()
+            self._workload.end_execution(turn)
 
     def _run(self, known: _Known, options: ExecuteOptions) -> None:
         try:
@@ -321,7 +327,7 @@ class BurstServer:
             raise BadData(f"options {measure}, {left_s} s, {loop_timeout_s} s")
         options = ExecuteOptions(
             measure=bool(measure),
-            deadline_s=None if left_s < 0 else time.monotonic() + left_s,
+            deadline_s=None if left_s < 0 else deadline_in(left_s),
             loop_timeout_s=min(loop_timeout_s, LOOP_TIMEOUT_MAXIMUM_S),
             cancellation=self._cancellation,
         )

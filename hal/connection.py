@@ -18,6 +18,7 @@ from neurald._proto import device_pb2
 from neurald._proto.device_pb2_grpc import DeviceStub
 from neurald.hal.address import Address
 from neurald.hal.cancellation import Cancellation
+from neurald.hal.deadline import remaining_s
 from neurald.hal.channel import ChannelClient
 from neurald.hal.errors import (
     BadState,
@@ -39,14 +40,13 @@ from neurald.hal.rpc import (
     error_from,
     is_lost,
 )
-from neurald.hal.wire_device import remaining_s
 
 #: How long a daemon that lives may take to open a session. One that is stopped is noticed sooner.
 CONNECT_TIMEOUT_S = 10.0
 #: How long calls that nobody waits for may take.
 _LATER_S = 3.0
 #: How long after a deadline the daemon's own word on it is waited for.
-_SLACK_S = 0.5
+_SLACK_S = 0.05
 #: Messages have other fields beside their large one.
 _ENVELOPE_BYTES = 1 << 16
 

@@ -5,13 +5,13 @@ other anywhere. Validation happens before these calls (`neurald.hal.validate`), 
 gets valid models and requests only.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Protocol
 
 from neurald.hal.cancellation import Cancellation
+from neurald.hal.deadline import deadline_in
 from neurald.hal.errors import BadData
 from neurald.hal.fence import Fence
 from neurald.hal.memory import Memory
@@ -145,7 +145,7 @@ class ExecuteOptions:
         measure: report `ExecutionResult.timing`.
         deadline_s: on the clock of `time.monotonic()`; None for no limit.
         loop_timeout_s: how long one WHILE operation may run.
-        cancellation: looked at between operations, where a driver can; None: nobody will cancel.
+        cancellation: looked at between operations and inside of long ones; None: nobody will cancel.
     """
 
     measure: bool = False
@@ -154,11 +154,11 @@ class ExecuteOptions:
     cancellation: Cancellation | None = None
 
     def limited_to(self, seconds: float | None) -> "ExecuteOptions":
-        """The same, with a deadline in so many seconds where that is earlier; None sets none."""
-        if seconds is None:
+        """The same, with a deadline in so many seconds where that is earlier; see `deadline_in`."""
+        limit = deadline_in(seconds)
+        if limit is None:
             return self
-        limit = time.monotonic() + seconds
-        return replace(self, deadline_s=min(limit, self.deadline_s or limit))
+        return replace(self, deadline_s=limit if self.deadline_s is None else min(limit, self.deadline_s))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,8 +329,9 @@ class PreparedModel(Protocol):
         """Runs the model and returns when its outputs are written.
 
         Raises:
-            MissedDeadlineTransient, MissedDeadlinePersistent: the deadline or the loop timeout passed.
-            Cancelled: `options.cancellation` was cancelled in time.
+            MissedDeadlineTransient, MissedDeadlinePersistent: the deadline or the loop timeout passed; the outputs are
+                undefined, and the driver works on for as short a time as it can.
+            Cancelled: `options.cancellation` was cancelled in time; likewise.
             DeadObject: the driver is gone.
             Error: anything else that went wrong; outputs are then undefined.
         """
@@ -388,21 +389,23 @@ class PreparedModel(Protocol):
 class ReusesExecutions(Protocol):
     """What a prepared model can do beside, if binding a request once saves time in each execution. Android: IExecution."""
 
-    def create_reusable_execution(self, request: Request) -> Callable[[], None] | None:
+    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
         """Binds a request that `execute` ran with success, and that the caller keeps.
 
         Returns:
-            What runs it again as `execute` does without measuring and without limits, and with the same result. It may be
-            called in several threads at the same time. It raises an Error if something went wrong; outputs are then
-            undefined. None: nothing would be saved.
+            What runs it again as `execute` does without measuring and without a time limit, and with the same result. It
+            is given what may cancel it. It may be called in several threads at the same time. It raises an Error if
+            something went wrong; outputs are then undefined. None: nothing would be saved.
         """
         ...
 
 
-def reusable_execution(prepared_model: PreparedModel | None, request: Request) -> Callable[[], None] | None:
+def reusable_execution(
+    prepared_model: PreparedModel | None, request: Request
+) -> Callable[[Cancellation], None] | None:
     """What `ReusesExecutions.create_reusable_execution` gives; None also for a prepared model without it."""
     # Far cheaper than to ask whether it is an instance of the Protocol.
-    create: Callable[[Request], Callable[[], None] | None] | None
+    create: Callable[[Request], Callable[[Cancellation], None] | None] | None
     create = getattr(prepared_model, "create_reusable_execution", None)
     return None if create is None else create(request)
 

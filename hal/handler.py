@@ -17,15 +17,16 @@ from neurald.hal.buffer_use import buffers_in_use
 from neurald.hal.burst_server import BurstServer
 from neurald.hal.cache_seal import check_seal, make_seal
 from neurald.hal.cancellation import Cancellation
+from neurald.hal.deadline import deadline_in
 from neurald.hal.device import Artifact, Device, ExecuteOptions, ExecutionResult, PrepareOptions
-from neurald.hal.errors import BadData, DeadObject, Error, MissedDeadlinePersistent
+from neurald.hal.errors import BadData, DeadObject, MissedDeadlinePersistent
 from neurald.hal.fenced import FencedRun
 from neurald.hal.limits import Limits
 from neurald.hal.memory import Memory, SharedMemory
 from neurald.hal.rpc import CHUNK_BYTES
 from neurald.hal.session import Prepared, Session, Sessions
 from neurald.hal.staging import output_types, stage
-from neurald.hal.turns import Turns
+from neurald.hal.turns import Turn, Turns, executions_at_once
 from neurald.hal.types import FeatureLevel, Model, Priority, Request
 from neurald.hal.validate import validate_model, validate_request
 from neurald.hal.wire import (
@@ -47,10 +48,6 @@ from neurald.hal.wire_device import (
 )
 from neurald.hal.wire_profile import profile_to_wire
 
-#: Executions that the device runs at the same time; the others wait for their turn. More than any device needs to be busy,
-#: so that some that hang do not keep the others from it.
-_EXECUTIONS_AT_ONCE = 16
-
 
 class DeviceHandler:
     """Serves one device to many sessions. Thread-safe.
@@ -67,7 +64,7 @@ class DeviceHandler:
         self._idle = threading.Condition(self._lock)
         self._calls = 0
         self._is_draining = False
-        self._turns = Turns(_EXECUTIONS_AT_ONCE)
+        self._turns = Turns(executions_at_once(device))
 
     # What any client may ask
 
@@ -242,7 +239,7 @@ class DeviceHandler:
         options = replace(execute_options_from_wire(message.options), cancellation=cancellation)
         request = request_from_wire(message.request, pools)
         validate_request(found.model, request)
-        with self._execution(found, options):
+        with self._execution(session, found, options):
             result = run_apart(found, request, options)
             is_wanted = result.is_sufficient and not cancellation.is_cancelled
             tokens = [session.add_memory(memory, is_result=True) for memory in results if is_wanted]
@@ -262,9 +259,10 @@ class DeviceHandler:
         request = request_from_wire(message.request, pools)
         validate_request(found.model, request)
         after_fences_s = message.after_fences_s if message.HasField("after_fences_s") else None
+        deadline_in(after_fences_s, "a time after fences")  # Refuses what is none before anything waits.
 
         def run(options: ExecuteOptions) -> ExecutionResult:
-            with self._execution(found, options):
+            with self._execution(session, found, options):
                 return run_apart(found, request, options)
 
         execution = FencedRun(run, wait_for, fence, options, after_fences_s)
@@ -281,7 +279,7 @@ class DeviceHandler:
     def profile(self, session: Session, message: device_pb2.ProfileRequest) -> device_pb2.ProfileReply:
         """Has the device time the kernels of a prepared model, which takes it as long as an execution."""
         found = session.prepared(message.prepared_model)
-        with self._execution(found, ExecuteOptions()):
+        with self._execution(session, found, ExecuteOptions()):
             return profile_to_wire(found.prepared.profile())
 
     def configure_burst(self, session: Session, handle: int, connection: int, ring: int) -> None:
@@ -355,25 +353,32 @@ class DeviceHandler:
             self.end()
 
     @contextlib.contextmanager
-    def _execution(self, found: Prepared, options: ExecuteOptions) -> Iterator[None]:
+    def _execution(self, session: Session, found: Prepared, options: ExecuteOptions) -> Iterator[None]:
         """An execution on the device, which waits for its turn."""
-        self.begin_execution(options, found.priority)
+        turn = self.begin_execution(session, options, found.priority)
         try:
             yield
         finally:
-            self.end_execution()
+            self.end_execution(turn)
 
-    def begin_execution(self, options: ExecuteOptions, priority: Priority) -> None:
-        """Waits until the device can run one more execution; `end_execution` follows.
+    def begin_execution(self, session: Session, options: ExecuteOptions, priority: Priority) -> Turn:
+        """Waits until the device can run one more execution of the session; `end_execution` follows.
 
         Raises:
             DeadObject: the daemon is about to stop.
             MissedDeadlineTransient, MissedDeadlinePersistent: the deadline has passed.
+            Cancelled: it was cancelled before its turn came.
         """
         self.begin(options)
         try:
-            self._turns.take(priority, options.deadline_s)
-        except Error:
+            return self._turns.take(
+                priority,
+                options.deadline_s,
+                client=session.token,
+                user=session.user,
+                cancellation=options.cancellation,
+            )
+        except BaseException:
             self.end()
             raise
 
@@ -382,10 +387,12 @@ class DeviceHandler:
         """How many executions wait for their turn."""
         return self._turns.waiting
 
-    def end_execution(self) -> None:
+    def end_execution(self, turn: Turn) -> None:
         """Lets the next execution run."""
-        self._turns.pass_on()
-        self.end()
+        try:
+            self._turns.pass_on(turn)
+        finally:
+            self.end()
 
     def begin(self, options: PrepareOptions | ExecuteOptions) -> None:
         """What `call` does at first; `end` follows."""

@@ -1,12 +1,12 @@
 """What devices say, and the options of calls, as protobuf messages and back; see `neurald.hal.wire`."""
 
 import math
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
 from neurald._proto import device_pb2, types_pb2
+from neurald.hal.deadline import deadline_in, remaining_s
 from neurald.hal.device import (
     CACHE_KEY_BYTES,
     LOOP_TIMEOUT_MAXIMUM_S,
@@ -61,24 +61,12 @@ class DaemonStatus:
 # Options. A deadline travels as the time that is left, since clocks of two hosts have nothing in common.
 
 
-#: No limit at all: gRPC counts nanoseconds in 64 bits, and takes what overflows for the past.
-_NEVER_S = 1e9
-
-
-def remaining_s(deadline_s: float | None) -> float | None:
-    """Seconds until a deadline on the clock of `time.monotonic()`, at least 0; None without one, or without one near enough."""
-    if deadline_s is None:
-        return None
-    left = max(0.0, deadline_s - time.monotonic())
-    return left if left < _NEVER_S else None
-
-
 def _deadline_from_wire(message: device_pb2.PrepareOptions | device_pb2.ExecuteOptions) -> float | None:
     if not message.HasField("deadline_s"):
         return None
-    if not (math.isfinite(message.deadline_s) and message.deadline_s >= 0):
-        raise BadData(f"deadline in {message.deadline_s} s; a time of at least 0 is expected")
-    return time.monotonic() + message.deadline_s
+    if math.isinf(message.deadline_s):
+        raise BadData("a deadline in an infinite time; leave it out for none")
+    return deadline_in(message.deadline_s, "a deadline")
 
 
 def prepare_options_to_wire(options: PrepareOptions) -> device_pb2.PrepareOptions:

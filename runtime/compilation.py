@@ -1,7 +1,6 @@
 """CompilationBuilder and Compilation: from a model and devices to a plan that can be executed."""
 
 import math
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from neurald.hal.deadline import deadline_in
 from neurald.hal.device import Device, PrepareOptions
 from neurald.hal.errors import BadData, BadState, OutputInsufficientSize, UnexpectedNull
 from neurald.hal.inference import bind_operations, infer_shapes
@@ -125,8 +125,7 @@ class CompilationBuilder:
         self._require_open()
         if self._strict:
             require_one_device(self._devices, "a time limit")
-        if seconds is not None and not seconds >= 0:
-            raise BadData(f"timeout {seconds} s; it must not be negative")
+        deadline_in(seconds, "a time limit")  # Refuses what is none.
         self._timeout_s = seconds or None
 
     def set_caching(self, cache_dir: str | Path | None, token: bytes = b"") -> None:
@@ -196,7 +195,7 @@ class CompilationBuilder:
         options = PrepareOptions(
             preference=self._preference,
             priority=self._priority,
-            deadline_s=None if self._timeout_s is None else time.monotonic() + self._timeout_s,
+            deadline_s=deadline_in(self._timeout_s),
             threads=self._threads,
         )
         preparer = Preparer(options, Caching.by_default() if self._caches_by_default else self._caching)

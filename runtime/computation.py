@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import (
     BadData,
@@ -90,10 +91,11 @@ class Computation:
                 output.fill(result.output_shapes[index].dimensions or ())
         return result
 
-    def create_reusable_execution(self) -> Callable[[], None] | None:
-        """What does all that the last `run`, which had success, did, without measuring and without limits; its result is the same.
+    def create_reusable_execution(self) -> Callable[[Cancellation], None] | None:
+        """What does all that the last `run`, which had success, did, without measuring and without a time limit.
 
-        An error means that `run` has to be called, which does what is to be done about it. None: only `run` can do it.
+        Its result is the same. An error, unless it is Cancelled, means that `run` has to be called, which does what is to be
+        done about it. None: only `run` can do it.
         """
         executor = self._compilation.executor
         if self._has_strings or self._has_device_memory or not isinstance(executor, SimpleExecutor):

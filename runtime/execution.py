@@ -6,14 +6,14 @@ nothing.
 """
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from neurald.hal.cancellation import Cancellation
+from neurald.hal.deadline import deadline_in
 from neurald.hal.device import (
     LOOP_TIMEOUT_DEFAULT_S,
     LOOP_TIMEOUT_MAXIMUM_S,
@@ -25,7 +25,10 @@ from neurald.hal.device import (
 from neurald.hal.errors import (
     BadData,
     BadState,
+    Cancelled,
     Error,
+    MissedDeadlinePersistent,
+    MissedDeadlineTransient,
     OpFailed,
     ResourceExhaustedTransient,
     UnexpectedNull,
@@ -40,6 +43,8 @@ from neurald.runtime.fenced import FencedResult, start_fenced
 
 if TYPE_CHECKING:
     from neurald.runtime.compilation import Compilation
+
+_Limit = TypeVar("_Limit", Cancellation, ExecuteOptions)
 
 
 class _State(Enum):
@@ -70,7 +75,7 @@ class Execution:
         self._compilation = compilation
         self._arguments = Arguments(compilation.model, compilation)
         self._computation: Computation | None = None
-        self._again: Callable[[], None] | None = None
+        self._again: Callable[[Cancellation], None] | None = None
         self._again_in: tuple[Burst, Callable[[ExecuteOptions], None]] | None = None
         self._cancellation: Cancellation | None = None
         self._options: ExecuteOptions | None = None
@@ -178,8 +183,7 @@ class Execution:
             BadState: the execution has started.
         """
         self._compilation.require_one_device("a time limit")
-        if seconds is not None and not seconds >= 0:
-            raise BadData(f"timeout {seconds} s; it must not be negative")
+        deadline_in(seconds, "a time limit")  # Refuses what is none.
         with self._lock:
             self._require_preparation()
             self._timeout_s = seconds or None
@@ -226,13 +230,17 @@ class Execution:
             again = self._again
             if again is None or self._state is not _State.COMPLETED:
                 return False
+            cancellation = self._cancellation or self._next_cancellation()
             self._state = _State.COMPUTATION
-        return self._has_computed(again)
+        return self._has_computed(again, cancellation)
 
-    def _has_computed(self, again: Callable[[], None]) -> bool:
+    def _has_computed(self, again: Callable[[_Limit], None], limit: _Limit) -> bool:
         """Runs what does the same as the last computation; whether it had success."""
         try:
-            again()
+            again(limit)
+        except (Cancelled, MissedDeadlineTransient, MissedDeadlinePersistent):
+            self._complete(None)
+            raise
         except Error:
             self._complete(None)
             return False
@@ -251,7 +259,7 @@ class Execution:
                 return False
             options = self._next_options()
             self._state = _State.COMPUTATION
-        return self._has_computed(lambda: again[1](options))
+        return self._has_computed(again[1], options)
 
     def _keep_for_again(self, result: ExecutionResult, burst: Burst | None = None) -> None:
         """After a success: looks for what does the same with less around it."""
@@ -313,8 +321,7 @@ class Execution:
         for event in dependencies:
             if not isinstance(event, Event):
                 raise BadData(f"a dependency is a {type(event).__name__}; events are expected")
-        if not duration_s >= 0:
-            raise BadData(f"duration {duration_s} s; it must not be negative")
+        deadline_in(duration_s, "a duration")  # Refuses what is none.
         if duration_s:
             self._compilation.require_one_device("a duration after fences")
         computation, options = self._start(has_specified_outputs=True)
@@ -361,18 +368,25 @@ class Execution:
 
     def _next_options(self) -> ExecuteOptions:
         """Those of the last computation, unless it was cancelled or has a time limit."""
-        options, cancellation, timeout = self._options, self._cancellation, self._timeout_s
+        cancellation, timeout = self._cancellation, self._timeout_s
         if cancellation is None or not cancellation.is_unused:
-            options, cancellation = None, Cancellation()
+            cancellation = self._next_cancellation()
+        options = self._options
         if options is None or timeout is not None:
             options = ExecuteOptions(
                 measure=self._measure,
-                deadline_s=None if timeout is None else time.monotonic() + timeout,
+                deadline_s=deadline_in(timeout),
                 loop_timeout_s=self._loop_timeout_s,
                 cancellation=cancellation,
             )
-        self._options, self._cancellation = options, cancellation
+        self._options = options
         return options
+
+    def _next_cancellation(self) -> Cancellation:
+        """A new one, which options from before are not for."""
+        self._options = None
+        self._cancellation = cancellation = Cancellation()
+        return cancellation
 
     def _run(
         self, computation: Computation, options: ExecuteOptions, burst: Burst | None = None

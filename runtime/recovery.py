@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from neurald.hal.buffer_host import execute_on_host
+from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import (
     ExecuteOptions,
     ExecutionResult,
@@ -201,7 +202,7 @@ class RecoveringStep:
         with self._lock:
             return self._prepared if not self._failures else None
 
-    def create_reusable_execution(self, request: Request) -> Callable[[], None] | None:
+    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
         """What runs a request again that was run with success, where its device can save time by that.
 
         An error that it raises was not noted: `execute` has to be called for that.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import ExecutionResult
 from neurald.hal.errors import BadData, BadState, OpFailed
 from neurald.hal.memory import HostMemory
@@ -43,7 +44,7 @@ class _Extended:
     visible: ExecutionResult | None = None
     new: Sequence[Array] = ()
     follower: "_Extended | None" = None
-    again: Callable[[], None] | None = None
+    again: Callable[[Cancellation], None] | None = None
 
 
 class StatefulRuns:
@@ -103,8 +104,8 @@ class StatefulRuns:
             return visible
 
     def create_reusable_execution(
-        self, request: Request, create: Callable[[Request], Callable[[], None] | None]
-    ) -> Callable[[], None] | None:
+        self, request: Request, create: Callable[[Request], Callable[[Cancellation], None] | None]
+    ) -> Callable[[Cancellation], None] | None:
         """What runs a request as the last `run` did; None unless two requests with variables take turns.
 
         Args:
@@ -121,7 +122,7 @@ class StatefulRuns:
             each.again = create(each.request)
         return self._run_again if last.again and follower.again else None
 
-    def _run_again(self) -> None:
+    def _run_again(self, cancellation: Cancellation) -> None:
         """Runs the request after the last one.
 
         Raises:
@@ -134,7 +135,7 @@ class StatefulRuns:
             extended = None if last is None else last.follower
             if extended is None or extended.again is None or state.changes != self._changes:
                 raise BadState("the variables are not where the last execution left them")
-            extended.again()
+            extended.again(cancellation)
             state.exchange()
             self._last, self._changes = extended, state.changes
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import (
     Artifact,
     Burst,
@@ -119,7 +120,7 @@ class SpecializingModel:
         """See `PreparedModel.execute`. The first execution with some shapes compiles for them."""
         return self._variant(self._shapes(request)).execute(request, options)
 
-    def create_reusable_execution(self, request: Request) -> Callable[[], None] | None:
+    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
         """See `ReusesExecutions.create_reusable_execution`."""
         with self._lock:
             variant = self._kept.get(self._shapes(request))

@@ -17,7 +17,7 @@ from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
 from neurald.hal.memory import HostMemory
 
-_MAGIC = b"ncpu0001"
+_MAGIC = b"ncpu0002"
 _DIGEST_BYTES = 32
 
 

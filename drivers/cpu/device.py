@@ -41,7 +41,7 @@ Prepared: TypeAlias = "CpuPreparedModel | ReferenceModel | SpecializingModel"
 #: Whether models are compiled: off runs everything on references.
 COMPILER_VARIABLE = "NEURALD_CPU_COMPILER"
 #: Changes whenever what the compiler makes of a model does.
-_GENERATOR = 4
+_GENERATOR = 5
 
 #: The CPU device is what times and powers are relative to.
 _UNIT = Performance(exec_time=1.0, power_usage=1.0)
@@ -78,6 +78,11 @@ class CpuDevice:
         if not self.compiles:
             return base
         return f"{base}, cpu {_GENERATOR}, llvmlite {llvmlite.__version__}, {self._target.name}"
+
+    @property
+    def executions_at_once(self) -> int:
+        """See `RunsSideBySide`: one for each core."""
+        return len(os.sched_getaffinity(0))
 
     def capabilities(self) -> Capabilities:
         """1.0 everywhere, by definition."""

@@ -1,6 +1,7 @@
 """A step made ready to run: an arena, scratch memory and the calls' records. One execution at a time uses an instance."""
 
 import ctypes
+import math
 import mmap
 import time
 from collections.abc import Sequence
@@ -12,8 +13,9 @@ from neurald.drivers.compiler.placement import Base
 from neurald.drivers.cpu.executable import Call, Executable
 from neurald.drivers.cpu.llvm import LoadedCode
 from neurald.drivers.cpu.routine import ALIGNMENT
-from neurald.drivers.cpu.runtime import RECORD_WORDS, caller_name
+from neurald.drivers.cpu.runtime import RECORD_WORDS, STOPPED, caller_name
 from neurald.drivers.cpu.threads import Team, process
+from neurald.hal.cancellation import NEVER_CANCELLED
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import OpFailed, OutOfMemory
 
@@ -22,6 +24,10 @@ _SHARED_NS: Final = 5_000.0
 #: Chunks of about this time may be more than there are threads, so that one that is held back holds back little.
 _CHUNK_NS: Final = 100_000.0
 _CHUNKS_A_THREAD: Final = 4
+#: A call is divided into pieces of about this time, between which it looks whether it is to stop; so are shared calls.
+_PIECE_NS: Final = 4_000_000.0
+#: More chunks or pieces are not counted with.
+_MOST_PARTS: Final = 1 << 20
 #: Bindings for which an instance keeps steps: executions that come again and again take turns with few of them.
 _STEPS_KEPT: Final = 4
 #: Words of a step before its records, which of them is the pool, and which of a record says where the arguments are.
@@ -112,6 +118,7 @@ class Instance:
                 status,
                 call.grains,
                 chunks(call, team.threads),
+                pieces(call),
             )
             argument += step.itemsize * len(call.places)
             status += ctypes.sizeof(ctypes.c_int32)
@@ -134,8 +141,16 @@ class Instance:
         step[_STEP_WORDS + _ARGUMENTS : self._table : RECORD_WORDS] += moved
         return step, address
 
-    def run(self, binding: Binding) -> None:
+    def run(self, binding: Binding, cancellation: int, deadline_ns: int) -> Call | None:
         """Runs the step.
+
+        Args:
+            binding: where inputs and outputs are.
+            cancellation: the address of a `Cancellation`.
+            deadline_ns: on the clock of `time.monotonic()`; 0 for none.
+
+        Returns:
+            The call that was under way, or next, when it was stopped; None: the step was run to its end.
 
         Raises:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.
@@ -148,11 +163,14 @@ class Instance:
         bound = self._steps.get(binding) or self._bind(binding)
         for own, address, size in bound.copied_in:
             ctypes.memmove(own, address, size)
-        failed = self._run(bound.address)
-        if failed < self._count:
+        failed = self._run(bound.address, cancellation, deadline_ns)
+        if failed != self._count:
+            if failed & STOPPED:
+                return self._executable.calls[failed - STOPPED]
             raise OpFailed(self._executable.calls[failed].messages[self._statuses[failed] - 1])
         for address, own, size in bound.copied_out:
             ctypes.memmove(address, own, size)
+        return None
 
     def _bind(self, binding: Binding) -> "_Bound":
         """What runs the step at these places, kept for when they come again."""
@@ -201,7 +219,7 @@ class Instance:
         step[1] = 1
         for call in self._executable.calls:
             started = time.perf_counter_ns()
-            self._run(address)
+            self._run(address, NEVER_CANCELLED.address, 0)
             times.append(
                 KernelTime(
                     name=call.function,
@@ -235,7 +253,14 @@ def chunks(call: Call, threads: int) -> int:
     if threads < 2 or call.cost_ns < _SHARED_NS:
         return 1
     wanted = min(_CHUNKS_A_THREAD * threads, int(call.cost_ns / _CHUNK_NS))
-    return max(1, min(call.grains, max(threads, wanted)))
+    # The first of many chunks is twice as long as they are on average.
+    least = 2 * math.ceil(call.cost_ns / _PIECE_NS)
+    return max(1, min(call.grains, max(threads, wanted, least), _MOST_PARTS))
+
+
+def pieces(call: Call) -> int:
+    """Into how many pieces a call is divided where one thread runs all of it."""
+    return max(1, min(call.grains, math.ceil(call.cost_ns / _PIECE_NS), _MOST_PARTS))
 
 
 class _Block:

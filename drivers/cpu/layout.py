@@ -18,6 +18,8 @@ from neurald.drivers.cpu.target import Target
 #: A grain takes about so long, so that threads that are late still find some, and starting one costs next to nothing.
 _GRAIN_NS = 10_000.0
 _MAXIMUM_GRAINS = 64
+#: But no grain is to take longer: executions that are cancelled or late are left between grains.
+_LONGEST_GRAIN_NS = 4_000_000.0
 #: What an instruction on a whole register takes, and what a byte takes on its way.
 _STEP_NS = 0.3
 _BYTE_NS = 0.02
@@ -90,7 +92,8 @@ def layout_of(kernel: Kernel, target: Target) -> Layout:
     """
     kernel, lanes = _with_lanes(kernel, target)
     cost = math.prod(kernel.shape) * _element_ns(kernel, lanes, target)
-    wanted = max(1, min(_MAXIMUM_GRAINS, math.ceil(cost / _GRAIN_NS)))
+    grains = min(_MAXIMUM_GRAINS, math.ceil(cost / _GRAIN_NS))
+    wanted = max(1, grains, math.ceil(cost / _LONGEST_GRAIN_NS))
     order = _order(kernel, lanes)
     layout = Layout(
         kernel=kernel, lanes=lanes, order=order, outer=0, blocks=1, units_per_grain=1, cost_ns=cost

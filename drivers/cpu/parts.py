@@ -18,7 +18,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory import HostMemory
 from neurald.hal.types import Model, Subgraph
 
-_MAGIC = b"nprt0001"
+_MAGIC = b"nprt0002"
 _DIGEST_BYTES = 32
 
 

@@ -11,6 +11,7 @@ from neurald.drivers.compiler.placement import Port
 from neurald.drivers.cpu.artifact import write_artifact
 from neurald.drivers.cpu.instance import Binding
 from neurald.drivers.cpu.native_model import NativeModel
+from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import (
     Artifact,
     Burst,
@@ -79,13 +80,14 @@ class CpuPreparedModel:
         return ports[index].operand
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """See `PreparedModel.execute`. What has been started is run to its end."""
+        """See `PreparedModel.execute`. It stops between kernels, and inside of long ones."""
         started = time.monotonic_ns() if options.measure else 0
         deadline_s = options.deadline_s
         if deadline_s is not None and time.monotonic() >= deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the execution started")
-        if options.cancellation is not None:
-            options.cancellation.require_not_cancelled("before it began")
+        cancellation = options.cancellation
+        if cancellation is not None:
+            cancellation.require_not_cancelled("before it began")
         known = self._bindings.get(id(request))
         if known is not None and known[0]() is request:
             binding = known[1]
@@ -97,22 +99,22 @@ class CpuPreparedModel:
                 return self._insufficient(request)
             binding = self._bind(request)
         if not options.measure:
-            self.native.run(binding, deadline_s)
+            self.native.run(binding, deadline_s, cancellation)
             return self._result
         launched = time.monotonic_ns()
-        self.native.run(binding, deadline_s)
+        self.native.run(binding, deadline_s, cancellation)
         ended = time.monotonic_ns()
         return ExecutionResult(
             output_shapes=self._result.output_shapes,
             timing=Timing(on_device_ns=ended - launched, in_driver_ns=ended - started),
         )
 
-    def create_reusable_execution(self, request: Request) -> Callable[[], None] | None:
+    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
         """See `ReusesExecutions.create_reusable_execution`."""
         known = self._bindings.get(id(request))
         if known is None or known[0]() is not request:
             return None
-        return partial(self.native.run, known[1])
+        return partial(self.native.run, known[1], None)
 
     def _bind(self, request: Request) -> Binding:
         """The places of a request's inputs and outputs, kept for when it comes again; its memories last as long as it does."""

@@ -165,7 +165,7 @@ class ReferenceGraph:
         ]
         if len(given) < len(inputs):
             return False
-        results = segment.native.run_arrays(given, run.options.deadline_s)
+        results = segment.native.run_arrays(given, run.options.deadline_s, run.options.cancellation)
         values.update(zip(segment.outputs, results, strict=True))
         return True
 

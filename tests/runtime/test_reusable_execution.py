@@ -12,6 +12,7 @@ from support.fakes import FakePreparedModel
 from support.models import accumulator, add_model, bound_execution, ones
 
 import neurald as nd
+from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import Burst, ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import OpFailed
 from neurald.hal.types import Request
@@ -42,11 +43,12 @@ class ReusingDevice(SampleDevice):
                 device.result = result if device.result is None else device.result
                 return device.result
 
-            def create_reusable_execution(self, request: Request) -> Callable[[], None]:
-                def execute() -> None:
+            def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None]:
+                def execute(cancellation: Cancellation) -> None:
                     device.again += 1
                     device.started.set()
                     assert device.proceed.wait(30)
+                    cancellation.require_not_cancelled("by then")
                     if device.error is not None:
                         raise device.error
                     assert prepared.execute(request, ExecuteOptions()).is_sufficient
@@ -144,7 +146,8 @@ def test_e02_concurrent_use_is_bad_state() -> None:
     execution.compute()
     device.started.clear()
     device.proceed.clear()
-    thread = threading.Thread(target=execution.compute)
+    codes: list[nd.ResultCode] = []
+    thread = threading.Thread(target=lambda: codes.append(error_code(execution.compute)))
     thread.start()
     try:
         assert device.started.wait(30)
@@ -154,6 +157,10 @@ def test_e02_concurrent_use_is_bad_state() -> None:
     finally:
         device.proceed.set()
         thread.join()
+    # It was told, and what was cancelled is not computed once more as a whole.
+    assert codes == [nd.ResultCode.OP_FAILED]
+    assert (device.executed, device.again) == (1, 1)
+    execution.compute()
     execution.compute()
     assert execution.output_shapes() == [(2, 3)]
 

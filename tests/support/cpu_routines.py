@@ -52,6 +52,57 @@ define void @KERNEL_NAME(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %st
 }
 """
 
+#: Each grain writes its number. The one that the second element of the input names sets the word at the address that is the first.
+_CANCEL = """
+define void @KERNEL_NAME(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) {
+entry:
+  %word = load i64, ptr %a1
+  %p.grain = getelementptr i64, ptr %a1, i64 1
+  %grain = load i64, ptr %p.grain
+  br label %test
+test:
+  %i = phi i64 [ %begin, %entry ], [ %next, %ran ]
+  %more = icmp ult i64 %i, %end
+  br i1 %more, label %body, label %done
+body:
+  %next = add i64 %i, 1
+  %to = getelementptr i32, ptr %a0, i64 %i
+  %number = trunc i64 %next to i32
+  store i32 %number, ptr %to
+  %is.it = icmp eq i64 %i, %grain
+  br i1 %is.it, label %cancel, label %ran
+cancel:
+  %place = inttoptr i64 %word to ptr
+  store i64 1, ptr %place
+  br label %ran
+ran:
+  br label %test
+done:
+  ret void
+}
+"""
+
+#: Each grain counts for about a millisecond.
+_COUNT = """
+define void @KERNEL_NAME(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) {
+entry:
+  %grains = sub i64 %end, %begin
+  %turns = mul i64 %grains, 2500000
+  br label %test
+test:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp ult i64 %i, %turns
+  br i1 %more, label %body, label %done
+body:
+  store volatile i64 %i, ptr %scratch
+  %next = add i64 %i, 1
+  br label %test
+done:
+  store i32 1, ptr %a0
+  ret void
+}
+"""
+
 
 def values(count: int) -> tuple[Value, Value]:
     """An output and an input of so many INT32."""
@@ -73,6 +124,22 @@ def adding(addend: int, count: int, *, cost_ns: float = 0.0) -> Routine:
 def requiring(count: int) -> Routine:
     """Copies the first element; the second requirement fails if it is negative."""
     return Routine(text=_REQUIRE, arguments=values(count), grains=1, cost_ns=0.0)
+
+
+def cancelling(count: int, *, cost_ns: float = 0.0) -> Routine:
+    """Sets a word in the midst of its grains, see `_CANCEL`."""
+    return Routine(text=_CANCEL, arguments=values(count), grains=count, cost_ns=cost_ns)
+
+
+def counting(count: int, *, milliseconds: int) -> Routine:
+    """Takes about so long on one thread, in as many grains."""
+    return Routine(
+        text=_COUNT,
+        arguments=values(count),
+        grains=milliseconds,
+        cost_ns=milliseconds * 1e6,
+        scratch_bytes=8,
+    )
 
 
 def chain(routines: Sequence[Routine]) -> Executable:
@@ -111,7 +178,7 @@ def chain(routines: Sequence[Routine]) -> Executable:
         output_arguments=((2 * len(calls) - 2,),),
         arena_bytes=room * (len(calls) + 1),
         constants_bytes=0,
-        scratch_bytes=4,
+        scratch_bytes=8,
         unshared_bytes=room * (len(calls) + 1),
         is_tolerant=True,
     )

@@ -330,7 +330,7 @@ def changed(artifact: Artifact, **fields: Any) -> Artifact:
 
 def with_content(content: bytes, artifact: Artifact) -> Artifact:
     """The artifact with something else in its place, undamaged."""
-    head = b"ncpu0001" + hashlib.blake2b(content, digest_size=32).digest()
+    head = b"ncpu0002" + hashlib.blake2b(content, digest_size=32).digest()
     return Artifact(model=(HostMemory(head + content),), data=artifact.data)
 
 

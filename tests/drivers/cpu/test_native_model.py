@@ -8,7 +8,8 @@ import pytest
 from support.cpu_routines import adding, native, requiring
 
 from neurald.drivers.cpu import native_model
-from neurald.drivers.cpu.instance import Binding, Instance, chunks
+from neurald.drivers.cpu.executable import Call
+from neurald.drivers.cpu.instance import Binding, Instance, chunks, pieces
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
 from neurald.hal.memory import aligned_zeros
 
@@ -87,9 +88,15 @@ def test_how_calls_are_divided() -> None:
     assert chunks(replace(call, cost_ns=1e3), 4) == 1
     assert chunks(replace(call, cost_ns=1e4), 4) == 4
     assert chunks(replace(call, cost_ns=1e4), 1) == 1
-    assert chunks(replace(call, cost_ns=1e9), 4) == 16
+    assert chunks(replace(call, cost_ns=2e6), 4) == 16
     assert chunks(replace(call, cost_ns=1e9, grains=3), 4) == 3
     assert chunks(replace(call, cost_ns=1e9, grains=0), 4) == 1
+    # Long ones are divided so that executions can be stopped soon, also where nobody helps.
+    assert chunks(replace(call, cost_ns=4e7), 2) == 20
+    assert pieces(replace(call, cost_ns=1e6)) == 1
+    assert pieces(replace(call, cost_ns=4e7)) == 10
+    assert pieces(replace(call, cost_ns=4e9)) == COUNT
+    assert pieces(replace(call, cost_ns=4e9, grains=0)) == 1
 
 
 def test_executions_wait_for_instances(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,10 +105,10 @@ def test_executions_wait_for_instances(monkeypatch: pytest.MonkeyPatch) -> None:
     entered, go_on = threading.Event(), threading.Event()
     original = Instance.run
 
-    def slow(instance: Instance, binding: Binding) -> None:
+    def slow(instance: Instance, binding: Binding, cancellation: int, deadline_ns: int) -> Call | None:
         entered.set()
         assert go_on.wait(10)
-        original(instance, binding)
+        return original(instance, binding, cancellation, deadline_ns)
 
     monkeypatch.setattr(Instance, "run", slow)
     source = np.zeros(COUNT, np.int32)
@@ -113,7 +120,7 @@ def test_executions_wait_for_instances(monkeypatch: pytest.MonkeyPatch) -> None:
     threads[0].start()
     assert entered.wait(10)
     with pytest.raises(MissedDeadlineTransient, match="other executions"):
-        model.run_arrays([source], time.monotonic() + 0.01)
+        model.run_arrays([source], deadline_s=time.monotonic() + 0.01)
     for thread in threads[1:]:
         thread.start()
     go_on.set()

@@ -1,0 +1,117 @@
+"""Executions that are cancelled or late: native code notices between calls and inside of long ones."""
+
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.cpu_routines import adding, cancelling, counting, native, requiring
+
+from neurald.drivers.cpu.instance import Binding
+from neurald.hal.cancellation import Cancellation
+from neurald.hal.errors import Cancelled, MissedDeadlineTransient
+from neurald.hal.memory import aligned_zeros
+
+COUNT = 100
+#: Of grains that take so long, each is a piece of its own.
+LONG_NS = 1e9
+
+
+def places(
+    word: int, grain: int
+) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int32]], Binding, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """An output, and where it and an input that has these two numbers are."""
+    source = aligned_zeros(4 * COUNT, 64).view(np.int64)
+    source[:2] = word, grain
+    target = aligned_zeros(4 * COUNT, 64).view(np.int32)
+    return target, Binding([source.ctypes.data], [target.ctypes.data]), source
+
+
+def test_between_calls() -> None:
+    """The first call sets the word of the cancellation; the second one is not run."""
+    model = native([cancelling(COUNT), requiring(COUNT), adding(5, COUNT)])
+    cancellation = Cancellation()
+    target, binding, _source = places(cancellation.address, 0)
+    with pytest.raises(MissedDeadlineTransient, match="operation 1"):
+        model.run(binding, None, cancellation)
+    cancellation.cancel()
+    with pytest.raises(Cancelled, match="operation 0"):
+        model.run(binding, None, cancellation)
+    assert not target.any()
+    # The model is as good as before.
+    model.run(binding, None, Cancellation())
+    assert target[0] == 6
+
+
+def test_another_word() -> None:
+    """Native code also stops where a word that others write, such as one of a ring, comes to a value."""
+    model = native([cancelling(COUNT), adding(5, COUNT)])
+    word = np.zeros(1, np.int64)
+    for value, stops in ((1, True), (2, False)):
+        word[0] = 0
+        cancellation = Cancellation()
+        cancellation.watch(word.ctypes.data, value)
+        _, binding, _source = places(word.ctypes.data, 0)
+        if stops:
+            with pytest.raises(MissedDeadlineTransient, match="operation 1"):
+                model.run(binding, None, cancellation)
+        else:
+            model.run(binding, None, cancellation)
+
+
+@pytest.mark.parametrize("grain", [0, 3, COUNT - 1])
+def test_inside_of_a_long_call(grain: int) -> None:
+    model = native([cancelling(COUNT, cost_ns=LONG_NS)])
+    cancellation = Cancellation()
+    target, binding, _source = places(cancellation.address, grain)
+    if grain == COUNT - 1:
+        model.run(binding, None, cancellation)
+    else:
+        with pytest.raises(MissedDeadlineTransient, match="operation 0"):
+            model.run(binding, None, cancellation)
+    assert target.tolist() == [*range(1, grain + 2), *[0] * (COUNT - grain - 1)]
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_inside_of_a_shared_call(threads: int) -> None:
+    model = native([cancelling(COUNT, cost_ns=LONG_NS), adding(1, COUNT)], threads=threads)
+    for _ in range(20):
+        cancellation = Cancellation()
+        target, binding, _source = places(cancellation.address, 0)
+        with pytest.raises(MissedDeadlineTransient, match="operation"):
+            model.run(binding, None, cancellation)
+        assert not target.any()
+    target, binding, _source = places(Cancellation().address, COUNT)
+    model.run(binding, None, Cancellation())
+    assert target.tolist() == list(range(2, COUNT + 2))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_deadlines(threads: int) -> None:
+    """Of two seconds' work next to nothing is done."""
+    model = native([counting(COUNT, milliseconds=2000)], threads=threads)
+    _, binding, _source = places(0, 0)
+    started = time.monotonic()
+    with pytest.raises(MissedDeadlineTransient, match="the deadline passed in operation 0"):
+        model.run(binding, started + 0.02)
+    assert time.monotonic() - started < 0.5
+
+
+def test_cancelled_by_another_thread() -> None:
+    model = native([counting(COUNT, milliseconds=2000)])
+    _, binding, _source = places(0, 0)
+    cancellation = Cancellation()
+    timer = threading.Timer(0.02, cancellation.cancel)
+    started = time.monotonic()
+    timer.start()
+    with pytest.raises(Cancelled, match="in operation 0"):
+        model.run(binding, None, cancellation)
+    assert time.monotonic() - started < 0.5
+
+
+def test_a_deadline_that_passes_in_a_call_that_cannot_be_divided() -> None:
+    model = native([replace(counting(COUNT, milliseconds=30), grains=30, cost_ns=1.0)])
+    _, binding, _source = places(0, 0)
+    with pytest.raises(MissedDeadlineTransient, match="last kernel"):
+        model.run(binding, time.monotonic() + 0.005)
