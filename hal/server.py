@@ -121,6 +121,7 @@ class _Transport:
         self._has_channel = has_channel
         self._ends: dict[Session, Callable[[None], None]] = {}
         self._watches: dict[Session, _Watch] = {}
+        handler.tell_end = self._tell_end
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """A handler for each call of the contract; requests arrive as bytes and are decoded inside."""
@@ -239,6 +240,12 @@ class _Transport:
                 self._watches.pop(session, None)
 
         _told(context, watch)
+
+    def _tell_end(self, session: Session, error: Error) -> None:
+        """Tells the client of a session that is over why it is."""
+        watch = self._watches.pop(session, None)
+        if watch is not None:
+            watch.end(error)
 
     def end_sessions(self) -> None:
         """Ends the sessions that calls hold open, and tells the clients of all others that the daemon stops."""
