@@ -199,7 +199,7 @@ class CompilationBuilder:
             threads=self._threads,
         )
         preparer = Preparer(options, Caching.by_default() if self._caches_by_default else self._caching)
-        asking_s = None if self._timeout_s is None else time.monotonic() + self._timeout_s * _ASKING_SHARE
+        asking_s = deadline_in(None if self._timeout_s is None else self._timeout_s * _ASKING_SHARE)
         chosen = self._devices
         if chosen is None:
             chosen = devices() if asking_s is None else devices(asking_s)

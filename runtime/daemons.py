@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from neurald.hal.address import Address
+from neurald.hal.deadline import remaining_s
 from neurald.hal.errors import AnotherDevice, DeadObject, Error, UnavailableDevice
 
 if TYPE_CHECKING:
@@ -140,5 +141,5 @@ def all_at_once(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(None if deadline_s is None else max(0.0, deadline_s - time.monotonic()))
+        thread.join(remaining_s(deadline_s))
     return list(results)
