@@ -236,8 +236,12 @@ class _Transport:
             watch = _Watch(context, send)
             if self._watches.setdefault(session, watch) is not watch:
                 raise BadState("the session is watched already")
-            if not context.add_callback(lambda: self._watches.pop(session, None)):
+
+            def forget() -> None:
                 self._watches.pop(session, None)
+
+            if not context.add_callback(forget):
+                forget()
 
         _told(context, watch)
 

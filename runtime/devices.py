@@ -45,7 +45,7 @@ def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
         elif isinstance(answer, Error):
             # One that the application connected to, and that is gone, is no news.
             level = logging.WARNING if daemon.address in found else logging.DEBUG
-            _LOGGER.log(level, "the daemon at %s is left out: %s", daemon.address, answer)
+            _LOGGER.log(level, "a driver daemon is left out: %s", answer)
         elif devices.setdefault(answer.name, answer) is not answer:
             _LOGGER.debug("the daemon at %s is left out: another device has its name", daemon.address)
     return tuple(devices.values())
