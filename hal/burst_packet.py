@@ -45,8 +45,9 @@ _TEXT_BYTES = 4096
 
 #: A submission: request, whether to measure, seconds that are left (negative: no limit), loop timeout in seconds.
 SUBMISSION = struct.Struct("<II dd")
-#: A completion: whether an OUTCOME came before it, padding, time on the device and in the driver (negative: unknown).
-COMPLETION = struct.Struct("<II qq")
+#: A completion: whether an OUTCOME came before it, padding, time on the device, in the driver and in queues (negative:
+#: unknown).
+COMPLETION = struct.Struct("<II qqq")
 
 
 class _Reader:

@@ -4,6 +4,7 @@ import select
 import socket
 import time
 import weakref
+from functools import partial
 
 from neurald._proto import device_pb2
 from neurald.hal.burst_packet import (
@@ -30,8 +31,8 @@ from neurald.hal.fence import Fence
 from neurald.hal.memory import SharedMemory
 from neurald.hal.packet import receive_packet, send_packet, shut_down
 
-#: How long a daemon that lives may take to answer.
-_ANSWER_TIMEOUT_S = 30.0
+#: How long a daemon that lives may take to answer: as long as native code may keep its threads from it.
+_ANSWER_TIMEOUT_S = 60.0
 #: How long after a deadline or a cancellation the daemon's own word on it is waited for.
 _SLACK_S = 0.05
 _FOREVER_S = float("inf")
@@ -63,6 +64,9 @@ class BurstPeer:
         with theirs:
             connection.configure_burst(handle, theirs, memory)
         memory.close()  # the mapping is all that is needed
+        # By then the connection is over, and this burst with it.
+        forget = connection.life.call_at_end(partial(shut_down, self.socket))
+        weakref.finalize(self, forget).atexit = False
         self._ring = RingEnd(memory, self.socket, Side.CLIENT)
         self._usual_s = 0.0
         self._answer: bytes | None = None
@@ -91,12 +95,12 @@ class BurstPeer:
             room.register(self.socket, select.POLLOUT)
             room.poll(_ANSWER_TIMEOUT_S * 1000)
             if not send_packet(self.socket, packet, descriptors):
-                raise self._ended(DeadObject("the daemon is gone, or reads nothing"))
+                raise self._dead("it reads nothing")
         self._answer = None
         end = time.monotonic() + _ANSWER_TIMEOUT_S
         while self._answer is None:
             if time.monotonic() >= end:
-                raise self._ended(DeadObject("the daemon gives no answer"))
+                raise self._dead("it gives no answer")
             self._sleep(end - time.monotonic())
         require_success(self._answer)
 
@@ -154,13 +158,11 @@ class BurstPeer:
             taken_s = time.perf_counter() - started
             # Falls fast and rises slowly: what others take of the machine now and then makes no run longer.
             self._usual_s = min(taken_s, self._usual_s * 1.1 + 1e-6)
-            is_news, _, on_device_ns, in_driver_ns = COMPLETION.unpack_from(self._ring.take())
+            is_news, _, *times_ns = COMPLETION.unpack_from(self._ring.take())
             timing = _UNKNOWN
-            if on_device_ns >= 0 or in_driver_ns >= 0:
-                timing = Timing(
-                    on_device_ns=None if on_device_ns < 0 else on_device_ns,
-                    in_driver_ns=None if in_driver_ns < 0 else in_driver_ns,
-                )
+            if max(times_ns) >= 0:
+                on_device_ns, in_driver_ns, queued_ns = (None if ns < 0 else ns for ns in times_ns)
+                timing = Timing(on_device_ns=on_device_ns, in_driver_ns=in_driver_ns, queued_ns=queued_ns)
             if not is_news:
                 return timing, None
             outcome, self._outcome = self._told(), None
@@ -207,7 +209,7 @@ class BurstPeer:
                     raise Cancelled("the execution was cancelled, and the daemon is still at it")
                 raise MissedDeadlineTransient("the deadline passed, and the daemon is still at it")
             if now >= look:
-                self._require_life()
+                self._require_answer()
                 look = time.monotonic() + _ANSWER_TIMEOUT_S
 
     def _sleep(self, timeout_s: float, also: int | None = None) -> bool:
@@ -217,13 +219,13 @@ class BurstPeer:
         self._read()
         return self._ring.is_there
 
-    def _require_life(self) -> None:
-        """Raises DeadObject if the daemon, which has been at it for long, does not even answer a call."""
+    def _require_answer(self) -> None:
+        """Raises DeadObject if the daemon, which has been at it for long, lives but answers no call any more."""
         deadline_s = time.monotonic() + _ANSWER_TIMEOUT_S
         try:
             self._daemon.call("GetStatus", device_pb2.GetStatusRequest(), deadline_s)
         except Error as error:
-            raise self._ended(DeadObject(f"the daemon is gone, or hangs: {error}")) from None
+            raise self._dead(f"it hangs: {error}") from None
 
     def _read(self) -> None:
         """Takes in the packets that have come."""
@@ -233,10 +235,10 @@ class BurstPeer:
             except BlockingIOError:
                 return
             except OSError as error:
-                raise self._ended(DeadObject(f"the daemon is gone: {error}")) from None
+                raise self._dead(str(error)) from None
             packet.close_descriptors()
             if not packet.data:
-                raise self._ended(DeadObject("the daemon is gone, or has ended the burst"))
+                raise self._dead("it has ended the burst")
             kind = packet.data[0]
             if kind == WAKE:
                 self._ring.hear(packet.data)
@@ -254,6 +256,10 @@ class BurstPeer:
 
     def _broken(self, error: BadData) -> Error:
         return self._ended(OpFailed(f"the daemon broke the rules of the burst: {error}"))
+
+    def _dead(self, otherwise: str) -> Error:
+        """What to raise when nothing more comes: why the connection is over, or else `otherwise`."""
+        return self._ended(self._daemon.life.death("Execute", f"is gone: {otherwise}"))
 
     def _ended(self, error: Error) -> Error:
         """`error`, after which the burst is of no more use."""

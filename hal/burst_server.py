@@ -38,7 +38,7 @@ from neurald.hal.memory import Memory, SharedMemory
 from neurald.hal.packet import Packet, receive_packet, send_packet, shut_down
 from neurald.hal.session import Prepared, Session
 from neurald.hal.staging import Move, Staged, copy, output_types, stage
-from neurald.hal.turns import Turn
+from neurald.hal.turns import Turn, timed
 from neurald.hal.types import Priority, Request
 from neurald.hal.validate import validate_request
 
@@ -298,14 +298,14 @@ class BurstServer:
             self._fail(error)
             return
         try:
-            self._run(known, options)
+            self._run(known, options, turn)
         finally:
             # After the client was told: a daemon that stops ends bursts once nothing is under way.
             self._workload.end_execution(turn)
 
-    def _run(self, known: _Known, options: ExecuteOptions) -> None:
+    def _run(self, known: _Known, options: ExecuteOptions, turn: Turn) -> None:
         try:
-            result = self._execute(known, options)
+            result = timed(self._execute(known, options), options, turn)
         except Error as error:
             self._fail(error)
         except MemoryError:
@@ -372,7 +372,7 @@ class BurstServer:
 
     def _fail(self, error: Error) -> None:
         self._send(error_packet(self._ring.next_number, error))
-        self._ring.put(COMPLETION.pack(True, 0, -1, -1))
+        self._ring.put(COMPLETION.pack(True, 0, -1, -1, -1))
 
     def _complete(self, known: _Known, result: ExecutionResult) -> None:
         is_news = result.output_shapes != known.shapes
@@ -384,7 +384,9 @@ class BurstServer:
             COMPLETION.pack(
                 is_news,
                 0,
-                -1 if timing.on_device_ns is None else min(timing.on_device_ns, _LONGEST_NS),
-                -1 if timing.in_driver_ns is None else min(timing.in_driver_ns, _LONGEST_NS),
+                *(
+                    -1 if time_ns is None else min(time_ns, _LONGEST_NS)
+                    for time_ns in (timing.on_device_ns, timing.in_driver_ns, timing.queued_ns)
+                ),
             )
         )

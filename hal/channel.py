@@ -39,7 +39,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.fence import Fence
 from neurald.hal.memory import SharedMemory
-from neurald.hal.packet import receive_packet, rights, send_packet
+from neurald.hal.packet import receive_packet, rights, send_packet, shut_down
 from neurald.hal.session import Session, Sessions
 
 logger = logging.getLogger(__name__)
@@ -52,8 +52,8 @@ _BURST = 4
 _ANSWER = struct.Struct("<B16s")
 _PACKET_BYTES = 1024
 _PEER = struct.Struct("3i")  # pid, uid, gid: struct ucred
-#: How long a daemon that lives may take to answer.
-_ANSWER_TIMEOUT_S = 30.0
+#: How long a daemon that lives may take to answer: as long as native code may keep its threads from it.
+_ANSWER_TIMEOUT_S = 60.0
 
 
 def _answer(code: ResultCode, token: bytes = b"", message: str = "") -> bytes:
@@ -327,7 +327,7 @@ class ChannelClient:
         self._connection.settimeout(max(0.001, end_s - time.monotonic()))
         packet = self._connection.recv(_PACKET_BYTES)
         if not packet:
-            raise ConnectionResetError("the daemon closed it")
+            raise ConnectionResetError("it was closed")
         return packet
 
     def wait_for(self, fence: Fence, timeout_s: float | None) -> bool:
@@ -363,9 +363,12 @@ class ChannelClient:
         finally:
             self._lock.release()
 
+    def shut_down(self) -> None:
+        """Ends the session for whoever waits for an answer or a fence, without waiting for them."""
+        shut_down(self._connection)
+
     def close(self) -> None:
         """Ends the session; a call that waits for an answer gets none."""
-        with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_RDWR)
+        self.shut_down()
         with self._lock:
             self._connection.close()

@@ -3,9 +3,11 @@
 import contextlib
 import socket
 import threading
+import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -28,11 +30,21 @@ from neurald.hal.errors import (
     ResourceExhaustedPersistent,
 )
 from neurald.hal.fence import Fence
+from neurald.hal.life import Life
 from neurald.hal.memory import Memory, SharedMemory
-from neurald.hal.rpc import CHUNK_BYTES, CLIENT_OPTIONS, MAXIMUM_MESSAGE_BYTES, SESSION_KEY, error_from
+from neurald.hal.rpc import (
+    CHUNK_BYTES,
+    CLIENT_OPTIONS,
+    MAXIMUM_MESSAGE_BYTES,
+    SESSION_KEY,
+    error_from,
+    is_lost,
+)
 
-#: How long a daemon may take to show that it lives.
-CONNECT_TIMEOUT_S = 3.0
+#: How long a daemon that lives may take to open a session. One that is stopped is noticed sooner.
+CONNECT_TIMEOUT_S = 10.0
+#: How long calls that nobody waits for may take.
+_LATER_S = 3.0
 #: How long after a deadline the daemon's own word on it is waited for.
 _SLACK_S = 0.05
 #: Messages have other fields beside their large one.
@@ -69,29 +81,49 @@ class Connection:
     Args:
         address: of the daemon.
         traffic: where messages are counted.
+        deadline_s: by which it must be there, on the clock of `time.monotonic()`.
+
+    Attributes:
+        description: what the daemon says of its device.
+        life: whether the daemon lives.
 
     Raises:
         UnavailableDevice, DeadObject: nobody serves there.
+        MissedDeadlineTransient: the daemon lives, and is too busy to answer in time.
         Error: the daemon refuses a session.
     """
 
-    def __init__(self, address: Address, traffic: Traffic) -> None:
+    def __init__(self, address: Address, traffic: Traffic, deadline_s: float | None = None) -> None:
         self._address = address
         self._traffic = traffic
         self._is_closed = False
         self._side: ChannelClient | None = None
         self._stream: Any = None
+        self.life = life = Life(f"the daemon at {address}")
+        # Only what the thread needs: it must not keep this object, whose end it waits for.
+        self._later: SimpleQueue[tuple[str, Message] | None] = SimpleQueue()
         with contextlib.ExitStack() as cleanup:
-            if address.path is not None:
-                self._side = ChannelClient.connect(address.memory_path, CONNECT_TIMEOUT_S)
-                cleanup.callback(self._side.close)
             channel = grpc.insecure_channel(address.target, CLIENT_OPTIONS)
             cleanup.callback(channel.close)
             self._stub: Any = DeviceStub(channel)  # type: ignore[no-untyped-call]
-            session = self._side.session if self._side is not None else self._open_session(cleanup)
+            limit_s = time.monotonic() + CONNECT_TIMEOUT_S
+            limit_s = limit_s if deadline_s is None else min(limit_s, deadline_s)
+            # gRPC finds out whether the daemon answers at all, before the side socket waits for its greeting.
+            self.description: device_pb2.DescribeReply = self._first_call(limit_s)
+            if address.path is None:
+                session = self._open_session(cleanup, limit_s)
+            else:
+                left_s = max(0.001, limit_s - time.monotonic())
+                self._side = ChannelClient.connect(address.memory_path, left_s)
+                cleanup.callback(self._side.close)
+                life.call_at_end(self._side.shut_down)
+                session = self._side.session
             self._metadata = ((SESSION_KEY, session.hex()),)
-            # Only what the thread needs: it must not keep this object, whose end it waits for.
-            self._later: SimpleQueue[tuple[str, Message] | None] = SimpleQueue()
+            watch = self._stub.Watch(device_pb2.WatchRequest(), metadata=self._metadata)
+            cleanup.callback(watch.cancel)
+            life.watch(watch)
+            # What waits for an answer of gRPC's is told by gRPC, but for what the daemon itself has ended.
+            life.call_at_end(partial(self._later.put, None))
             thread = threading.Thread(
                 target=_work_later,
                 args=(self._later, self._stub, self._metadata, cleanup.pop_all()),
@@ -103,11 +135,15 @@ class Connection:
         self._end = weakref.finalize(self, self._later.put, None)
         self._end.atexit = False
 
-    def _open_session(self, cleanup: contextlib.ExitStack) -> bytes:
+    def _first_call(self, limit_s: float) -> Any:
+        with self._failures("Describe"):
+            return self._stub.Describe(device_pb2.DescribeRequest(), timeout=_timeout(limit_s))
+
+    def _open_session(self, cleanup: contextlib.ExitStack, end_s: float) -> bytes:
         stream = self._stream = self._stub.OpenSession(device_pb2.OpenSessionRequest())
         cleanup.callback(stream.cancel)
         # The stream itself has no time limit, since it lasts as long as the session.
-        timer = threading.Timer(CONNECT_TIMEOUT_S, stream.cancel)
+        timer = threading.Timer(max(0.0, end_s - time.monotonic()), stream.cancel)
         timer.daemon = True
         timer.start()
         try:
@@ -127,9 +163,14 @@ class Connection:
     @property
     def is_open(self) -> bool:
         """Whether neither side has ended the session, as far as it is known here."""
-        if self._is_closed:
+        if self._is_closed or self.life.is_over:
             return False
         return self._side.is_open if self._side is not None else bool(self._stream.is_active())
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed on this side."""
+        return self._is_closed
 
     def call(
         self,
@@ -154,7 +195,7 @@ class Connection:
             Error: what the daemon answers.
         """
         try:
-            with self._failures():
+            with self._failures(method):
                 self._require_sendable(message)
                 self._traffic.sent(message)
                 call = getattr(self._stub, method)
@@ -281,7 +322,7 @@ class Connection:
         """Ends the session; calls under way end with DeadObject."""
         self._is_closed = True
         self._end()
-        self._thread.join(CONNECT_TIMEOUT_S)
+        self._thread.join(_LATER_S)
 
     def _require_sendable(self, message: Message) -> None:
         size = message.ByteSize()
@@ -292,19 +333,22 @@ class Connection:
             )
 
     @contextlib.contextmanager
-    def _failures(self) -> Iterator[None]:
-        """Errors of the tree for what goes wrong between here and the daemon."""
-        what = f"the daemon at {self._address}"
+    def _failures(self, method: str = "") -> Iterator[None]:
+        """Errors of the tree for what goes wrong between here and the daemon, in a call of the contract or without one."""
         try:
             yield
         except grpc.RpcError as failure:
-            error = error_from(failure, what)
+            if is_lost(failure):
+                self.life.end_with(failure)
+                error: Error = self.life.death(method)
+            else:
+                error = error_from(failure, f"the daemon at {self._address}")
         except DeadObject as failure:
-            error = DeadObject(f"{what} is gone: {failure}")
+            error = self.life.death(method, f"is gone: {failure}")
         except ValueError:  # what gRPC raises for a channel that was closed
-            if not self._is_closed:
+            if not self._is_closed and not self.life.is_over:
                 raise
-            error = DeadObject(f"the connection to {what} was closed")
+            error = self.life.death(method, "is no longer connected")
         else:
             return
         try:
@@ -329,4 +373,4 @@ def _work_later(
     with resources:
         for method, message in iter(work.get, None):
             with contextlib.suppress(grpc.RpcError, ValueError):
-                getattr(stub, method)(message, timeout=CONNECT_TIMEOUT_S, metadata=metadata)
+                getattr(stub, method)(message, timeout=_LATER_S, metadata=metadata)

@@ -182,10 +182,21 @@ class OutputShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Nanoseconds; None where a device cannot tell. Time on the device is part of the time in the driver."""
+    """Nanoseconds; None where a device cannot tell. Time on the device is part of the time in the driver.
+
+    Attributes:
+        on_device_ns: while the device computed.
+        in_driver_ns: while the driver had the execution, without the time in queues.
+        queued_ns: while the execution waited for others to end.
+    """
 
     on_device_ns: int | None = None
     in_driver_ns: int | None = None
+    queued_ns: int | None = None
+
+    def queued_for(self, waited_ns: int) -> "Timing":
+        """Returns the timing of an execution that had waited for so long before."""
+        return replace(self, queued_ns=min((self.queued_ns or 0) + max(0, waited_ns), LONGEST_DURATION_NS))
 
     def after_waiting(self, waited_ns: int) -> "Timing":
         """The timing from `waited_ns` earlier on, which counts as time in the driver."""
@@ -204,8 +215,9 @@ class StepDuration:
         runs: how often it ran: in a loop, or again after a buffer had to grow, more than once; in a branch not taken, never.
         compute_ns: on the device; None where the device cannot tell.
         overhead_ns: in the driver apart from that; None where the device cannot tell.
-        transfer_ns: of the calls, outside of the driver: data on its way, and waiting in queues. All of the time where the
-            device cannot tell.
+        queue_ns: of waiting until others had ended; None where the device cannot tell.
+        transfer_ns: of the calls, outside of the driver and its queue: data on its way. All of the time where the device
+            cannot tell.
     """
 
     step: int
@@ -213,12 +225,13 @@ class StepDuration:
     runs: int
     compute_ns: int | None
     overhead_ns: int | None
+    queue_ns: int | None
     transfer_ns: int
 
     @property
     def total_ns(self) -> int:
         """From the calls to their ends."""
-        return (self.compute_ns or 0) + (self.overhead_ns or 0) + self.transfer_ns
+        return (self.compute_ns or 0) + (self.overhead_ns or 0) + (self.queue_ns or 0) + self.transfer_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

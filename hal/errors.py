@@ -120,6 +120,14 @@ class DeadObject(Error):
     code = ResultCode.DEAD_OBJECT
 
 
+class Unreachable(DeadObject):
+    """A driver does not answer, was stopped, or is not there: not a death that a call could have caused."""
+
+
+class AnotherDevice(Unreachable):
+    """At the address of a device another one is served now."""
+
+
 _KINDS: list[type[Error]] = Error.__subclasses__()
 _BY_CODE = {kind.code: kind for kind in _KINDS}
 

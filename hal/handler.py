@@ -6,6 +6,7 @@ a device failed to do.
 """
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,16 +21,17 @@ from neurald.hal.cache_variants import daemon_variants
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.deadline import deadline_in
 from neurald.hal.device import Artifact, Device, ExecuteOptions, ExecutionResult, PrepareOptions
-from neurald.hal.errors import BadData, DeadObject, MissedDeadlinePersistent
+from neurald.hal.errors import BadData, DeadObject, Error, MissedDeadlinePersistent, UnavailableDevice
 from neurald.hal.fenced import FencedRun
 from neurald.hal.limits import Limits
 from neurald.hal.memory import HostMemory, Memory, SharedMemory
 from neurald.hal.rpc import CHUNK_BYTES
 from neurald.hal.session import Prepared, Session, Sessions
 from neurald.hal.staging import output_types, stage
-from neurald.hal.turns import Turn, Turns, executions_at_once
+from neurald.hal.turns import Turn, Turns, executions_at_once, timed
 from neurald.hal.types import FeatureLevel, Model, Priority, Request
 from neurald.hal.validate import validate_model, validate_request
+from neurald.hal.watchdog import Watchdog
 from neurald.hal.wire import (
     dimensions_from_wire,
     model_from_wire,
@@ -50,6 +52,8 @@ from neurald.hal.wire_device import (
 )
 from neurald.hal.wire_profile import profile_to_wire
 
+logger = logging.getLogger(__name__)
+
 
 class DeviceHandler:
     """Serves one device to many sessions. Thread-safe.
@@ -67,6 +71,9 @@ class DeviceHandler:
         self._calls = 0
         self._is_draining = False
         self._turns = Turns(executions_at_once(device))
+        self._watchdog: Watchdog[tuple[Session, Turn]] = Watchdog(limits.execution_s, self._hangs)
+        #: Is called with a session that is over because the device hangs, and with what its client is to be told.
+        self.tell_end: Callable[[Session, Error], None] = lambda session, error: None
 
     # What any client may ask
 
@@ -84,7 +91,7 @@ class DeviceHandler:
         device = DeviceStatus.BUSY if self._calls else DeviceStatus.AVAILABLE
         return status_to_wire(
             DaemonStatus(
-                device=DeviceStatus.OFFLINE if self._is_draining else device,
+                device=DeviceStatus.OFFLINE if self._is_draining or self.is_hanging else device,
                 sessions=len(sessions),
                 prepared_models=sum(session.prepared_models for session in sessions),
                 memories=sum(session.memories for session in sessions),
@@ -147,6 +154,7 @@ class DeviceHandler:
         self, session: Session, message: device_pb2.GetSupportedOperationsRequest
     ) -> device_pb2.GetSupportedOperationsReply:
         """What the device says about each operation of a valid model."""
+        self._require_sound()
         model = self._model(session, message.model)
         validate_model(model)
         return verdicts_to_wire(self._device.supported_operations(model))
@@ -155,6 +163,7 @@ class DeviceHandler:
         self, session: Session, message: device_pb2.PrepareModelRequest
     ) -> device_pb2.PrepareModelReply:
         """Has the device prepare a valid model."""
+        self._require_sound()
         model = self._model(session, message.model)
         options = prepare_options_from_wire(message.options)
         session.check_prepared()
@@ -195,6 +204,7 @@ class DeviceHandler:
         self, session: Session, message: device_pb2.PrepareModelFromCacheRequest
     ) -> device_pb2.PrepareModelReply:
         """Has the device make a prepared model again from what it has compiled, if the seal says that it has."""
+        self._require_sound()
         options = prepare_options_from_wire(message.options)
         artifact = Artifact(
             model=tuple(self._artifact_memory(session, token) for token in message.artifact.model_cache),
@@ -248,8 +258,8 @@ class DeviceHandler:
         options = replace(execute_options_from_wire(message.options), cancellation=cancellation)
         request = request_from_wire(message.request, pools)
         validate_request(found.model, request)
-        with self._execution(session, found, options):
-            result = run_apart(found, request, options)
+        with self._execution(session, found, options) as turn:
+            result = timed(run_apart(found, request, options), options, turn)
             is_wanted = result.is_sufficient and not cancellation.is_cancelled
             tokens = [session.add_memory(memory, is_result=True) for memory in results if is_wanted]
         return result_to_wire(result, tokens)
@@ -271,8 +281,8 @@ class DeviceHandler:
         deadline_in(after_fences_s, "a time after fences")  # Refuses what is none before anything waits.
 
         def run(options: ExecuteOptions) -> ExecutionResult:
-            with self._execution(session, found, options):
-                return run_apart(found, request, options)
+            with self._execution(session, found, options) as turn:
+                return timed(run_apart(found, request, options), options, turn)
 
         execution = FencedRun(run, wait_for, fence, options, after_fences_s)
         handle = session.add_fenced(execution)
@@ -362,11 +372,11 @@ class DeviceHandler:
             self.end()
 
     @contextlib.contextmanager
-    def _execution(self, session: Session, found: Prepared, options: ExecuteOptions) -> Iterator[None]:
+    def _execution(self, session: Session, found: Prepared, options: ExecuteOptions) -> Iterator[Turn]:
         """An execution on the device, which waits for its turn."""
         turn = self.begin_execution(session, options, found.priority)
         try:
-            yield
+            yield turn
         finally:
             self.end_execution(turn)
 
@@ -380,7 +390,7 @@ class DeviceHandler:
         """
         self.begin(options)
         try:
-            return self._turns.take(
+            turn = self._turns.take(
                 priority,
                 options.deadline_s,
                 client=session.token,
@@ -390,6 +400,8 @@ class DeviceHandler:
         except BaseException:
             self.end()
             raise
+        self._watchdog.begin((session, turn), options.deadline_s)
+        return turn
 
     @property
     def waiting(self) -> int:
@@ -398,10 +410,30 @@ class DeviceHandler:
 
     def end_execution(self, turn: Turn) -> None:
         """Lets the next execution run."""
+        if not self._watchdog.end():
+            return  # it was given up, and others have had its turn
         try:
             self._turns.pass_on(turn)
         finally:
             self.end()
+
+    def _hangs(self, execution: tuple[Session, Turn], taken_s: float) -> None:
+        """Gives up an execution that does not end: its turn, its client's session, and what a drain waits for."""
+        session, turn = execution
+        logger.error("an execution has not ended within %.1f s; the driver hangs", taken_s)
+        self._turns.pass_on(turn)
+        self.end()
+        self.tell_end(session, DeadObject(f"hangs: an execution has not ended within {taken_s:.1f} s"))
+        self.sessions.close(session)
+
+    def _require_sound(self) -> None:
+        if self.is_hanging:
+            raise UnavailableDevice(f"{self._device.name} hangs: an execution has not ended in time")
+
+    @property
+    def is_hanging(self) -> bool:
+        """Whether the device has executions under way that were given up."""
+        return self._watchdog.hanging > 0
 
     def begin(self, options: PrepareOptions | ExecuteOptions) -> None:
         """What `call` does at first; `end` follows."""

@@ -35,6 +35,8 @@ class Limits:
         bursts: that are open.
         memory_bytes: of all memories together.
         model_bytes: of the constants of one model.
+        execution_s: that an execution may take which has no earlier deadline. One that takes longer hangs: its client is told that
+            the driver is dead, and nobody's models are taken until it ends after all.
     """
 
     sessions: int = 256
@@ -47,6 +49,7 @@ class Limits:
     bursts: int = 64
     memory_bytes: int = field(default_factory=_memory_share)
     model_bytes: int = 2 << 30
+    execution_s: int = 600
 
 
 def parse_limits(settings: Iterable[str]) -> Limits:

@@ -1,8 +1,9 @@
 """Devices behind a socket. They implement the Protocols of `neurald.hal.device`, like those in this process.
 
 A daemon that dies takes its prepared models with it: their pending and later executions raise DeadObject.
-The device itself connects again, once in a call, and repeats the call if the same device is there. A device
-that has become another one stays dead.
+The device itself connects again with the next call. A device is the same if its name and type are: it may have been
+updated to another version, and what it measures of itself may be different each time. Then both are taken over.
+A call during which the daemon dies is not repeated: it may be what the daemon died of.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -40,6 +41,7 @@ from neurald.hal.device import (
     Verdict,
 )
 from neurald.hal.errors import (
+    AnotherDevice,
     BadData,
     DeadObject,
     MissedDeadlinePersistent,
@@ -47,11 +49,13 @@ from neurald.hal.errors import (
     OpFailed,
     UnavailableDevice,
     UnknownCall,
+    Unreachable,
 )
 from neurald.hal.fence import Fence
 from neurald.hal.fenced_remote import RemoteFencedExecution
 from neurald.hal.in_process import InProcessBurst, start_fenced
 from neurald.hal.memory import HostMemory, Memory, SharedMemory
+from neurald.hal.reach import require_listener
 from neurald.hal.staging import Arenas, Staged, output_types, stage
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Request
 from neurald.hal.wire import dimensions_to_wire, model_to_wire, request_to_wire, result_from_wire
@@ -71,16 +75,37 @@ from neurald.hal.wire_profile import profile_from_wire
 _T = TypeVar("_T")
 #: Arenas that a prepared model keeps for its next executions.
 _ARENAS_KEPT = 4
+#: Who has waited longer than this for a daemon in vain has met silence, and it is left alone for a moment: what an
+#: application asks next, as a part of the same, need not wait once more.
+_WAITED_S = 0.5
+_LEFT_ALONE_S = 1.0
 
 
-def connect(address: str) -> "RemoteDevice":
+def connect(address: str, deadline_s: float | None = None) -> "RemoteDevice":
     """The device that a daemon serves at `unix:///path` or `host:port`.
+
+    Args:
+        address: of the daemon.
+        deadline_s: by which it must have answered, on the clock of `time.monotonic()`; None for some seconds.
 
     Raises:
         BadData: that is no address.
-        UnavailableDevice: nobody serves there.
+        UnavailableDevice: nobody listens there, this user may not connect, or no daemon answers; the message says which.
     """
-    return RemoteDevice(Address.parse(address))
+    return RemoteDevice(Address.parse(address), deadline_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Silence:
+    """A daemon did not answer a moment ago.
+
+    Attributes:
+        until: on the clock of `time.monotonic()`, when it is asked again at the earliest.
+        reason: why the calls until then fail.
+    """
+
+    until: float
+    reason: str
 
 
 class RemoteDevice:
@@ -90,12 +115,12 @@ class RemoteDevice:
         wire: what went through messages so far.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, deadline_s: float | None = None) -> None:
         self._address = address
         self.wire = Traffic()
         self._lock = threading.Lock()
-        self._connection, self._description, self._capabilities = _open(address, self.wire)
-        self._is_another = False
+        self._silence: _Silence | None = None
+        self._connection, self._description, self._capabilities = _open(address, self.wire, deadline_s)
 
     @property
     def name(self) -> str:
@@ -138,7 +163,7 @@ class RemoteDevice:
         return self._description.cache_files_needed
 
     def capabilities(self) -> Capabilities:
-        """See `Device.capabilities`; what the daemon said when it was connected to."""
+        """See `Device.capabilities`; what the daemon said when it was last connected to."""
         return self._capabilities
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
@@ -233,6 +258,11 @@ class RemoteDevice:
         """Whether the session that calls go through still exists, as far as can be seen without a call."""
         return self._connection.is_open
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the application has ended the session, and no call has opened another one since."""
+        return self._connection.is_closed
+
     def close(self) -> None:
         """Ends the session, and with it the prepared models; without this it ends with the last reference.
 
@@ -240,31 +270,64 @@ class RemoteDevice:
         """
         self._connection.close()
 
+    def reconnect(self, deadline_s: float | None = None, *, at_once: bool = False) -> None:
+        """Opens a session if there is none, and takes over the version and the measurements of the device there.
+
+        Args:
+            deadline_s: by which it must be there, on the clock of `time.monotonic()`.
+            at_once: also where the daemon was silent a moment ago.
+
+        Raises:
+            AnotherDevice: the daemon serves another device now.
+            Unreachable: the daemon cannot be reached; the message says why.
+        """
+        connection = self._connection
+        if not connection.is_open:
+            self._connection_after(connection, deadline_s, at_once=at_once)
+
     def _reconnecting(self, call: Callable[[Connection], _T]) -> _T:
         connection = self._connection
+        if not connection.is_open:
+            connection = self._connection_after(connection)
+        started = time.monotonic()
         try:
             return call(connection)
-        except DeadObject:
-            return call(self._connection_after(connection))
+        except Unreachable as error:
+            self._note_silence(started, str(error))
+            raise
 
-    def _connection_after(self, dead: Connection) -> Connection:
+    def _note_silence(self, started: float, reason: str) -> None:
+        """Has calls of the next moment fail at once, where one has just waited in vain."""
+        now = time.monotonic()
+        if now > started + _WAITED_S:
+            self._silence = _Silence(until=now + _LEFT_ALONE_S, reason=reason)
+
+    def _connection_after(
+        self, dead: Connection, deadline_s: float | None = None, *, at_once: bool = False
+    ) -> Connection:
         """A connection that is not `dead`: another thread's, or a new one if the same device is there."""
         with self._lock:
             if self._connection is not dead:
                 return self._connection
-            if not self._is_another:
-                try:
-                    connection, *found = _open(self._address, self.wire)
-                except UnavailableDevice as error:
-                    raise DeadObject(f"{self.name}: {error}") from None
-                if found == [self._description, self._capabilities]:
-                    self._connection = connection
-                    return connection
+            started = time.monotonic()
+            if not at_once and self._silence is not None and started < self._silence.until:
+                raise Unreachable(self._silence.reason)
+            try:
+                connection, description, capabilities = _open(self._address, self.wire, deadline_s)
+            except UnavailableDevice as error:
+                self._note_silence(started, f"{self.name}: {error}")
+                raise Unreachable(f"{self.name}: {error}") from None
+            found, known = (f"{each.type.name} {each.name}" for each in (description, self._description))
+            if found != known:
                 connection.close()
-                self._is_another = True
-        raise DeadObject(
-            f"{self.name}: another device is served at {self._address} now; connect anew to use it"
-        )
+                raise AnotherDevice(
+                    f"{self.name}: another device is served at {self._address} now, {found} in place of {known}; "
+                    "connect anew to use it"
+                )
+            dead.close()
+            self._description, self._capabilities = description, capabilities
+            self._connection = connection
+            return connection
 
 
 class RemotePreparedModel:
@@ -408,26 +471,30 @@ def _require_time(deadline_s: float | None) -> None:
         raise MissedDeadlinePersistent("the deadline had passed before the call was made")
 
 
-def _open(address: Address, traffic: Traffic) -> tuple[Connection, DeviceDescription, Capabilities]:
+def _open(
+    address: Address, traffic: Traffic, deadline_s: float | None = None
+) -> tuple[Connection, DeviceDescription, Capabilities]:
     """A connection, and what the device there says about itself.
 
     Raises:
-        UnavailableDevice: nobody serves there.
+        UnavailableDevice: there is no daemon, or none that answers; the message says which.
         Error: the daemon refuses a session.
     """
     limit = time.monotonic() + CONNECT_TIMEOUT_S
+    limit = limit if deadline_s is None else min(limit, deadline_s)
+    require_listener(address, limit)
     try:
-        connection = Connection(address, traffic)
+        connection = Connection(address, traffic, limit)
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(connection.close)
-            description = connection.call("Describe", device_pb2.DescribeRequest(), limit)
             capabilities = connection.call("GetCapabilities", device_pb2.GetCapabilitiesRequest(), limit)
-            found = description_from_wire(description), capabilities_from_wire(capabilities.capabilities)
+            found = (
+                description_from_wire(connection.description),
+                capabilities_from_wire(capabilities.capabilities),
+            )
             cleanup.pop_all()
-    except (UnavailableDevice, DeadObject, MissedDeadlineTransient):
-        raise UnavailableDevice(
-            f"no driver daemon serves {address}; start one with: neurald driver NAME --listen {address}"
-        ) from None
+    except (DeadObject, MissedDeadlineTransient) as error:
+        raise UnavailableDevice(str(error)) from None
     except BadData as error:
         raise UnavailableDevice(
             f"what serves {address} is no driver daemon of this version: {error}"

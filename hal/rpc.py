@@ -5,7 +5,7 @@ same error is raised at the other end. Whatever else goes wrong in a daemon is t
 may hold what the client must not see.
 """
 
-from typing import Never, TypeVar
+from typing import Any, Never, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -32,17 +32,26 @@ _CODE_KEY = "neurald-code"
 #: Statuses travel in headers, which have a limit of their own, with up to three bytes for one.
 _MAXIMUM_DETAILS_BYTES = 2000
 
+#: How often a client pings its daemon, and how long the answer may take. A daemon that stops is noticed within their sum.
+#: Pings are sent and answered by gRPC's own threads, which nothing that a driver does can block.
+_PING_MS = 600
+_PING_ANSWER_MS = 1_200
+#: How long a daemon may take to answer a new connection, which its gRPC threads do as well.
+_CONNECT_MS = 1_500
+
 _MESSAGE_OPTIONS = (
     ("grpc.max_send_message_length", MAXIMUM_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAXIMUM_MESSAGE_BYTES),
-    # A peer whose host is gone, or that is stopped, closes nothing; pings find out.
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
 )
 CLIENT_OPTIONS = (
     *_MESSAGE_OPTIONS,
+    # A daemon whose host is gone, or that is stopped, closes nothing; pings find out.
+    ("grpc.keepalive_time_ms", _PING_MS),
+    ("grpc.keepalive_timeout_ms", _PING_ANSWER_MS),
+    ("grpc.http2.ping_timeout_ms", _PING_ANSWER_MS),
+    ("grpc.min_reconnect_backoff_ms", _CONNECT_MS),
     # A connection belongs to one session, and a new one must not inherit the back-off of a dead one.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
@@ -50,10 +59,13 @@ CLIENT_OPTIONS = (
 )
 SERVER_OPTIONS = (
     *_MESSAGE_OPTIONS,
+    # A client that is stopped may go on; one whose host is gone will not, which may take a while to find out.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
     # Else a second daemon would share the port and take half of the calls.
     ("grpc.so_reuseport", 0),
     ("grpc.max_concurrent_streams", 128),
-    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", _PING_MS // 2),
 )
 
 _STATUSES = {
@@ -100,25 +112,45 @@ def parse(kind: type[_M], data: bytes) -> _M:
     return message
 
 
+def set_status(context: grpc.ServicerContext, error: Error) -> None:
+    """Has a call end with `error` once its handler ends it."""
+    context.set_trailing_metadata(((_CODE_KEY, str(int(error.code))),))
+    context.set_code(_STATUSES.get(error.code, grpc.StatusCode.INTERNAL))
+    context.set_details(_details(error))
+
+
 def abort(context: grpc.ServicerContext, error: Error) -> Never:
     """Ends a call with `error`."""
     context.set_trailing_metadata(((_CODE_KEY, str(int(error.code))),))
-    details = str(error).encode("utf-8", "replace")[:_MAXIMUM_DETAILS_BYTES].decode("utf-8", "ignore")
-    context.abort(_STATUSES.get(error.code, grpc.StatusCode.INTERNAL), details)
+    context.abort(_STATUSES.get(error.code, grpc.StatusCode.INTERNAL), _details(error))
+
+
+def _details(error: Error) -> str:
+    """The error's message, cut to what a status may hold."""
+    return str(error).encode("utf-8", "replace")[:_MAXIMUM_DETAILS_BYTES].decode("utf-8", "ignore")
+
+
+def error_of_status(failure: Any) -> Error | None:
+    """The error that the daemon itself ended a call with; None where gRPC ended it."""
+    code = _result_code(failure)
+    return None if code is None else error_for(code, failure.details() or code.name)
+
+
+def is_lost(failure: grpc.RpcError) -> bool:
+    """Whether a failed call says that its connection is lost."""
+    return _result_code(failure) is None and _ERRORS.get(failure.code()) is DeadObject
 
 
 def error_from(failure: grpc.RpcError, what: str) -> Error:
     """The error that a failed call stands for; `what` names the daemon where gRPC's own words do not."""
-    code = _result_code(failure)
-    if code is not None:
-        return error_for(code, failure.details() or code.name)
+    told = error_of_status(failure)
+    if told is not None:
+        return told
     kind = _ERRORS.get(failure.code(), OpFailed)
-    if kind is DeadObject:
-        return DeadObject(f"{what} is gone")
     return kind(f"{what}: {failure.details() or failure.code().name}")
 
 
-def _result_code(failure: grpc.RpcError) -> ResultCode | None:
+def _result_code(failure: Any) -> ResultCode | None:
     try:
         metadata = {item.key: item.value for item in failure.trailing_metadata() or ()}
         code = ResultCode(int(metadata[_CODE_KEY]))

@@ -23,7 +23,7 @@ from neurald.hal.device import Device
 from neurald.hal.errors import BadData, BadState, DeadObject, Error, OpFailed, OutOfMemory, error_for
 from neurald.hal.handler import DeviceHandler
 from neurald.hal.limits import Limits
-from neurald.hal.rpc import SERVER_OPTIONS, SESSION_KEY, abort, parse
+from neurald.hal.rpc import SERVER_OPTIONS, SESSION_KEY, abort, parse, set_status
 from neurald.hal.session import Session
 
 logger = logging.getLogger(__name__)
@@ -120,6 +120,8 @@ class _Transport:
         self._handler = handler
         self._has_channel = has_channel
         self._ends: dict[Session, Callable[[None], None]] = {}
+        self._watches: dict[Session, _Watch] = {}
+        handler.tell_end = self._tell_end
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """A handler for each call of the contract; requests arrive as bytes and are decoded inside."""
@@ -149,6 +151,7 @@ class _Transport:
             "OpenSession": grpc.unary_stream_rpc_method_handler(
                 _without_thread(self._open_session), None, _encode
             ),
+            "Watch": grpc.unary_stream_rpc_method_handler(_without_thread(self._watch), None, _encode),
             "WriteMemory": grpc.stream_unary_rpc_method_handler(self._write_memory, None, _encode),
             "ReadMemory": grpc.unary_stream_rpc_method_handler(self._read_memory, None, _encode),
         }
@@ -222,11 +225,53 @@ class _Transport:
         self._ends.pop(session, None)
         self._handler.sessions.close(session)
 
+    def _watch(
+        self, data: bytes, context: grpc.ServicerContext, send: Callable[[Message | None], None]
+    ) -> None:
+        """Stays open, without a thread, until the session or the daemon is over."""
+
+        def watch() -> None:
+            parse(device_pb2.WatchRequest, data)
+            session = self._session(context)
+            watch = _Watch(context, send)
+            if self._watches.setdefault(session, watch) is not watch:
+                raise BadState("the session is watched already")
+
+            def forget() -> None:
+                self._watches.pop(session, None)
+
+            if not context.add_callback(forget):
+                forget()
+
+        _told(context, watch)
+
+    def _tell_end(self, session: Session, error: Error) -> None:
+        """Tells the client of a session that is over why it is."""
+        watch = self._watches.pop(session, None)
+        if watch is not None:
+            watch.end(error)
+
     def end_sessions(self) -> None:
-        """Ends the sessions that calls hold open."""
+        """Ends the sessions that calls hold open, and tells the clients of all others that the daemon stops."""
+        for watch in tuple(self._watches.values()):
+            watch.end(None)
         for session, send in tuple(self._ends.items()):
             self._end(session)
             send(None)
+
+
+class _Watch:
+    """The call by which a client learns of the end of its session."""
+
+    def __init__(self, context: grpc.ServicerContext, send: Callable[[Message | None], None]) -> None:
+        self._context = context
+        self._send = send
+
+    def end(self, error: Error | None) -> None:
+        """Ends the call, with an error or as one ends when the daemon stops."""
+        if error is not None:
+            set_status(self._context, error)
+        self._send(None)
 
 
 def _cancellation(context: grpc.ServicerContext) -> Cancellation:

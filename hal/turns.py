@@ -15,10 +15,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
 from typing import Final, Protocol, TypeVar
 
 from neurald.hal.cancellation import Cancellation
-from neurald.hal.device import Device
+from neurald.hal.device import Device, ExecuteOptions, ExecutionResult
 from neurald.hal.errors import MissedDeadlineTransient
 from neurald.hal.types import Priority
 
@@ -158,6 +159,18 @@ class Turn:
         self.came_at = now
         self.started_at: float | None = None
         self.ready = threading.Lock()
+
+    @property
+    def waited_ns(self) -> int:
+        """How long it waited for the device."""
+        return 0 if self.started_at is None else max(0, int((self.started_at - self.came_at) * 1e9))
+
+
+def timed(result: ExecutionResult, options: ExecuteOptions, turn: Turn) -> ExecutionResult:
+    """Adds the time that an execution waited for its turn to its timing, if that is measured."""
+    if not options.measure:
+        return result
+    return replace(result, timing=result.timing.queued_for(turn.waited_ns))
 
 
 class Turns:

@@ -319,13 +319,16 @@ def result_from_wire(message: device_pb2.ExecuteReply, outputs: int) -> Executio
 
 
 def _timing_to_wire(timing: Timing) -> types_pb2.Timing:
-    return types_pb2.Timing(on_device_ns=timing.on_device_ns, in_driver_ns=timing.in_driver_ns)
+    return types_pb2.Timing(
+        on_device_ns=timing.on_device_ns, in_driver_ns=timing.in_driver_ns, queued_ns=timing.queued_ns
+    )
 
 
 def _timing_from_wire(message: types_pb2.Timing) -> Timing:
     return Timing(
         on_device_ns=message.on_device_ns if message.HasField("on_device_ns") else None,
         in_driver_ns=message.in_driver_ns if message.HasField("in_driver_ns") else None,
+        queued_ns=message.queued_ns if message.HasField("queued_ns") else None,
     )
 
 

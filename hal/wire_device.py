@@ -41,7 +41,7 @@ class DeviceDescription:
 
 
 class DeviceStatus(IntEnum):
-    """What a daemon's device does now (`DeviceStatus.aidl`); OFFLINE while it drains before it stops."""
+    """What a daemon's device does now (`DeviceStatus.aidl`); OFFLINE while it drains before it stops, or hangs."""
 
     UNKNOWN = 0
     AVAILABLE = 1

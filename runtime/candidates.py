@@ -6,7 +6,7 @@ from neurald.hal.device import Capabilities, Device, Performance, Verdict
 from neurald.hal.errors import Error
 from neurald.hal.types import Model
 from neurald.runtime.branches import Nesting, graph_of
-from neurald.runtime.devices import check_devices, cpu_device, supported_operations
+from neurald.runtime.devices import ask_devices, check_devices, cpu_device
 from neurald.runtime.driver_faults import checked, faults_of, is_cpu
 from neurald.runtime.grouping import MAIN
 from neurald.runtime.partition import Candidate
@@ -24,12 +24,16 @@ _UNKNOWN = Capabilities(
 
 
 def find_candidates(
-    model: Model, devices: Sequence[Device], mode: PartitioningMode = PartitioningMode.WITH_FALLBACK
+    model: Model,
+    devices: Sequence[Device],
+    mode: PartitioningMode = PartitioningMode.WITH_FALLBACK,
+    deadline_s: float | None = None,
 ) -> tuple[Candidate, ...]:
     """One candidate for each device, in their order.
 
     Where control flow may be interpreted, because the CPU device is there, devices are asked about the graphs that it refers
-    to as well, each as a model of its own. With mode NONE only the CPU device is asked. A device that fails supports nothing.
+    to as well, each as a model of its own. With mode NONE only the CPU device is asked. A device that fails supports nothing,
+    and so does one that has not answered by the deadline.
 
     Raises:
         BadData: there is no device, or one is listed twice.
@@ -39,7 +43,8 @@ def find_candidates(
     asked = [device for device in devices if mode is not PartitioningMode.NONE or device is cpu]
     numbers = (MAIN,) if cpu is None or mode is PartitioningMode.NONE else Nesting(model).placed_graphs()
     verdicts = {
-        number: supported_operations(_as_model(model, number), asked) if asked else {} for number in numbers
+        number: ask_devices(_as_model(model, number), asked, deadline_s) if asked else {}
+        for number in numbers
     }
     return tuple(
         _candidate(device, {n: verdicts[n][device.name] for n in numbers}, is_cpu=device is cpu)

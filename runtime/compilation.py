@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from neurald.runtime.planning import Planned, make_plan
 from neurald.runtime.preparation import Caching, Preparer
 from neurald.runtime.profile import StepProfile, profile
 from neurald.runtime.recovery import Recovery
+from neurald.runtime.report import CompilationReport
 from neurald.runtime.state import State
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ CACHE_TOKEN_BYTES = 32
 
 #: How many combinations of input shapes keep their output shapes.
 _SHAPES_KEPT = 256
+
+#: Asking devices may take this part of the time for compiling; those that have not answered by then are left out.
+_ASKING_SHARE = 0.5
 
 #: How often `run` enlarges the outputs of a model whose shapes depend on its data.
 _GROWTH_LIMIT = 8
@@ -194,8 +198,11 @@ class CompilationBuilder:
             threads=self._threads,
         )
         preparer = Preparer(options, Caching.by_default() if self._caches_by_default else self._caching)
-        chosen = devices() if self._devices is None else self._devices
-        candidates = find_candidates(self._model, chosen, self._partitioning.mode)
+        asking_s = deadline_in(None if self._timeout_s is None else self._timeout_s * _ASKING_SHARE)
+        chosen = self._devices
+        if chosen is None:
+            chosen = devices() if asking_s is None else devices(asking_s)
+        candidates = find_candidates(self._model, chosen, self._partitioning.mode, asking_s)
         result = partition(self._model, candidates, self._preference, self._partitioning)
         mode = self._partitioning.mode
         may_fall_back = self._devices is None and mode is not PartitioningMode.WITHOUT_FALLBACK
@@ -274,7 +281,6 @@ class Compilation:
     Attributes:
         model: what was compiled.
         plan: which device runs which operations.
-        report: how its steps came to be, and whether the CPU device had to stand in.
         state: the variables of a stateful model.
         executor: runs the plan.
         recovery: what stands in for devices that fail.
@@ -294,7 +300,7 @@ class Compilation:
     ) -> None:
         self.model = model
         self.plan = planned.plan
-        self.report = planned.report
+        self._report = planned.report
         self.recovery = recovery
         self.executor = plan_executor(planned.plan)
         self.state = state
@@ -312,6 +318,11 @@ class Compilation:
         )
 
     @property
+    def report(self) -> CompilationReport:
+        """How its steps came to be, whether the CPU device had to stand in, and which devices have failed since."""
+        return replace(self._report, failures=self.recovery.failures)
+
+    @property
     def has_explicit_devices(self) -> bool:
         """Whether the application chose the devices, so that nothing may stand in for them."""
         return self._explicit_devices is not None
@@ -327,7 +338,7 @@ class Compilation:
             f"step {state.step} of {state.device} runs on the CPU device for now: {state.reason}"
             for state in self.recovery.fallbacks
         ]
-        return self._partitioned.explain(self.model, self.report.fallback, notes)
+        return self._partitioned.explain(self.model, self._report.fallback, notes)
 
     def profile(self) -> tuple[StepProfile, ...]:
         """How long each kernel of each step runs, one after another, with the operations of the model that it computes.

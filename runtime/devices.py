@@ -1,10 +1,9 @@
-"""The devices that there are: in this process, and in the driver daemons that run now."""
+"""The devices that there are: in this process, in the driver daemons that run now, and where the application connected to."""
 
 import logging
-import threading
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from neurald.hal import registry
@@ -12,6 +11,7 @@ from neurald.hal.api_arguments import instance, shown
 from neurald.hal.device import Device, Verdict
 from neurald.hal.errors import BadData, BadState, Error, UnexpectedNull
 from neurald.hal.types import Model
+from neurald.runtime.daemons import all_at_once, daemon_at, wanted_addresses
 from neurald.runtime.driver_faults import checked, faults_of, feature_level
 from neurald.runtime.slicing import slice_for
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 
-_lock = threading.Lock()
-_connected: dict[str, "RemoteDevice"] = {}
-
 
 @cache
 def cpu_device() -> Device:
@@ -30,40 +27,43 @@ def cpu_device() -> Device:
     return registry.create_device("cpu")
 
 
-def devices() -> tuple[Device, ...]:
-    """The CPU device, then a device for each driver daemon in the runtime directory.
+def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
+    """The CPU device, then a device for each driver daemon in the runtime directory and each one that was connected to.
 
-    Looked up at every call: a daemon that came or went since is there or gone.
+    Looked up at every call: a daemon that came or went since is there or gone. All are asked at the same time. One
+    that does not answer is left out, and is not asked again for a while. Of several with one name the first is taken.
+
+    Args:
+        deadline_s: when those that have not answered are left out, on the clock of `time.monotonic()`.
     """
     found = registry.running_daemons()
-    remote: list[Device] = []
-    for address in found:
-        try:
-            remote.append(connect(address))
-        except Error as error:
-            _LOGGER.warning("the daemon at %s is left out: %s", address, error)
-    with _lock:
-        for address in _connected.keys() - set(found):
-            del _connected[address]
-    return (cpu_device(), *remote)
+    addresses = dict.fromkeys((*found, *wanted_addresses()))
+    asked = [daemon for daemon in map(daemon_at, addresses) if not daemon.is_left_alone]
+    answers = all_at_once([partial(daemon.connect, deadline_s) for daemon in asked], deadline_s)
+    devices: dict[str, Device] = {cpu_device().name: cpu_device()}
+    for daemon, answer in zip(asked, answers, strict=True):
+        if answer is None:
+            _LOGGER.warning("the daemon at %s is left out: it has not answered in time", daemon.address)
+        elif isinstance(answer, Error):
+            # One that the application connected to, and that is gone, is no news.
+            level = logging.WARNING if daemon.address in found else logging.DEBUG
+            _LOGGER.log(level, "a driver daemon is left out: %s", answer)
+        elif devices.setdefault(answer.name, answer) is not answer:
+            _LOGGER.debug("the daemon at %s is left out: another device has its name", daemon.address)
+    return tuple(devices.values())
 
 
 def connect(address: str) -> "RemoteDevice":
     """The device that the driver daemon at `unix:///path` or `host:port` serves.
 
+    It is among `devices()` from now on, wherever it is, and so takes part in compilations that name no devices; until
+    it is closed.
+
     Raises:
         BadData: the address has neither form.
-        UnavailableDevice: nobody serves it.
+        UnavailableDevice: it cannot be reached; the message says why.
     """
-    from neurald.hal.remote import connect as open_connection  # gRPC is slow to import
-
-    instance(address, str, "the address")
-    with _lock:
-        known = _connected.get(address)
-        if known is not None and known.is_alive:
-            return known
-        device = _connected[address] = open_connection(address)
-        return device
+    return daemon_at(instance(address, str, "the address")).connect()
 
 
 def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, tuple[Verdict, ...]]:
@@ -76,12 +76,32 @@ def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, t
         BadData: there is no device, or one is listed twice.
         UnexpectedNull: there is no model.
     """
+    return ask_devices(model, devices)
+
+
+def ask_devices(
+    model: Model, devices: Sequence[Device], deadline_s: float | None = None
+) -> dict[str, tuple[Verdict, ...]]:
+    """See `supported_operations`. Daemons are asked at the same time, each in a thread; devices of this process in this one.
+
+    Args:
+        model: a finished model.
+        devices: all of different names.
+        deadline_s: when daemons that have not answered count as supporting nothing, on the clock of `time.monotonic()`.
+    """
     if model is None:
         raise UnexpectedNull("model is None")
     if not isinstance(model, Model):
         raise BadState(f"{type(model).__name__} is no finished model; finish() returns one")
     check_devices(devices)
-    return {device.name: _verdicts(model, device) for device in devices}
+    remote = [device for device in devices if hasattr(device, "address")]
+    answers = all_at_once([partial(_verdicts, model, device) for device in remote], deadline_s)
+    late = Verdict(ok=False, reason="it has not answered within the time that compiling may take")
+    verdicts = {
+        device.name: answer if isinstance(answer, tuple) else (late,) * len(model.main.operations)
+        for device, answer in zip(remote, answers, strict=True)
+    }
+    return {device.name: verdicts.get(device.name) or _verdicts(model, device) for device in devices}
 
 
 def check_devices(devices: Sequence[Device]) -> None:

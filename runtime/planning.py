@@ -23,23 +23,11 @@ from neurald.runtime.grouping import Group, StepGroup
 from neurald.runtime.plan import CompoundBody, ExecutionPlan, ExecutionStep, SimpleBody
 from neurald.runtime.preparation import PreparationReport, Prepared, Preparer, is_remote
 from neurald.runtime.program import build_program
+from neurald.runtime.report import CompilationReport
 from neurald.runtime.sharing import values_to_share
 from neurald.runtime.step_model import StepModel, step_model
 
 _LOGGER = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompilationReport:
-    """How the steps of a plan came to be.
-
-    Attributes:
-        steps: for each step of the plan how its device came by the prepared model.
-        fallback: why the whole model went to the CPU device; empty if it did not.
-    """
-
-    steps: tuple[PreparationReport, ...]
-    fallback: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

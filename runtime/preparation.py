@@ -21,7 +21,13 @@ from neurald.hal.cache_key import KeyParts, constants_question, key_parts
 from neurald.hal.cache_variants import CachedVariants
 from neurald.hal.constants import seal_constants
 from neurald.hal.device import CacheFilesNeeded, Device, Kept, PreparedModel, PrepareOptions
-from neurald.hal.errors import BadState, Error, MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.errors import (
+    BadState,
+    Error,
+    MissedDeadlinePersistent,
+    MissedDeadlineTransient,
+    Unreachable,
+)
 from neurald.hal.types import Model
 from neurald.runtime.driver_faults import checked, checked_prepared_model, faults_of
 
@@ -124,6 +130,10 @@ class Preparer:
             Error: see `Device.prepare_model`.
         """
         started = time.perf_counter()
+        # What it is keyed under, its version for one, may be another since it was lost.
+        reconnect = getattr(device, "reconnect", None)
+        if reconnect is not None:
+            reconnect(self._options.deadline_s)
         preparation = self._preparation(device, model)
         if isinstance(preparation, str):
             prepared_model = _compiled(device, model, self._options)
@@ -228,6 +238,7 @@ class _CachedPreparation:
     ) -> None:
         self._cache = cache
         self._device = device
+        self._version = device.version
         self._model = model
         self._lock_wait_s = lock_wait_s
         self._question = question
@@ -265,7 +276,7 @@ class _CachedPreparation:
             prepared_model = checked_prepared_model(
                 self._device.prepare_model_from_cache(found.artifact, self._options), self._device.name
             )
-        except (MissedDeadlineTransient, MissedDeadlinePersistent):
+        except (MissedDeadlineTransient, MissedDeadlinePersistent, Unreachable):
             raise
         except Exception as error:
             # Also what no driver should raise: an artifact must never do more harm than to be compiled again.
@@ -278,6 +289,8 @@ class _CachedPreparation:
 
     def _why_not_kept(self) -> str:
         """Why nothing may be kept under this key, "" if it may."""
+        if self._device.version != self._version:
+            return f"the device was updated meanwhile, from version {self._version}"
         if self._question is not None and self._question != constants_question(self._model):
             return "the model's file was written to meanwhile"
         return ""

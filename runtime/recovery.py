@@ -32,6 +32,7 @@ from neurald.hal.errors import (
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
     ResultCode,
+    Unreachable,
 )
 from neurald.hal.memory import SharedMemory
 from neurald.hal.types import Model, Request
@@ -39,6 +40,7 @@ from neurald.runtime.devices import cpu_device
 from neurald.runtime.driver_faults import faults_of
 from neurald.runtime.plan import ExecutionStep
 from neurald.runtime.preparation import Preparer
+from neurald.runtime.report import StepFailure
 from neurald.runtime.step_executor import checked_step_result
 
 logger = logging.getLogger(__name__)
@@ -57,7 +59,9 @@ class RetryPolicy:
 
 
 #: A restarted daemon is back within a second; asking whether it is costs a connection.
-DEAD = RetryPolicy(first_pause_s=0.05, longest_pause_s=2.0)
+UNREACHABLE = RetryPolicy(first_pause_s=0.05, longest_pause_s=2.0)
+#: A driver that dies again and again may do so of this very model, and takes the work of others with it each time.
+DEAD = RetryPolicy(first_pause_s=0.05, longest_pause_s=30.0)
 #: A device that fails in another way will most likely do so again.
 FAILING = RetryPolicy(first_pause_s=1.0, longest_pause_s=60.0)
 
@@ -123,6 +127,7 @@ class RecoveringStep:
         self._reason = ""
         self._code = ResultCode.NO_ERROR
         self._substituted = 0
+        self._failed_in_all = 0
         self._believed: dict[int, tuple[weakref.ref[Request], ExecutionResult]] = {}
 
     def execute(
@@ -299,9 +304,13 @@ class RecoveringStep:
         if self._failures and time.monotonic() < self._retry_at:
             return  # of an execution that ran beside the one that the pause is for: that is no failure in a row
         self._failures += 1
+        self._failed_in_all += 1
         self._reason = str(error)
         self._code = error.code
-        policy = DEAD if isinstance(error, DeadObject) else FAILING
+        if isinstance(error, Unreachable):
+            policy = UNREACHABLE
+        else:
+            policy = DEAD if isinstance(error, DeadObject) else FAILING
         self._retry_at = time.monotonic() + policy.pause_s(self._failures)
 
     def _worked(self) -> None:
@@ -309,6 +318,22 @@ class RecoveringStep:
             with self._lock:
                 self._failures = 0
                 self._retry_at = 0.0
+
+    def failure(self, number: int) -> StepFailure | None:
+        """The failures of the device so far, also where it works again; None where there was none.
+
+        Args:
+            number: of the step.
+        """
+        with self._lock:
+            if not self._failed_in_all:
+                return None
+            return StepFailure(
+                step=number,
+                device=self._step.device.name,
+                failures=self._failed_in_all,
+                reason=self._reason,
+            )
 
     def fallback(self, number: int) -> Fallback | None:
         """How it stands with the step, whose number is given; None where its device works or nothing stands in for it."""
@@ -440,6 +465,12 @@ class Recovery:
     def substitutions(self) -> tuple[Substitution, ...]:
         """The executions so far that did not run on the devices that the plan names, step by step."""
         states = (state.substitution(number) for number, state in enumerate(self._steps.values()))
+        return tuple(state for state in states if state is not None)
+
+    @property
+    def failures(self) -> tuple[StepFailure, ...]:
+        """The steps whose devices have failed since they were prepared."""
+        states = (state.failure(number) for number, state in enumerate(self._steps.values()))
         return tuple(state for state in states if state is not None)
 
     @property

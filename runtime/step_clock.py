@@ -18,6 +18,7 @@ class _Record:
     called_ns: int = 0
     on_device_ns: int | None = 0
     in_driver_ns: int | None = 0
+    queued_ns: int | None = 0
 
 
 class StepClock:
@@ -43,6 +44,7 @@ class StepClock:
             record.runs += 1
             record.on_device_ns = _sum(record.on_device_ns, timing.on_device_ns)
             record.in_driver_ns = _sum(record.in_driver_ns, timing.in_driver_ns)
+            record.queued_ns = _sum(record.queued_ns, timing.queued_ns)
         return result
 
     def number(self, step: ExecutionStep) -> int:
@@ -60,10 +62,12 @@ class StepClock:
         """Of all steps that ran together, as far as all of them could tell."""
         on_device: int | None = 0
         in_driver: int | None = 0
+        queued: int | None = 0
         for record in self._records.values():
             on_device = _sum(on_device, record.on_device_ns)
             in_driver = _sum(in_driver, record.in_driver_ns)
-        return Timing(on_device_ns=on_device, in_driver_ns=in_driver)
+            queued = _sum(queued, record.queued_ns)
+        return Timing(on_device_ns=on_device, in_driver_ns=in_driver, queued_ns=queued)
 
     def report(self) -> str:
         """What each step took so far, for messages: the slowest first."""
@@ -91,5 +95,6 @@ def _duration(number: int, device: str, record: _Record) -> StepDuration:
         runs=record.runs,
         compute_ns=compute,
         overhead_ns=None if compute is None or in_driver is None else max(0, in_driver - compute),
-        transfer_ns=max(0, record.called_ns - (known or 0)),
+        queue_ns=record.queued_ns,
+        transfer_ns=max(0, record.called_ns - (known or 0) - (record.queued_ns or 0)),
     )

@@ -106,11 +106,17 @@ class Daemon:
         logger.info("%s serves at %s", device.name, self.address)
 
     def serve(self) -> None:
-        """Waits until `stop` is called."""
+        """Waits until `stop` is called. Meanwhile the health service tells whether the device ends what it executes."""
+        was_hanging = False
         while True:
             # A signal that comes just before the wait begins, or to another thread, does not end it.
             with contextlib.suppress(Empty):
                 return self._stops.get(timeout=_LOOK_S)
+            is_hanging = self._server.handler.is_hanging
+            if is_hanging != was_hanging:
+                states = health_pb2.HealthCheckResponse
+                self._tell_health(states.NOT_SERVING if is_hanging else states.SERVING)
+                was_hanging = is_hanging
 
     def stop(self) -> None:
         """Has `serve` return; called again, has `shutdown` not wait. May be called by signal handlers."""
@@ -120,16 +126,18 @@ class Daemon:
         """Refuses new work, lets calls finish, and leaves nothing behind.
 
         Returns:
-            Whether they all finished. Threads still work for the others; no interpreter ends before them.
+            Whether they all finished, also those that were given up since they hang. Threads still work for the others; no
+            interpreter ends before them.
         """
         self._tell_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         logger.info("stopping; calls under way have %g s", self._drain_s)
         is_done = self._server.handler.drain(self._drain_s, lambda: not self._stops.empty())
         if not is_done:
             logger.warning("stopping though calls are under way")
+        is_hanging = self._server.handler.is_hanging
         self._cleanup.close()
         logger.info("stopped")
-        return is_done
+        return is_done and not is_hanging
 
     def _tell_health(self, status: Any) -> None:
         for name in ("", SERVICE):

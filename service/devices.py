@@ -8,8 +8,9 @@ from typing import Any
 
 import neurald as nd
 from neurald.hal.errors import BadData
-from neurald.hal.registry import create_device, driver_names
+from neurald.hal.registry import create_device, driver_names, runtime_directory
 from neurald.hal.types import OperandType
+from neurald.runtime.devices import cpu_device
 
 _ADDRESS = re.compile(r"unix:.+|.+:[0-9]{1,5}")
 _FACTORY = re.compile(r"[\w.]+:[A-Za-z_][\w.]*")
@@ -30,21 +31,36 @@ def find_devices(names: Sequence[str]) -> list[nd.Device] | None:
     """
     if not names:
         return None
-    # Daemons are looked for only if that is needed: each takes a connection.
-    is_path = [name.startswith("unix:") for name in names]
-    known = {} if all(is_path) else {device.name: device for device in nd.devices()}
-    return [known[name] if name in known else _created(name, list(known)) for name in names]
+    return [_found(name) for name in names]
 
 
-def _created(name: str, known: Sequence[str]) -> nd.Device:
+def _found(name: str) -> nd.Device:
+    """The device of a name. No other daemon than the one that is named is asked: it may not answer."""
+    if name == cpu_device().name:
+        return cpu_device()
+    _, at, place = name.partition("@")
+    path = runtime_directory() / f"{place}.sock"
+    if at and not name.startswith("unix:") and "/" not in place and path.exists():
+        device = nd.connect(f"unix://{path}")
+        if device.name == name:
+            return device
+    if at and _ADDRESS.fullmatch(place):
+        device = nd.connect(place)
+        if device.name == name:
+            return device
+    return _created(name)
+
+
+def _created(name: str) -> nd.Device:
     if _FACTORY.fullmatch(name):
         sys.path.append(os.getcwd())  # noqa: PTH109 - a plain string is wanted
         return create_device(name)
     if name in driver_names():
         return create_device(name)
     if not _ADDRESS.fullmatch(name):
+        known = ", ".join(device.name for device in nd.devices())
         raise BadData(
-            f"there is no device {name!r}; there are {', '.join(known)}, the drivers {', '.join(driver_names())}, "
+            f"there is no device {name!r}; there are {known}, the drivers {', '.join(driver_names())}, "
             "and daemons at an address (unix:///path or host:port)"
         )
     return nd.connect(name)

@@ -55,7 +55,11 @@ class NativeModel:
         return Instance(self.executable, self._code, self.constants.ctypes.data, self.team)
 
     def run(
-        self, binding: Binding, deadline_s: float | None = None, cancellation: Cancellation | None = None
+        self,
+        binding: Binding,
+        deadline_s: float | None = None,
+        cancellation: Cancellation | None = None,
+        taken: list[int] | None = None,
     ) -> None:
         """Runs the step.
 
@@ -63,6 +67,7 @@ class NativeModel:
             binding: where inputs and outputs are; inputs may be read while it runs.
             deadline_s: until when it may take; None for no limit.
             cancellation: stops it.
+            taken: gets the time when it had waited for other executions, on the clock of `time.monotonic_ns()`.
 
         Raises:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.
@@ -71,6 +76,8 @@ class NativeModel:
             OutOfMemory: there is no room for another arena.
         """
         instance = self._instances.take(deadline_s, cancellation)
+        if taken is not None:
+            taken.append(time.monotonic_ns())
         try:
             stopped = instance.run(
                 binding,

@@ -101,12 +101,18 @@ class CpuPreparedModel:
         if not options.measure:
             self.native.run(binding, deadline_s, cancellation)
             return self._result
-        launched = time.monotonic_ns()
-        self.native.run(binding, deadline_s, cancellation)
+        asked = time.monotonic_ns()
+        taken: list[int] = []
+        self.native.run(binding, deadline_s, cancellation, taken)
         ended = time.monotonic_ns()
+        launched = taken[0]
         return ExecutionResult(
             output_shapes=self._result.output_shapes,
-            timing=Timing(on_device_ns=ended - launched, in_driver_ns=ended - started),
+            timing=Timing(
+                on_device_ns=ended - launched,
+                in_driver_ns=ended - launched + asked - started,
+                queued_ns=launched - asked,
+            ),
         )
 
     def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:

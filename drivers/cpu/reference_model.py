@@ -126,7 +126,9 @@ class ReferenceModel:
             for content, argument in zip(contents, request.outputs, strict=True):
                 _write(content, argument, request)
         elapsed = time.monotonic_ns() - started
-        timing = Timing(on_device_ns=elapsed, in_driver_ns=elapsed) if options.measure else Timing()
+        timing = (
+            Timing(on_device_ns=elapsed, in_driver_ns=elapsed, queued_ns=0) if options.measure else Timing()
+        )
         return ExecutionResult(output_shapes=shapes, timing=timing)
 
     def profile(self) -> tuple[KernelTime, ...]:

@@ -121,13 +121,17 @@ class OpenClPreparedModel:
             if not all(shape.sufficient for shape in shapes):
                 return ExecutionResult(output_shapes=shapes)
             binding = self._bind(request)
-        on_device_ns = self._run(binding, options.deadline_s, options.cancellation)
+        on_device_ns, queued_ns = self._run(binding, options.deadline_s, options.cancellation)
         if not options.measure:
             # The same object, which the runtime then need not look at again.
             return self._result
         return ExecutionResult(
             output_shapes=self._result.output_shapes,
-            timing=Timing(on_device_ns=on_device_ns, in_driver_ns=time.monotonic_ns() - started),
+            timing=Timing(
+                on_device_ns=on_device_ns,
+                in_driver_ns=time.monotonic_ns() - started - queued_ns,
+                queued_ns=queued_ns,
+            ),
         )
 
     def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
@@ -142,8 +146,10 @@ class OpenClPreparedModel:
 
         return execute
 
-    def _run(self, binding: "_Binding", deadline_s: float | None, cancellation: Cancellation | None) -> int:
-        """Runs the step; returns the nanoseconds of its commands.
+    def _run(
+        self, binding: "_Binding", deadline_s: float | None, cancellation: Cancellation | None
+    ) -> tuple[int, int]:
+        """Runs the step; returns the nanoseconds of its commands, and of waiting for other executions before.
 
         Raises:
             MissedDeadlineTransient: the deadline passed before the end.
@@ -156,7 +162,9 @@ class OpenClPreparedModel:
                 deadline_s is not None and time.monotonic() >= deadline_s
             )
 
+        asked = time.monotonic_ns()
         with self._instances.using(deadline_s, cancellation) as instance:
+            queued_ns = time.monotonic_ns() - asked
             may_stop = deadline_s is not None or cancellation is not None
             elapsed_ns = instance.run(
                 binding.inputs, binding.outputs, self._portions if may_stop else None, stops
@@ -165,7 +173,7 @@ class OpenClPreparedModel:
             cancellation.require_not_cancelled("between kernels")
         if elapsed_ns is None or (deadline_s is not None and time.monotonic() >= deadline_s):
             raise MissedDeadlineTransient("the deadline passed while its kernels ran")
-        return elapsed_ns
+        return elapsed_ns, queued_ns
 
     def _bind(self, request: Request) -> "_Binding":
         """The places of a request's inputs and outputs, kept for when it comes again; its memories last as long as it does."""

@@ -28,7 +28,8 @@ def driver(
         list[str] | None,
         typer.Option(
             metavar="NAME=NUMBER",
-            help="What clients may have, such as sessions=8 or memory_bytes=512MiB; may be repeated.",
+            help="What clients may have, such as sessions=8 or memory_bytes=512MiB, or how many seconds an execution may take "
+            "before the device counts as hanging (execution_s=600); may be repeated.",
             show_default=False,
         ),
     ] = None,

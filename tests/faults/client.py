@@ -14,7 +14,7 @@ from neurald.hal.remote import RemoteDevice, connect
 
 #: What a call may take, and how much later than that it may still end: the machine may be busy.
 CALL_S = 5.0
-SLACK_S = 20.0
+SLACK_S = 10.0
 #: The longest pause between two calls: without any, clients leave no time for what is done to them.
 PAUSE_S = 0.03
 #: A pause after an error, so that clients do not take the time that the daemon needs to come back.

@@ -1,10 +1,13 @@
 """The drivers that tests of faults run: sample devices that do what a file says. `first` adds and `second` multiplies.
 
 The file `$NEURALD_FAULT` holds one word, looked up before every execution: `delay` makes it wait, `lie` tells wrong shapes,
-`fail` raises, anything else lets it be.
+`fail` raises, `endless` does not return until the file says something else, `die in execute` kills the process. Before every
+preparation `die in prepare` does. Anything else lets it be. What a device has measured of itself differs from start to start.
 """
 
 import os
+import random
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +21,28 @@ from neurald.hal.types import Model, Request
 
 FAULT_VARIABLE = "NEURALD_FAULT"
 DELAY_S = 0.3
+_LOOK_S = 0.01
+
+
+def _word(path: Path) -> str:
+    """What the device is told; nothing where the file is not there, or goes just now."""
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _executing(path: Path) -> Execute:
     def execute(right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        fault = path.read_text() if path.exists() else ""
+        fault = _word(path)
+        while _word(path) == "endless":
+            time.sleep(_LOOK_S)
+        if fault == "die in execute":
+            _die()
         if fault == "fail":
             raise OpFailed("it was told to fail")
         if fault == "delay":
@@ -40,14 +60,21 @@ class _Forgetting(Faulty):
     """It keeps no list of what it has prepared, which would hold the memory of that."""
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        if _word(_fault_path()) == "die in prepare":
+            _die()
         prepared = super().prepare_model(model, options)
         self.prepared.clear()
         return prepared
 
 
+def _fault_path() -> Path:
+    return Path(os.environ.get(FAULT_VARIABLE, "/nonexistent"))
+
+
 def _device(name: str, operation: OperationType) -> Faulty:
-    execute = _executing(Path(os.environ.get(FAULT_VARIABLE, "/nonexistent")))
-    return _Forgetting(execute, name, performance=0.5, supports=lambda each: each is operation)
+    execute = _executing(_fault_path())
+    measured = 0.3 + random.random() * 0.3  # always faster than the CPU
+    return _Forgetting(execute, name, performance=measured, supports=lambda each: each is operation)
 
 
 def create_first() -> Faulty:

@@ -16,6 +16,8 @@ from neurald.hal.registry import is_served
 
 TESTS = Path(__file__).resolve().parents[1]
 _START_S = 60.0
+#: How long an execution may take before the daemons give it up.
+EXECUTION_S = 2
 
 
 class Daemon:
@@ -40,7 +42,10 @@ class Daemon:
         log = self._folder / f"{self._name}.log"
         with log.open("ab") as target:
             process = subprocess.Popen(
-                [*command, "--listen", self.address], env=environment, stdout=target, stderr=target
+                [*command, "--listen", self.address, "--limit", f"execution_s={EXECUTION_S}"],
+                env=environment,
+                stdout=target,
+                stderr=target,
             )
         end = time.monotonic() + _START_S
         while not is_served(self._socket):

@@ -2,18 +2,22 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 from faults.disk import fill_disk, kill_writers
-from faults.field import Field
+from faults.field import EXECUTION_S, Field
 from faults.victim import WAYS
 from support.models import add_model
 
 import neurald as nd
 from neurald.hal.errors import Error
 from neurald.hal.memory import SharedMemory
+
+#: How long a driver that dies of what it is asked may stay alive, since nobody asks it for that.
+_POISONED_S = 2.0
 
 
 def kill(field: Field) -> None:
@@ -50,6 +54,35 @@ def freeze_and_kill(field: Field) -> None:
     daemon.process.kill()
     field.pause()
     daemon.restart()
+
+
+def freeze_for_long(field: Field) -> None:
+    """A daemon stands still for longer than its clients wait for a sign of life."""
+    process = field.any_daemon().process
+    process.send_signal(signal.SIGSTOP)
+    field.pause(2.5, 4.0)
+    process.send_signal(signal.SIGCONT)
+
+
+def hang(field: Field) -> None:
+    """Kernels of a driver do not end for longer than its daemon lets them run."""
+    path = field.any_daemon().fault
+    path.write_text("endless")
+    field.pause(0.5 * EXECUTION_S, 2.0 * EXECUTION_S)
+    path.unlink()
+
+
+def poison(field: Field) -> None:
+    """What a driver prepares or executes kills it, and so again once it was started anew."""
+    daemon = field.any_daemon()
+    daemon.fault.write_text(field.random.choice(("die in prepare", "die in execute")))
+    for _ in range(2):
+        end = time.monotonic() + _POISONED_S
+        while daemon.process.poll() is None and time.monotonic() < end:
+            field.pause(0.0, 0.05)
+        daemon.process.kill()
+        daemon.restart()
+    daemon.fault.unlink()
 
 
 def misbehave(field: Field) -> None:
@@ -127,6 +160,9 @@ SCENARIOS: Mapping[str, Callable[[Field], None]] = {
     "kill all": kill_all,
     "freeze": freeze,
     "freeze and kill": freeze_and_kill,
+    "freeze for long": freeze_for_long,
+    "hang": hang,
+    "poison": poison,
     "misbehave": misbehave,
     "kill clients": kill_clients,
     "truncate memory": truncate_memory,

@@ -454,8 +454,8 @@ def imposter(monkeypatch: pytest.MonkeyPatch, server: DeviceServer) -> Iterator[
 
 def test_a_daemon_that_completes_out_of_turn(imposter: Imposter) -> None:
     def complete() -> None:
-        imposter.ring.put(COMPLETION.pack(False, 0, -1, -1))
-        imposter.ring.put(COMPLETION.pack(False, 0, -1, -1))
+        imposter.ring.put(COMPLETION.pack(False, 0, -1, -1, -1))
+        imposter.ring.put(COMPLETION.pack(False, 0, -1, -1, -1))
 
     imposter.serve(complete)
     with pytest.raises(OpFailed):
@@ -478,7 +478,7 @@ def test_a_daemon_that_tells_nonsense(imposter: Imposter, packet: bytes) -> None
     def complete() -> None:
         if packet:
             imposter.connection.send(packet)
-        imposter.ring.put(COMPLETION.pack(True, 0, -1, -1))
+        imposter.ring.put(COMPLETION.pack(True, 0, -1, -1, -1))
 
     imposter.serve(complete)
     with pytest.raises(OpFailed):
@@ -488,7 +488,7 @@ def test_a_daemon_that_tells_nonsense(imposter: Imposter, packet: bytes) -> None
 
 
 def test_a_daemon_that_never_told_any_shape(imposter: Imposter) -> None:
-    imposter.serve(lambda: imposter.ring.put(COMPLETION.pack(False, 0, -1, -1)))
+    imposter.serve(lambda: imposter.ring.put(COMPLETION.pack(False, 0, -1, -1, -1)))
     with pytest.raises(OpFailed, match="no shapes"):
         imposter.burst.execute(imposter.request, RUN)
 
@@ -504,7 +504,7 @@ def test_an_unknown_code_is_a_failure(imposter: Imposter) -> None:
         packet = bytearray(error_packet(1, Unmappable("x")))
         packet[5] = 99
         imposter.connection.send(packet)
-        imposter.ring.put(COMPLETION.pack(True, 0, -1, -1))
+        imposter.ring.put(COMPLETION.pack(True, 0, -1, -1, -1))
 
     imposter.serve(complete)
     with pytest.raises(OpFailed, match="99"):

@@ -1,12 +1,14 @@
 """Daemons and clients that die, and what is left of them."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +17,33 @@ import pytest
 from support.addition import AddingDevice, addition, request
 from support.daemon import daemon_process, running_daemon, stop_process
 
-from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.device import Capabilities, ExecuteOptions, Performance, PrepareOptions
 from neurald.hal.errors import (
     DeadObject,
 )
 from neurald.hal.remote import connect
+from neurald.hal.types import OperandType
 
 NOW = PrepareOptions()
 RUN = ExecuteOptions()
+
+
+class MeasuredAgain(AddingDevice):
+    """The same device as `AddingDevice`, which finds another figure when it measures itself."""
+
+    def capabilities(self) -> Capabilities:
+        figure = Performance(exec_time=0.123, power_usage=0.25)
+        return replace(super().capabilities(), operand_performance={OperandType.TENSOR_FLOAT32: figure})
+
+
+def create_measured_again() -> AddingDevice:
+    return MeasuredAgain()
+
+
+def create_dying() -> AddingDevice:
+    device = AddingDevice()
+    device.on_prepare = lambda model, options: os.kill(os.getpid(), signal.SIGKILL)
+    return device
 
 
 def run(
@@ -65,7 +86,7 @@ def test_a_daemon_that_is_killed(listen: str | None, phase: str) -> None:
         if phase == "idle":
             calls[phase]()
         else:
-            with pytest.raises(DeadObject, match=r"gone|no driver daemon"):
+            with pytest.raises(DeadObject, match="gone: it died"):
                 calls[phase]()
             assert time.monotonic() < killed[0] + 2
         process.wait()
@@ -101,16 +122,53 @@ def test_a_device_comes_back_but_not_its_models(tmp_path: Path) -> None:
         assert run(new, values).tolist() == [2, 2, 2]
         with pytest.raises(DeadObject):
             run(old, values)
-    with running_daemon("support.addition:create_other", place):
+    with running_daemon("sample-all", place):
         for _ in range(2):
-            with pytest.raises(DeadObject, match="another device"):
+            with pytest.raises(
+                DeadObject, match=r"another device is served .*sample-all in place of OTHER adder"
+            ):
                 remote.supported_operations(addition(np.ones(3)))
-        assert connect(place).version == "2"
-    with (
-        running_daemon("support.addition:create", place),
-        pytest.raises(DeadObject, match="another device"),
-    ):
+        assert connect(place).name == "sample-all@d"
+    with running_daemon("support.addition:create", place):
         remote.prepare_model(addition(np.ones(3)), NOW)
+    remote.close()
+
+
+@pytest.mark.slow
+def test_a_device_is_the_same_whatever_its_version_and_its_measurements(tmp_path: Path) -> None:
+    place = f"unix://{tmp_path}/d.sock"
+    with running_daemon("support.addition:create", place):
+        remote = connect(place)
+        before = remote.capabilities()
+        remote.prepare_model(addition(np.ones(3)), NOW)
+    with running_daemon(f"{__name__}:create_measured_again", place):
+        new = remote.prepare_model(addition(np.ones(3)), NOW)
+        assert run(new, np.ones(3, np.float32)).tolist() == [2, 2, 2]
+        assert remote.version == "1"
+        assert remote.capabilities() == create_measured_again().capabilities() != before
+    with running_daemon("support.addition:create_other", place):
+        remote.reconnect()
+        assert remote.version == "2"
+        assert remote.capabilities() == before
+        new = remote.prepare_model(addition(np.ones(3)), NOW)
+        assert run(new, np.ones(3, np.float32)).tolist() == [2, 2, 2]
+    remote.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("listen", [None, "127.0.0.1:0"])
+def test_a_model_that_kills_its_driver_is_prepared_once(listen: str | None, tmp_path: Path) -> None:
+    """Not again at a daemon that was started in place of the dead one."""
+    place = listen or f"unix://{tmp_path}/d.sock"
+    with daemon_process(f"{__name__}:create_dying", place) as (process, address):
+        remote = connect(address)
+        with pytest.raises(DeadObject, match=r"died.*while it prepared a model"):
+            remote.prepare_model(addition(np.zeros(3)), NOW)
+        process.wait()
+        with running_daemon("support.addition:create", address):
+            assert remote.status().prepared_models == 0
+            prepared = remote.prepare_model(addition(np.zeros(3)), NOW)
+            assert run(prepared, np.ones(3, np.float32)).tolist() == [1, 1, 1]
     remote.close()
 
 

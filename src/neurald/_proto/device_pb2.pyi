@@ -79,6 +79,14 @@ class OpenSessionReply(_message.Message):
     session: bytes
     def __init__(self, session: _Optional[bytes] = ...) -> None: ...
 
+class WatchRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class WatchReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class WriteMemoryRequest(_message.Message):
     __slots__ = ("size_bytes", "chunk")
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]

@@ -54,6 +54,11 @@ class DeviceStub(object):
                 request_serializer=neurald_dot___proto_dot_device__pb2.OpenSessionRequest.SerializeToString,
                 response_deserializer=neurald_dot___proto_dot_device__pb2.OpenSessionReply.FromString,
                 _registered_method=True)
+        self.Watch = channel.unary_stream(
+                '/neurald.v1.Device/Watch',
+                request_serializer=neurald_dot___proto_dot_device__pb2.WatchRequest.SerializeToString,
+                response_deserializer=neurald_dot___proto_dot_device__pb2.WatchReply.FromString,
+                _registered_method=True)
         self.WriteMemory = channel.stream_unary(
                 '/neurald.v1.Device/WriteMemory',
                 request_serializer=neurald_dot___proto_dot_device__pb2.WriteMemoryRequest.SerializeToString,
@@ -159,6 +164,14 @@ class DeviceServicer(object):
 
     def OpenSession(self, request, context):
         """Answers at once and then stays open for the session's life.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Watch(self, request, context):
+        """Stays open and silent for as long as the daemon serves the session. Its end tells the client why that is over. One
+        for each session; older daemons do not have it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -285,6 +298,11 @@ def add_DeviceServicer_to_server(servicer, server):
                     servicer.OpenSession,
                     request_deserializer=neurald_dot___proto_dot_device__pb2.OpenSessionRequest.FromString,
                     response_serializer=neurald_dot___proto_dot_device__pb2.OpenSessionReply.SerializeToString,
+            ),
+            'Watch': grpc.unary_stream_rpc_method_handler(
+                    servicer.Watch,
+                    request_deserializer=neurald_dot___proto_dot_device__pb2.WatchRequest.FromString,
+                    response_serializer=neurald_dot___proto_dot_device__pb2.WatchReply.SerializeToString,
             ),
             'WriteMemory': grpc.stream_unary_rpc_method_handler(
                     servicer.WriteMemory,
@@ -475,6 +493,33 @@ class Device(object):
             '/neurald.v1.Device/OpenSession',
             neurald_dot___proto_dot_device__pb2.OpenSessionRequest.SerializeToString,
             neurald_dot___proto_dot_device__pb2.OpenSessionReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Watch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/neurald.v1.Device/Watch',
+            neurald_dot___proto_dot_device__pb2.WatchRequest.SerializeToString,
+            neurald_dot___proto_dot_device__pb2.WatchReply.FromString,
             options,
             channel_credentials,
             insecure,

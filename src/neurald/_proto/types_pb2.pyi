@@ -524,12 +524,14 @@ class OutputShape(_message.Message):
     def __init__(self, dimensions: _Optional[_Union[Dimensions, _Mapping]] = ..., sufficient: bool = ..., length: _Optional[int] = ...) -> None: ...
 
 class Timing(_message.Message):
-    __slots__ = ("on_device_ns", "in_driver_ns")
+    __slots__ = ("on_device_ns", "in_driver_ns", "queued_ns")
     ON_DEVICE_NS_FIELD_NUMBER: _ClassVar[int]
     IN_DRIVER_NS_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_NS_FIELD_NUMBER: _ClassVar[int]
     on_device_ns: int
     in_driver_ns: int
-    def __init__(self, on_device_ns: _Optional[int] = ..., in_driver_ns: _Optional[int] = ...) -> None: ...
+    queued_ns: int
+    def __init__(self, on_device_ns: _Optional[int] = ..., in_driver_ns: _Optional[int] = ..., queued_ns: _Optional[int] = ...) -> None: ...
 
 class Verdict(_message.Message):
     __slots__ = ("ok", "reason")
