@@ -211,3 +211,31 @@ class TestWarm:
             for outcome in ("miss", "hit"):
                 (document,) = invoke_json("cache", "warm", MODEL, "--device", address)["models"]
                 assert [step["cache"] for step in document["steps"]] == [outcome]
+
+    def test_as_the_application_asks(self, device: CachingDevice, tmp_path: Path) -> None:
+        import neurald as nd
+
+        token, directory = bytes(range(32)), tmp_path / "application"
+        options = ("--preference", "low_power", "--priority", "HIGH", "--threads", "2")
+        place = ("--directory", directory, "--token", token.hex())
+        (document,) = invoke_json("cache", "warm", MODEL, "--device", "caching", *options, *place)["models"]
+        assert [step["cache"] for step in document["steps"]] == ["miss"]
+        builder = nd.CompilationBuilder(nd.load_tflite(MODEL), [device], 2)
+        builder.set_preference(nd.Preference.LOW_POWER)
+        builder.set_priority(nd.Priority.HIGH)
+        builder.set_caching(directory, token)
+        assert builder.finish().report.steps[0].cache.value == "hit"
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--preference", "fast"), "LOW_POWER, FAST_SINGLE_ANSWER, SUSTAINED_SPEED"),
+            (("--priority", "0"), "LOW, MEDIUM, HIGH"),
+            (("--token", "12"), "64 hexadecimal digits"),
+            (("--directory", "x"), "needs --token"),
+        ],
+    )
+    def test_wrong_options(self, options: tuple[str, ...], message: str) -> None:
+        result = invoke("cache", "warm", MODEL, *options)
+        assert result.exit_code == 2
+        assert message in " ".join(result.stderr.replace("│", " ").split())
