@@ -219,7 +219,7 @@ class OpenClDevice:
                 raise
             except Error as error:
                 _LOG.info("%s: no kernel for the whole step: %s", self.name, error)
-        return compiled.executable, Program.from_source(self.context, compiled.executable.text)
+        return compiled.executable, Program.of_kernels(self.context, compiled.kernels)
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> OpenClPreparedModel:
         """See `Device.prepare_model_from_cache`."""
