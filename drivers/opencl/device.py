@@ -113,10 +113,10 @@ class OpenClDevice:
             f"neurald opencl {__version__}",
             f"sources {sources_digest(*_SOURCES)}",
             f"numpy {np.__version__}",
-            self.facts.digest,
             f"limits {self.facts.limits_digest}",
             "" if self._is_fused else "not fused",
             self._settings.description(without=_IN_FACTS),
+            self.facts.digest,
         ]
         return ", ".join(filter(None, parts))
 

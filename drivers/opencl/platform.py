@@ -33,7 +33,8 @@ _INSTALL = "install one: pocl-opencl-icd on Debian and Ubuntu for the CPU, the v
 _OLDEST_VERSION = (1, 2)
 
 
-#: Facts that no kernel depends on: where the device is, what only limits the sizes of models, and what follows from other facts.
+#: Facts that no kernel depends on: where the device is, what only limits the sizes of models, and what follows from other facts
+#: or is in `DeviceFacts.digest` already.
 _NOT_DECISIVE = frozenset(
     {
         "platform_index",
@@ -41,6 +42,8 @@ _NOT_DECISIVE = frozenset(
         "max_allocation_bytes",
         "global_memory_bytes",
         "images",
+        "storage",
+        "sums",
         "handle",
     }
 )
