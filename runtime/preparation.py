@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Self
@@ -62,6 +62,8 @@ class PreparationReport:
         compile_ms: how long compiling alone took; after a hit, when the entry was made.
         key: of the entry, in hexadecimal.
         is_stored: whether the cache has an entry now.
+        variants: where the device keeps what it compiles for the shapes of executions; None where it compiled at once, or
+            the device is in another process.
     """
 
     device: str
@@ -71,6 +73,12 @@ class PreparationReport:
     compile_ms: float | None = None
     key: str = ""
     is_stored: bool = False
+    variants: CachedVariants | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def is_later(self) -> bool:
+        """Whether nothing was compiled yet, since only executions tell the shapes."""
+        return self.reason == COMPILED_LATER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,6 +335,7 @@ class _CachedPreparation:
             compile_ms=compile_ms,
             is_stored=not failure,
             key="" if kept is None else kept.key,
+            variants=None if reason != COMPILED_LATER or is_remote(self._device) else variants,
         )
 
     def _variants(self) -> CachedVariants:
@@ -367,6 +376,7 @@ class _CachedPreparation:
         compile_ms: float,
         is_stored: bool,
         key: str = "",
+        variants: CachedVariants | None = None,
     ) -> Prepared:
         report = PreparationReport(
             device=self._device.name,
@@ -376,6 +386,7 @@ class _CachedPreparation:
             compile_ms=compile_ms,
             key=key or self._key.hex(),
             is_stored=is_stored,
+            variants=variants,
         )
         return Prepared(prepared_model=prepared_model, report=report)
 

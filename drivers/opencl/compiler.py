@@ -30,7 +30,7 @@ from neurald.drivers.opencl.persistent import (
 )
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.precision import Precision, lower_precision, suited
-from neurald.drivers.opencl.program_text import argument_text, kernel_name, program_text
+from neurald.drivers.opencl.program_text import KernelTexts, argument_text, kernel_name, program_text
 from neurald.drivers.opencl.render import render
 from neurald.drivers.opencl.source import Source
 from neurald.hal.types import Model
@@ -60,12 +60,14 @@ class Compiled:
         persistent: a call that may be faster than all of the executable's, if the device has it; its groups are still to be
             found.
         persistent_text: the program of its kernel.
+        kernels: those of the executable's calls.
     """
 
     executable: Executable
     constants: np.ndarray
     persistent: Call | None
     persistent_text: str
+    kernels: KernelTexts
 
 
 def compile_model(
@@ -239,6 +241,7 @@ def _assembled(
             text=program_text(uses, has_fp64=facts.has_fp64),
         ),
         constants=placement.constants,
+        kernels=KernelTexts(uses=tuple(uses), has_fp64=facts.has_fp64),
         persistent=together,
         persistent_text=""
         if together is None

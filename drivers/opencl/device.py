@@ -120,10 +120,10 @@ class OpenClDevice:
             f"neurald opencl {__version__}",
             f"sources {sources_digest(*_SOURCES)}",
             f"numpy {np.__version__}",
-            self.facts.digest,
             f"limits {self.facts.limits_digest}",
             "" if self._is_fused else "not fused",
             self._settings.description(without=_IN_FACTS),
+            self.facts.digest,
         ]
         return ", ".join(filter(None, parts))
 
@@ -232,7 +232,7 @@ class OpenClDevice:
                 raise
             except Error as error:
                 _LOG.info("%s: no kernel for the whole step: %s", self.name, error)
-        return compiled.executable, Program.from_source(self.context, compiled.executable.text)
+        return compiled.executable, Program.of_kernels(self.context, compiled.kernels)
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> OpenClPreparedModel:
         """See `Device.prepare_model_from_cache`."""

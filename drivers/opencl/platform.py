@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from neurald.drivers.opencl.errors import DeviceState
 from neurald.drivers.opencl.images import images_of
+from neurald.drivers.opencl.known_programs import KnownPrograms
 from neurald.drivers.opencl.loader import all_libraries, load
 from neurald.drivers.opencl.settings import process_settings
 from neurald.drivers.opencl.storage import Images, Storage, storage_of
@@ -32,7 +33,8 @@ _INSTALL = "install one: pocl-opencl-icd on Debian and Ubuntu for the CPU, the v
 _OLDEST_VERSION = (1, 2)
 
 
-#: Facts that no kernel depends on: where the device is, what only limits the sizes of models, and what follows from other facts.
+#: Facts that no kernel depends on: where the device is, what only limits the sizes of models, and what follows from other facts
+#: or is in `DeviceFacts.digest` already.
 _NOT_DECISIVE = frozenset(
     {
         "platform_index",
@@ -40,6 +42,8 @@ _NOT_DECISIVE = frozenset(
         "max_allocation_bytes",
         "global_memory_bytes",
         "images",
+        "storage",
+        "sums",
         "handle",
     }
 )
@@ -170,6 +174,7 @@ class DeviceContext:
         facts: what is known about the device, also what only an open one tells.
         context: pyopencl's context with this device only.
         state: whether it is still there; all that talk to the device go through its `guard`.
+        programs: those that were built for it.
     """
 
     def __init__(self, facts: DeviceFacts) -> None:
@@ -181,6 +186,7 @@ class DeviceContext:
         import pyopencl as cl
 
         self.state = DeviceState(f"OpenCL device {facts.name}", is_nvidia=facts.is_nvidia)
+        self.programs = KnownPrograms()
         with self.state.guard("opening"):
             self.context: cl.Context = cl.Context([facts.handle])
             self.facts = replace(facts, images=images_of(self.context, facts))

@@ -1,6 +1,7 @@
 """The text of a program: what kernels need, their functions, and for each the kernel that calls its function."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 from neurald.drivers.compiler.placement import Base
 from neurald.drivers.opencl.dialect import HEAD, functions_for, stored
@@ -47,6 +48,29 @@ def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
         "(__global int *)(arena + status));\n"
         "}\n"
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTexts:
+    """The kernels of a step, each of which can be built apart from the others.
+
+    Attributes:
+        uses: sources, and the buffers that their arguments are in.
+        has_fp64: whether the device computes in double precision.
+    """
+
+    uses: tuple[tuple[Source, tuple[Base, ...]], ...]
+    has_fp64: bool
+
+    def alone(self) -> dict[str, str]:
+        """The program of each kernel alone, by the kernel's name: what the kernel does follows from it."""
+        uses = {kernel_name(source, bases): (source, bases) for source, bases in self.uses}
+        return {name: program_text([use], has_fp64=self.has_fp64) for name, use in uses.items()}
+
+    def together(self, names: Collection[str]) -> str:
+        """One program with the kernels of these names."""
+        uses = [use for use in self.uses if kernel_name(*use) in names]
+        return program_text(uses, has_fp64=self.has_fp64)
 
 
 def argument_text(source: Source, position: int, base: Base, offset: str) -> str:

@@ -1,5 +1,6 @@
 """`neurald cache`: what the compilation cache holds, whether it is sound, and what is to go or to come."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,6 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from neurald.hal.cache import Cache, EntryStatus
+    from neurald.hal.types import Preference, Priority
 
 #: Shown of a key; enough to tell entries apart.
 _KEY_SHOWN = 12
@@ -114,23 +116,84 @@ def warm(
     threads: Annotated[
         int | None, typer.Option(min=1, help="CPU threads that runs will use. [default: the driver's choice]")
     ] = None,
+    preference: Annotated[
+        str, typer.Option(metavar="NAME", help="LOW_POWER, FAST_SINGLE_ANSWER or SUSTAINED_SPEED.")
+    ] = "FAST_SINGLE_ANSWER",
+    priority: Annotated[str, typer.Option(metavar="NAME", help="LOW, MEDIUM or HIGH.")] = "MEDIUM",
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--directory", "--dir", metavar="FOLDER", help="Warm the cache there, which needs a --token."
+        ),
+    ] = None,
+    token: Annotated[
+        str, typer.Option(metavar="HEX", help="The application's cache token, 64 hexadecimal digits.")
+    ] = "",
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SIZExSIZE",
+            help="The shape of an input that the model leaves open, such as x=1x224x224x3: the model is run once with "
+            "random inputs. May be repeated.",
+        ),
+    ] = None,
     json: _Json = False,
 ) -> None:
-    """Compiles each model and says what the cache does for it from now on."""
-    import neurald as nd
-    from neurald.service.devices import find_devices
-    from neurald.service.output import status, write_json
+    """Compiles each model and says what the cache does for it from now on.
 
+    Preference, priority, token, directory, threads and shapes must be those that the application uses.
+    """
+    import neurald as nd
+    from neurald.service.arrays import input_slots, random_inputs
+    from neurald.service.devices import find_devices
+    from neurald.service.output import note, status, write_json
+    from neurald.service.shapes import parse_shapes, remarks_on_defaults
+
+    asked = nd.Preference[_member("--preference", preference, nd.Preference)]
+    rank = nd.Priority[_member("--priority", priority, nd.Priority)]
+    secret = _token(token)
+    if directory is not None and not secret:
+        raise typer.BadParameter("--directory needs --token: applications name both, or neither")
     chosen = find_devices(device or ())
     warmed = []
     for path in models:
         with status(f"compiling {path}", quiet=json):
-            steps = nd.warm(nd.load_tflite(path, signature=signature), chosen, threads)
+            model = nd.load_tflite(path, signature=signature)
+            slots = input_slots(model)
+            shapes = parse_shapes(shape or (), slots)
+            steps = nd.warm(
+                model,
+                chosen,
+                threads,
+                preference=asked,
+                priority=rank,
+                directory=directory,
+                token=secret,
+                inputs=random_inputs(slots, shapes) if shapes else None,
+            )
+        if shapes:
+            for remark in remarks_on_defaults(slots, shapes):
+                note(remark)
+        elif any(not slot.operand.is_fully_specified for slot in slots):
+            note(f"{path} leaves shapes of inputs open; --shape says for which ones to compile")
         warmed.append({"model": str(path), "steps": [_step(step) for step in steps]})
     if json:
         write_json({"models": warmed})
     else:
         _show_warmed(warmed)
+
+
+def _member(option: str, name: str, kind: "type[Preference] | type[Priority]") -> str:
+    """The name of a member of `kind`, however it is written."""
+    if name.upper() not in kind.__members__:
+        raise typer.BadParameter(f"{option} is {name!r}; one of {', '.join(kind.__members__)} is expected")
+    return name.upper()
+
+
+def _token(text: str) -> bytes:
+    if text and not re.fullmatch(r"[0-9a-fA-F]{64}", text):
+        raise typer.BadParameter(f"--token has {len(text)} characters; 64 hexadecimal digits are expected")
+    return bytes.fromhex(text)
 
 
 def _open(directory: Path | None) -> "Cache":
@@ -194,7 +257,7 @@ def _describe(entry: "EntryStatus") -> dict[str, Any]:
         "damage": entry.damage,
     }
     parts, origin = (None, None) if manifest is None else (manifest.parts, manifest.origin)
-    for name in ("device", "device_version", "preference", "priority", "threads", "neurald"):
+    for name in ("device", "device_version", "preference", "priority", "threads", "neurald", "variant"):
         document[name] = None if parts is None else getattr(parts, name)
     document["has_token"] = None if parts is None else bool(parts.token)
     document["model"] = None if origin is None else origin.model

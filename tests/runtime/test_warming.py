@@ -1,9 +1,12 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
+from support.cached_models import MODELS
 from support.caching import CachingDevice, model_adding
 
 import neurald as nd
+from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.device import Artifact, PreparedModel, PrepareOptions
 from neurald.runtime.preparation import CacheOutcome
 from neurald.runtime.warming import warm
@@ -55,3 +58,74 @@ def test_a_cache_without_benefit_is_told() -> None:
     assert step.warm_ms is None
     assert "first use; stored, and yet not to be had again" in step.reason
     assert "it has forgotten" in step.reason
+
+
+TOKEN = bytes(range(32))
+
+
+@pytest.mark.parametrize(
+    ("preference", "priority", "threads", "token"),
+    [
+        (nd.Preference.LOW_POWER, nd.Priority.MEDIUM, None, b""),
+        (nd.Preference.FAST_SINGLE_ANSWER, nd.Priority.HIGH, None, b""),
+        (nd.Preference.SUSTAINED_SPEED, nd.Priority.LOW, 2, TOKEN),
+    ],
+)
+@pytest.mark.parametrize("has_directory", [False, True])
+def test_what_an_application_will_ask_for(
+    preference: nd.Preference,
+    priority: nd.Priority,
+    threads: int | None,
+    token: bytes,
+    has_directory: bool,
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / "of the application" if has_directory else None
+    token = token or (TOKEN if has_directory else b"")
+    device = CachingDevice()
+    warm(
+        model_adding(1),
+        [device],
+        threads,
+        preference=preference,
+        priority=priority,
+        directory=directory,
+        token=token,
+    )
+
+    def outcome(*, is_asked: bool) -> CacheOutcome:
+        builder = nd.CompilationBuilder(model_adding(1), [device], threads)
+        if is_asked:
+            builder.set_preference(preference)
+            builder.set_priority(priority)
+            if token:
+                builder.set_caching(directory or tmp_path / "neurald", token)
+        return builder.finish().report.steps[0].cache
+
+    assert outcome(is_asked=True) is CacheOutcome.HIT
+    assert outcome(is_asked=False) is CacheOutcome.MISS
+
+
+def test_shapes_that_executions_tell() -> None:
+    model, expected = MODELS["unspecified"]
+    rows = np.ones((5, 3), np.float32)
+    (step,) = warm(model(), [CpuDevice()])
+    assert step.cache is CacheOutcome.MISS
+    assert "known to executions only" in step.reason
+    assert (step.cold_ms, step.warm_ms) == (None, None)
+    (cold,) = warm(model(), [CpuDevice()], inputs=[rows])
+    assert cold.cache is CacheOutcome.MISS
+    assert cold.reason == "first use of these shapes"
+    assert cold.cold_ms is not None
+    assert cold.warm_ms is not None
+    (hit,) = warm(model(), [CpuDevice()], inputs=[rows])
+    assert (hit.cache, hit.reason, hit.key) == (CacheOutcome.HIT, "", cold.key)
+    (other,) = warm(model(), [CpuDevice()], inputs=[rows[:2]])
+    assert (other.cache, other.reason) == (CacheOutcome.MISS, "first use of these shapes")
+    assert other.key != cold.key
+    compilation = nd.CompilationBuilder(model(), [CpuDevice()]).finish()
+    np.testing.assert_array_equal(compilation.run(rows)[0], expected(rows))
+    (report,) = compilation.report.steps
+    assert report.variants is not None
+    assert report.variants.kept is not None
+    assert (report.variants.kept.was_there, report.variants.kept.key) == (True, cold.key)

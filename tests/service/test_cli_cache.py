@@ -3,11 +3,13 @@ from pathlib import Path
 
 import pytest
 from support.cached import ORIGIN, artifact, entry_parts
+from support.cached_models import MODELS
 from support.caching import CachingDevice
 from support.command_line import error_of, invoke, invoke_json
 from support.daemon import running_daemon
 
 import neurald as nd
+from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.cache import LIMIT_VARIABLE, Cache
 from neurald.hal.cache_entry import Origin
 from neurald.service import demo
@@ -211,3 +213,50 @@ class TestWarm:
             for outcome in ("miss", "hit"):
                 (document,) = invoke_json("cache", "warm", MODEL, "--device", address)["models"]
                 assert [step["cache"] for step in document["steps"]] == [outcome]
+
+    def test_as_the_application_asks(self, device: CachingDevice, tmp_path: Path) -> None:
+        token, directory = bytes(range(32)), tmp_path / "application"
+        options = ("--preference", "low_power", "--priority", "HIGH", "--threads", "2")
+        place = ("--directory", directory, "--token", token.hex())
+        (document,) = invoke_json("cache", "warm", MODEL, "--device", "caching", *options, *place)["models"]
+        assert [step["cache"] for step in document["steps"]] == ["miss"]
+        builder = nd.CompilationBuilder(nd.load_tflite(MODEL), [device], 2)
+        builder.set_preference(nd.Preference.LOW_POWER)
+        builder.set_priority(nd.Priority.HIGH)
+        builder.set_caching(directory, token)
+        assert builder.finish().report.steps[0].cache.value == "hit"
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--preference", "fast"), "LOW_POWER, FAST_SINGLE_ANSWER, SUSTAINED_SPEED"),
+            (("--priority", "0"), "LOW, MEDIUM, HIGH"),
+            (("--token", "12"), "64 hexadecimal digits"),
+            (("--directory", "x"), "needs --token"),
+        ],
+    )
+    def test_wrong_options(self, options: tuple[str, ...], message: str) -> None:
+        result = invoke("cache", "warm", MODEL, *options)
+        assert result.exit_code == 2
+        assert message in " ".join(result.stderr.replace("│", " ").split())
+
+    def test_shapes_that_the_model_leaves_open(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        model, _ = MODELS["unspecified"]
+        monkeypatch.setattr(nd, "load_tflite", lambda *_, **__: model())
+        monkeypatch.setattr(nd, "devices", lambda: (CpuDevice(),))
+        found = []
+        for options in (
+            (),
+            ("--shape", "input_0=4x3"),
+            ("--shape", "input_0=4x3"),
+            ("--shape", "input_0=5x3"),
+        ):
+            result = invoke("cache", "warm", "any.tflite", "--json", *options)
+            assert result.exit_code == 0, result.stderr
+            assert ("--shape says for which" in result.stderr) == (not options)
+            (step,) = json.loads(result.stdout)["models"][0]["steps"]
+            found.append((step["cache"], step["warm_ms"] is not None))
+        assert found == [("miss", False), ("miss", True), ("hit", True), ("miss", True)]
+        variants = {entry["variant"] for entry in invoke_json("cache", "ls")["entries"]}
+        assert variants == {"whole 0:4x3", "whole 0:5x3"}
+        assert "does not fit" in error_of("cache", "warm", "any.tflite", "--shape", "input_0=4x7")

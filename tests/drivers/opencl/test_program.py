@@ -1,16 +1,23 @@
 """Programs are built, saved and loaded, and damage is noticed before a runtime sees it."""
 
 import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
+from support.compiled_parts import FLOAT
 
+import neurald as nd
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.errors import DeviceState
 from neurald.drivers.opencl.launcher import CommandList, Launch
 from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.staging import Region, Staging
 from neurald.hal.errors import DeadObject, OpFailed
+from neurald.hal.operation_type import OperationType
 
 SOURCE = """
 kernel void twice(global float* a) { a[get_global_id(0)] *= 2; }
@@ -91,3 +98,84 @@ def test_a_lost_device_builds_nothing(opencl: DeviceContext, monkeypatch: pytest
     monkeypatch.setattr(opencl, "state", state)
     with pytest.raises(DeadObject):
         Program.from_source(opencl, SOURCE)
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The sources that OpenCL has built."""
+    import pyopencl as cl
+
+    from neurald.drivers.opencl import program as module
+
+    found: list[str] = []
+    built = module._built
+
+    def recorded(device: DeviceContext, program: cl.Program, options: Sequence[str]) -> cl.Program:
+        # What is loaded from a binary has no source.
+        source = vars(program).get("_source")
+        if source is not None:
+            found.append(str(source))
+        return built(device, program, options)
+
+    monkeypatch.setattr(module, "_built", recorded)
+    return found
+
+
+def test_g04_a_source_is_built_once_for_each_set_of_options(opencl: DeviceContext, builds: list[str]) -> None:
+    device = DeviceContext(opencl.facts)
+    first = Program.from_source(device, SOURCE, ["-DAMOUNT=3"])
+    again = Program.from_source(device, SOURCE, ["-DAMOUNT=3"])
+    assert len(builds) == 1
+    assert again.kernel("twice").int_ptr != first.kernel("twice").int_ptr
+    Program.from_source(device, SOURCE, ["-DAMOUNT=4"])
+    Program.from_source(device, SOURCE + "\n", ["-DAMOUNT=4"])
+    Program.from_source(DeviceContext(opencl.facts), SOURCE, ["-DAMOUNT=4"])
+    assert len(builds) == 4
+
+
+def chain(*kinds: OperationType) -> nd.Model:
+    """Operations on a row of numbers, one after another."""
+    builder = nd.ModelBuilder()
+    value = source = builder.add_operand(FLOAT, (1, 24))
+    for kind in kinds:
+        result = builder.add_operand(FLOAT, (1, 24))
+        builder.add_operation(kind, [value], [result])
+        value = result
+    builder.identify_inputs_and_outputs([source], [value])
+    return builder.finish()
+
+
+def test_g04_a_kernel_is_built_once_for_all_models(
+    opencl: DeviceContext, builds: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NEURALD_OPENCL_TUNING", "none")
+    capabilities = CpuDevice().capabilities()
+    monkeypatch.setattr("neurald.drivers.opencl.device.calibrated", lambda _: capabilities)
+    device = OpenClDevice(opencl.facts, is_fused=False)
+    given = np.linspace(-2, 2, 24, dtype=np.float32).reshape(1, 24)
+
+    def compiled(on: OpenClDevice, *kinds: OperationType) -> nd.Compilation:
+        builder = nd.CompilationBuilder(chain(*kinds), [on])
+        builder.set_caching(tmp_path, bytes(32))
+        return builder.finish()
+
+    def kernels() -> int:
+        return sum(text.count("__kernel ") for text in builds)
+
+    tanh, relu, logistic = OperationType.TANH, OperationType.RELU, OperationType.LOGISTIC
+    compiled(device, tanh, relu)
+    assert (len(builds), kernels()) == (1, 2)
+    # Another model with one kernel more, of which only that one is built.
+    both = compiled(device, tanh, relu, logistic)
+    assert (len(builds), kernels()) == (2, 3)
+    # And one of known kernels alone.
+    compiled(device, relu)
+    swapped = compiled(device, tanh, relu)
+    assert len(builds) <= 3
+    expected = 1 / (1 + np.exp(-np.maximum(np.tanh(given), 0)))
+    np.testing.assert_allclose(both.run(given)[0], expected, rtol=1e-5)
+    np.testing.assert_allclose(swapped.run(given)[0], np.maximum(np.tanh(given), 0), rtol=1e-5)
+    # What comes from parts of several programs is whole in the cache.
+    warm = compiled(OpenClDevice(opencl.facts, is_fused=False), tanh, relu, logistic)
+    assert warm.report.steps[0].cache.value == "hit", [each.report.steps[0].reason for each in (both, warm)]
+    np.testing.assert_array_equal(warm.run(given)[0], both.run(given)[0])
