@@ -25,7 +25,7 @@ _SHARED_NS: Final = 5_000.0
 _CHUNK_NS: Final = 100_000.0
 _CHUNKS_A_THREAD: Final = 4
 #: A call is divided into pieces of about this time, between which it looks whether it is to stop; so are shared calls.
-_PIECE_NS: Final = 4_000_000.0
+_PIECE_NS: Final = 2_000_000.0
 #: More chunks or pieces are not counted with.
 _MOST_PARTS: Final = 1 << 20
 #: Bindings for which an instance keeps steps: executions that come again and again take turns with few of them.
