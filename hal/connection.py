@@ -16,8 +16,8 @@ from neurald._proto import device_pb2
 from neurald._proto.device_pb2_grpc import DeviceStub
 from neurald.hal.address import Address
 from neurald.hal.cancellation import Cancellation
-from neurald.hal.deadline import remaining_s
 from neurald.hal.channel import ChannelClient
+from neurald.hal.deadline import remaining_s
 from neurald.hal.errors import (
     BadState,
     Cancelled,

@@ -113,9 +113,7 @@ class Pool(Generic[_T]):
             raise
         return waiter.thing.pop()
 
-    def _wait(
-        self, waiter: _Waiter[_T], deadline_s: float | None, cancellation: Cancellation | None
-    ) -> None:
+    def _wait(self, waiter: _Waiter[_T], deadline_s: float | None, cancellation: Cancellation | None) -> None:
         while True:
             left = threading.TIMEOUT_MAX if deadline_s is None else deadline_s - time.monotonic()
             step = left if cancellation is None else min(left, LOOK_S)

@@ -56,6 +56,7 @@ def executions_at_once(device: Device) -> int:
     said: int = getattr(device, "executions_at_once", _EXECUTIONS_AT_ONCE)
     return max(1, said)
 
+
 class _Share:
     """What a user, or a client, has had of the device, and has of it now."""
 

@@ -117,7 +117,9 @@ class _Run:
         is_late = deadline_s is not None and not is_first and time.monotonic() >= deadline_s
         if not is_cancelled and not is_late:
             return
-        where = f"before position {position} of the plan, step {self.clock.number(step)} on {step.device.name}"
+        where = (
+            f"before position {position} of the plan, step {self.clock.number(step)} on {step.device.name}"
+        )
         if is_cancelled:
             raise Cancelled(f"the execution was cancelled {where}")
         raise MissedDeadlineTransient(f"the deadline passed {where}; time went to {self.clock.report()}")

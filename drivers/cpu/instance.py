@@ -163,7 +163,7 @@ class Instance:
         bound = self._steps.get(binding) or self._bind(binding)
         for own, address, size in bound.copied_in:
             ctypes.memmove(own, address, size)
-        failed = self._run(bound.address, cancellation, deadline_ns)
+        failed: int = self._run(bound.address, cancellation, deadline_ns)
         if failed != self._count:
             if failed & STOPPED:
                 return self._executable.calls[failed - STOPPED]

@@ -138,9 +138,7 @@ class OpenClPreparedModel:
 
         return execute
 
-    def _run(
-        self, binding: "_Binding", deadline_s: float | None, cancellation: Cancellation | None
-    ) -> int:
+    def _run(self, binding: "_Binding", deadline_s: float | None, cancellation: Cancellation | None) -> int:
         """Runs the step; returns the nanoseconds of its commands.
 
         Raises:
