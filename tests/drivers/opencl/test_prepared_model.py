@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,16 @@ def test_a_request_can_be_bound(prepared: OpenClPreparedModel) -> None:
         again(Cancellation())
 
 
+class Separate(Portions):
+    """Each command is a portion, whatever is learned."""
+
+    def bounds(self, count: int) -> tuple[int, ...]:
+        return tuple(range(count + 1))
+
+    def learn(self, bounds: Sequence[int], taken_s: Sequence[float]) -> None:
+        pass
+
+
 class Fleeting(Cancellation):
     """Is cancelled once it has been looked at so many times."""
 
@@ -139,7 +150,7 @@ def test_an_execution_is_cancelled_between_its_commands(
     opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The transfers and the kernel of a model are portions of their own; whatever is left out, the next run is whole."""
-    monkeypatch.setattr(prepared_model, "Portions", lambda total_s: Portions(1000.0))
+    monkeypatch.setattr(prepared_model, "Portions", Separate)
     prepared = prepared_by(OpenClDevice(opencl.facts))
     (values,) = inputs = random_inputs(model())
     request, (result,) = request_of(model(), inputs)
