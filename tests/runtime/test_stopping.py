@@ -89,6 +89,24 @@ MODES: dict[str, Compute] = {
 }
 
 
+@contextlib.contextmanager
+def cancelled_after(seconds: float, execution: nd.Execution) -> Iterator[None]:
+    """Cancels it from another thread, again and again: before it computes, nothing happens."""
+    is_over = threading.Event()
+
+    def work() -> None:
+        while not is_over.wait(seconds):
+            execution.cancel()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
 def ended(compute: Callable[[], None]) -> tuple[nd.Error, float]:
     """The error that the call must raise, and how long it took."""
     started = time.monotonic()
@@ -113,8 +131,8 @@ def test_a_time_limit(compilations: dict[str, nd.Compilation], where: str, mode:
 @pytest.mark.parametrize("where", ["here", "daemon"])
 def test_a_cancellation(compilations: dict[str, nd.Compilation], where: str, mode: str) -> None:
     execution = bound(compilations[where])
-    threading.Timer(LIMIT_S, execution.cancel).start()
-    error, taken_s = ended(lambda: MODES[mode](execution))
+    with cancelled_after(LIMIT_S, execution):
+        error, taken_s = ended(lambda: MODES[mode](execution))
     assert error.code is nd.ResultCode.OP_FAILED
     assert "cancelled" in str(error)
     assert taken_s < LIMIT_S + LATE_S
@@ -152,8 +170,8 @@ def test_an_execution_that_computes_again_is_cancelled() -> None:
     started = time.monotonic()
     execution.compute()
     whole_s = time.monotonic() - started
-    threading.Timer(whole_s / 20, execution.cancel).start()
-    error, taken_s = ended(execution.compute)
+    with cancelled_after(whole_s / 20, execution):
+        error, taken_s = ended(execution.compute)
     assert error.code is nd.ResultCode.OP_FAILED
     assert "cancelled" in str(error)
     assert taken_s < 0.7 * whole_s + 0.05
@@ -172,8 +190,8 @@ def test_variables_are_as_before() -> None:
     before = compilation.state.value("total")
     compilation.state.lock.acquire()
     try:
-        threading.Timer(0.03, execution.cancel).start()
-        error, _ = ended(execution.compute)
+        with cancelled_after(0.03, execution):
+            error, _ = ended(execution.compute)
     finally:
         compilation.state.lock.release()
     assert "cancelled" in str(error)
