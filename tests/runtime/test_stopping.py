@@ -152,10 +152,13 @@ def test_a_duration_after_fences(compilations: dict[str, nd.Compilation]) -> Non
 
 
 @pytest.mark.slow
-def test_the_message_names_the_step_and_the_operation(compilations: dict[str, nd.Compilation]) -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_the_message_names_the_step_and_the_operation(
+    compilations: dict[str, nd.Compilation], mode: str
+) -> None:
     execution = bound(compilations["here"])
     execution.set_timeout(LIMIT_S)
-    error, _ = ended(execution.compute)
+    error, _ = ended(lambda: MODES[mode](execution))
     assert "step 0 on cpu" in str(error)
     assert "the deadline passed in operation" in str(error)
 
