@@ -103,7 +103,7 @@ class CompilationBuilder:
         self._preference = member(preference, Preference, "the preference")
 
     def set_priority(self, priority: Priority) -> None:
-        """The rank of its executions among the client's own.
+        """The rank of its executions among those of the same user.
 
         Raises:
             BadData: there is no such priority.

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support.addition import AddingDevice, addition, request
 
-from neurald.hal import burst_ring
+from neurald.hal import burst_client, burst_ring
 from neurald.hal.address import Address
 from neurald.hal.burst_client import RemoteBurst
 from neurald.hal.burst_packet import MAXIMUM_REQUESTS, MAXIMUM_SLOTS
@@ -310,6 +310,42 @@ def test_options_arrive(burst: RemoteBurst, device: AddingDevice) -> None:
     assert seen[0].deadline_s == pytest.approx(limit, abs=5)
     assert (seen[0].loop_timeout_s, seen[0].measure) == (0.5, True)
     assert (seen[1].deadline_s, seen[1].measure) == (None, False)
+
+
+@pytest.mark.parametrize("left_s", [1e300, float("inf")])
+def test_a_deadline_without_an_end_while_there_is_no_turn(
+    remote: RemoteDevice,
+    server: DeviceServer,
+    device: AddingDevice,
+    monkeypatch: pytest.MonkeyPatch,
+    left_s: float,
+) -> None:
+    """The daemon waits for a turn as without a deadline, and gives every turn back."""
+    monkeypatch.setattr(burst_client, "_NO_LIMIT_S", left_s)
+    prepared = remote.prepare_model(addition(np.ones(2, np.float32)), PrepareOptions())
+    go_on = threading.Event()
+
+    def wait(*_: object) -> None:
+        assert go_on.wait(30)
+
+    device.on_execute = wait
+    bursts = [prepared.create_burst() for _ in range(6)]
+    results = [np.zeros(2, np.float32) for _ in bursts]
+    requests = [request(np.ones(2, np.float32), result) for result in results]
+    threads = [
+        threading.Thread(target=burst.execute, args=(each, ExecuteOptions()))
+        for burst, each in zip(bursts, requests, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: server.handler.waiting == 2)
+    go_on.set()
+    for thread in threads:
+        thread.join(30)
+    assert [result.tolist() for result in results] == [[2, 2]] * 6
+    assert not server.handler.is_at_work
+    for burst in bursts:
+        burst.close()
 
 
 def test_a_deadline_that_has_passed(burst: RemoteBurst) -> None:

@@ -4,6 +4,8 @@ import os
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -12,11 +14,15 @@ from neurald.hal.errors import Cancelled, MissedDeadlineTransient, OutOfMemory
 from neurald.hal.pool import FairLock, Pool
 
 
-def until(holds: object) -> None:
+def until(holds: Callable[[], object]) -> None:
     end = time.monotonic() + 30
-    while not holds():  # type: ignore[operator]
+    while not holds():
         assert time.monotonic() < end
         time.sleep(0.001)
+
+
+def is_waited_for(pool: Pool[str], threads: int) -> bool:
+    return pool.waiting == threads
 
 
 def test_first_come_first_served() -> None:
@@ -30,7 +36,7 @@ def test_first_come_first_served() -> None:
     threads = [threading.Thread(target=use, args=(number,)) for number in range(20)]
     for number, thread in enumerate(threads):
         thread.start()
-        until(lambda n=number: pool.waiting == n + 1)
+        until(partial(is_waited_for, pool, number + 1))
     pool.give_back(thing)
     for thread in threads:
         thread.join()
@@ -41,7 +47,12 @@ def test_who_comes_again_and_again_does_not_keep_it() -> None:
     """A thread that gives a thing back and takes it at once again comes after those who wait."""
     pool = Pool([0], int, 1)
     thing, got = pool.take(), threading.Event()
-    thread = threading.Thread(target=lambda: (pool.take(), got.set()))
+
+    def take() -> None:
+        pool.take()
+        got.set()
+
+    thread = threading.Thread(target=take)
     thread.start()
     until(lambda: pool.waiting)
     pool.give_back(thing)

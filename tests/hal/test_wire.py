@@ -298,6 +298,14 @@ def test_deadlines_that_are_none_are_refused(seconds: float) -> None:
         )
 
 
+@pytest.mark.parametrize("seconds", [1e9, 1e10, 1e300])
+def test_deadlines_that_no_wait_could_count_are_none(seconds: float) -> None:
+    assert (
+        wire_device.execute_options_from_wire(device_pb2.ExecuteOptions(deadline_s=seconds)).deadline_s
+        is None
+    )
+
+
 def test_options_outside_their_limits_are_refused() -> None:
     medium = types_pb2.PRIORITY_MEDIUM
     for threads in (0, 5000):

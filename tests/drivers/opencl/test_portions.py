@@ -1,5 +1,7 @@
 """Long executions are enqueued in portions: how they are divided, and that they stop between them."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -35,7 +37,7 @@ def test_what_was_slow_once_is_joined_again() -> None:
     assert len(portions.bounds(16)) == 17
     for _ in range(5):
         bounds = portions.bounds(16)
-        portions.learn(bounds, [0.01 * PORTION_S * (b - a) for a, b in zip(bounds, bounds[1:], strict=False)])
+        portions.learn(bounds, [0.01 * PORTION_S * (b - a) for a, b in itertools.pairwise(bounds)])
     assert portions.bounds(16) == (0, 16)
 
 
