@@ -26,8 +26,8 @@ from neurald.hal.errors import (
     DeadObject,
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
-    Unreachable,
     OpFailed,
+    Unreachable,
 )
 from neurald.hal.memory import HostMemory
 from neurald.hal.types import Model
@@ -122,6 +122,25 @@ def test_an_error_that_is_not_the_artifacts_is_the_callers(directory: Path, erro
         prepare(directory, device)
     assert device.compiled == []
     assert prepare(directory).cache is CacheOutcome.HIT
+
+
+def test_an_artifact_that_kills_its_driver(directory: Path) -> None:
+    """It is offered once, and the error tells of the death rather than that nobody is there any more."""
+
+    class Remote(CachingDevice):
+        address = "unix:///nowhere"
+
+    prepare(directory, Remote())
+    device = Remote()
+
+    def die() -> None:
+        raise DeadObject("it died")
+
+    device.on_load = die
+    with pytest.raises(DeadObject, match="it died"):
+        prepare(directory, device)
+    assert device.compiled == []
+    assert prepare(directory, Remote()).cache is CacheOutcome.MISS
 
 
 def test_a_device_that_is_updated_meanwhile(directory: Path) -> None:
