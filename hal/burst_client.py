@@ -22,6 +22,7 @@ from neurald.hal.burst_packet import (
 from neurald.hal.burst_peer import BurstPeer
 from neurald.hal.burst_slots import Slots
 from neurald.hal.connection import Connection
+from neurald.hal.deadline import remaining_s
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import BadState, Cancelled, Error, MissedDeadlinePersistent, OpFailed
 from neurald.hal.memory import HostMemory, Memory, SharedMemory
@@ -29,6 +30,8 @@ from neurald.hal.staging import Move, Staged, copy, stage
 from neurald.hal.types import OperandType, Request
 
 _NO_LIMIT_S = -1.0
+#: How long an execution waits for the end of one before it that was late or cancelled.
+_SETTLE_S = 0.5
 _RUN = ExecuteOptions()
 
 
@@ -117,7 +120,7 @@ class RemoteBurst:
             raise BadState("the burst is executing; it runs one request at a time")
         try:
             if self._under_way is not None:
-                self._settle(self._under_way)
+                self._settle(self._under_way, options)
             found = self._entries.get(id(request))
             if found is not None and found[1].told.number is not None:
                 copy(found[1].staged.moves)
@@ -161,15 +164,20 @@ class RemoteBurst:
             raise OpFailed("the daemon told no shapes of the outputs")
         return replace(told.result, timing=timing) if options.measure else told.result
 
-    def _settle(self, under_way: _Entry) -> None:
+    def _settle(self, under_way: _Entry, options: ExecuteOptions) -> None:
         """Takes what came of an execution that was waited for in vain.
+
+        Args:
+            under_way: that execution.
+            options: of the next one, which waits for a moment.
 
         Raises:
             BadState: it still is under way.
             DeadObject: nothing will come of it.
         """
         self._peer.require_open()
-        if not self._peer.is_done:
+        left_s = remaining_s(options.deadline_s)
+        if not self._peer.is_done_within(_SETTLE_S if left_s is None else min(left_s, _SETTLE_S)):
             raise BadState("the daemon is not done yet with the last execution, which was not waited for")
         with contextlib.suppress(Error):
             self._result(under_way.told, _RUN)

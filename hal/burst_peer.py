@@ -125,6 +125,24 @@ class BurstPeer:
         except BadData as error:
             raise self._broken(error) from None
 
+    def is_done_within(self, timeout_s: float) -> bool:
+        """Whether `complete` would return at once, at the latest after so long.
+
+        Raises:
+            DeadObject: the daemon is gone.
+            OpFailed: the daemon broke the rules.
+        """
+        end = time.monotonic() + timeout_s
+        while not self.is_done:
+            left_s = end - time.monotonic()
+            if left_s <= 0:
+                return False
+            try:
+                self._sleep(left_s)
+            except BadData as error:
+                raise self._broken(error) from None
+        return True
+
     def complete(self, options: ExecuteOptions) -> tuple[Timing, Outcome | None]:
         """How long the execution took, and what is new about the outputs of its request, if anything.
 

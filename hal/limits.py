@@ -2,10 +2,11 @@
 
 import os
 import re
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, ResourceExhaustedTransient
 
 _NUMBER = re.compile(r"([0-9]{1,15})(|Ki|Mi|Gi|Ti)B?", re.ASCII)
 _FACTORS = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
@@ -18,7 +19,7 @@ def _memory_share() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Sessions are counted in all; everything else for each of them.
+    """Sessions are counted in all and for each user, calls for each user too; everything else for each session.
 
     What a message may hold is the same for every daemon: `neurald.hal.rpc` limits its bytes, `neurald.hal.validate` and
     `neurald.hal.wire` the operands, operations and graphs of a model.
@@ -28,6 +29,7 @@ class Limits:
         user_sessions: that are open, of one user; clients of other hosts count as one.
         calls: that the device works on at the same time; fewer than the daemon has threads, so that one client cannot take
             them all.
+        user_calls: that the device works on at the same time, of one user; one call of each session is free of it.
         prepared_models: that are held.
         memories: that are held: of the client, of the device and for results.
         fences: that wait to be used.
@@ -42,6 +44,7 @@ class Limits:
     sessions: int = 256
     user_sessions: int = 192
     calls: int = 48
+    user_calls: int = 128
     prepared_models: int = 256
     memories: int = 1024
     fences: int = 256
@@ -50,6 +53,36 @@ class Limits:
     memory_bytes: int = field(default_factory=_memory_share)
     model_bytes: int = 2 << 30
     execution_s: int = 600
+
+
+class UserCalls:
+    """The calls of all sessions of one user that are under way. Thread-safe."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._most = limits.user_calls
+        self._lock = threading.Lock()
+        self._count = 0
+
+    def begin(self, *, is_first: bool) -> None:
+        """Counts one more.
+
+        Args:
+            is_first: whether its session has none yet. It may have one, whatever others of the user do.
+
+        Raises:
+            ResourceExhaustedTransient: there are too many.
+        """
+        with self._lock:
+            if self._count >= self._most and not is_first:
+                raise ResourceExhaustedTransient(
+                    f"{self._count} calls of one user are under way; a user may have {self._most} (user_calls)"
+                )
+            self._count += 1
+
+    def end(self) -> None:
+        """After a call that has begun."""
+        with self._lock:
+            self._count -= 1
 
 
 def parse_limits(settings: Iterable[str]) -> Limits:

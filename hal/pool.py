@@ -113,9 +113,7 @@ class Pool(Generic[_T]):
             raise
         return waiter.thing.pop()
 
-    def _wait(
-        self, waiter: _Waiter[_T], deadline_s: float | None, cancellation: Cancellation | None
-    ) -> None:
+    def _wait(self, waiter: _Waiter[_T], deadline_s: float | None, cancellation: Cancellation | None) -> None:
         while True:
             left = threading.TIMEOUT_MAX if deadline_s is None else deadline_s - time.monotonic()
             step = left if cancellation is None else min(left, LOOK_S)
@@ -162,3 +160,26 @@ class Pool(Generic[_T]):
         self._lock = threading.Lock()
         self._waiting = deque()
         self._made = len(self._idle)
+
+
+class FairLock:
+    """A lock that threads get in the order in which they came; a context manager."""
+
+    __slots__ = ("_pool",)
+
+    def __init__(self) -> None:
+        self._pool: Pool[None] = Pool([None], lambda: None, 1)
+
+    def acquire(self, deadline_s: float | None = None, cancellation: Cancellation | None = None) -> None:
+        """Waits for the lock; see `Pool.take`."""
+        self._pool.take(deadline_s, cancellation)
+
+    def release(self) -> None:
+        """Gives it to who has waited longest."""
+        self._pool.give_back(None)
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()

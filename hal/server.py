@@ -31,8 +31,9 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 SERVICE = device_pb2.DESCRIPTOR.services_by_name["Device"].full_name
-#: Calls that are served at the same time; more wait for a free thread, and still more are refused.
-_MAXIMUM_CALLS = 64
+#: Calls that are served at the same time; more wait for a free thread, and still more are refused. They are more than the
+#: limits let one user have, so that calls of others, and questions, find threads.
+_MAXIMUM_CALLS = 256
 _MAXIMUM_WAITING = 1024
 #: How long replies may take to leave once all work is done.
 _FLUSH_S = 1.0

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from neurald.hal.buffer_tracker import BufferTracker
 from neurald.hal.device import PreparedModel
@@ -30,7 +30,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.fence import Fence
 from neurald.hal.fenced import FencedRun
-from neurald.hal.limits import Limits
+from neurald.hal.limits import Limits, UserCalls
 from neurald.hal.memory import HostMemory, Memory, SharedMemory
 from neurald.hal.staging import Arenas
 from neurald.hal.types import Model, Priority
@@ -71,10 +71,11 @@ class Session:
         buffers: its device buffers.
     """
 
-    def __init__(self, limits: Limits, user: int | None = None) -> None:
+    def __init__(self, limits: Limits, user: int | None = None, user_calls: UserCalls | None = None) -> None:
         self.token = secrets.token_bytes(_TOKEN_BYTES)
         self.user = user
         self._calls = 0
+        self._user_calls = user_calls or UserCalls(limits)
         self._limits = limits
         self._lock = threading.Lock()
         self._is_open = True
@@ -303,12 +304,14 @@ class Session:
                 raise ResourceExhaustedTransient(
                     f"{self._limits.calls} calls of the session are under way; it may have no more"
                 )
+            self._user_calls.begin(is_first=not self._calls)
             self._calls += 1
         try:
             yield
         finally:
             with self._lock:
                 self._calls -= 1
+            self._user_calls.end()
 
     def check_model(self, size_bytes: int) -> None:
         """Whether the constants of a model may take so many bytes.
@@ -423,6 +426,8 @@ class Sessions:
         self._limits = limits
         self._lock = threading.Lock()
         self._by_token: dict[bytes, Session] = {}
+        # Those of users who have no session any more go by themselves.
+        self._user_calls: WeakValueDictionary[int | None, UserCalls] = WeakValueDictionary()
 
     def open(self, user: int | None = None) -> Session:
         """A new session.
@@ -441,7 +446,9 @@ class Sessions:
                 raise ResourceExhaustedTransient(
                     f"{self._limits.user_sessions} sessions of one user are open; no more may be"
                 )
-            session = Session(self._limits, user)
+            calls = self._user_calls.get(user) or UserCalls(self._limits)
+            self._user_calls[user] = calls
+            session = Session(self._limits, user, calls)
             self._by_token[session.token] = session
         return session
 

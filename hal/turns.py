@@ -47,14 +47,15 @@ class RunsSideBySide(Protocol):
         ...
 
 
-#: Of a device that does not say: one computes while the other one's data move.
-_EXECUTIONS_AT_ONCE = 2
+#: Of a device that does not say.
+_EXECUTIONS_AT_ONCE: Final = 4
 
 
 def executions_at_once(device: Device) -> int:
-    """What `RunsSideBySide.executions_at_once` says, and 2 for a device without it."""
+    """What `RunsSideBySide.executions_at_once` says, and 4 for a device without it."""
     said: int = getattr(device, "executions_at_once", _EXECUTIONS_AT_ONCE)
     return max(1, said)
+
 
 class _Share:
     """What a user, or a client, has had of the device, and has of it now."""

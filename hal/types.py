@@ -158,7 +158,7 @@ class Preference(IntEnum):
 
 
 class Priority(IntEnum):
-    """The rank of a compilation's executions among those of the same client."""
+    """The rank of a compilation's executions among those of the same user; see `neurald.hal.turns`."""
 
     LOW = 90
     MEDIUM = 100

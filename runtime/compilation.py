@@ -104,7 +104,7 @@ class CompilationBuilder:
         self._preference = Preference(preference)
 
     def set_priority(self, priority: Priority) -> None:
-        """The rank of its executions among the client's own.
+        """The rank of its executions among those of the same user.
 
         Raises:
             BadData: there is no such priority.

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape
-from neurald.hal.errors import BadData, MissedDeadlineTransient
+from neurald.hal.errors import BadData, Cancelled, MissedDeadlineTransient
 from neurald.hal.inference import bind_operations, infer_shapes
 from neurald.hal.memory import Memory
 from neurald.hal.types import Argument, Dimensions, OperandType, Request, byte_size, value_size
@@ -18,7 +18,7 @@ from neurald.runtime.plan import (
     IfStep,
 )
 from neurald.runtime.step_clock import StepClock
-from neurald.runtime.step_executor import Runner, run_step
+from neurald.runtime.step_executor import STOPPED, Runner, naming_step, run_step
 from neurald.runtime.temporaries import (
     Place,
     Temporaries,
@@ -99,7 +99,7 @@ class _Run:
         while position < len(self._program):
             step = self._program[position]
             if isinstance(step, ExecutionStep):
-                self._require_time(position, is_first=is_first)
+                self._require_time(position, step, is_first=is_first)
                 is_first = False
                 self._execute(step)
                 position += 1
@@ -111,22 +111,29 @@ class _Run:
             else:
                 position = self._loops.meet(position, step)
 
-    def _require_time(self, position: int, *, is_first: bool) -> None:
-        if self._options.cancellation is not None:
-            self._options.cancellation.require_not_cancelled(f"before position {position} of the plan")
-        deadline_s = self._options.deadline_s
-        if deadline_s is None or is_first or time.monotonic() < deadline_s:
+    def _require_time(self, position: int, step: ExecutionStep, *, is_first: bool) -> None:
+        cancellation, deadline_s = self._options.cancellation, self._options.deadline_s
+        is_cancelled = cancellation is not None and cancellation.is_cancelled
+        is_late = deadline_s is not None and not is_first and time.monotonic() >= deadline_s
+        if not is_cancelled and not is_late:
             return
-        raise MissedDeadlineTransient(
-            f"the deadline passed before position {position} of the plan; time went to {self.clock.report()}"
+        where = (
+            f"before position {position} of the plan, step {self.clock.number(step)} on {step.device.name}"
         )
+        if is_cancelled:
+            raise Cancelled(f"the execution was cancelled {where}")
+        raise MissedDeadlineTransient(f"the deadline passed {where}; time went to {self.clock.report()}")
 
     def _execute(self, step: ExecutionStep) -> None:
         """Runs a step, again with more room for outputs that did not fit."""
         self._reserve(step)
         while True:
             request = self._request(step)
-            result = self.clock.run(step, request, self._options, self._runner)
+            try:
+                result = self.clock.run(step, request, self._options, self._runner)
+            except STOPPED as error:
+                named = naming_step(error, self.clock.number(step), step)
+                raise type(named)(f"{named}; time went to {self.clock.report()}") from None
             self.temporaries.leave_abandoned()
             outputs = list(zip(step.writes, result.output_shapes, strict=True))
             if result.is_sufficient:

@@ -120,7 +120,9 @@ class Computation:
     def _run_once(self, options: ExecuteOptions, burst: "Burst | None") -> ExecutionResult:
         if self._stateful is None:
             return self._execute(self._request, options, burst)
-        return self._stateful.run(self._request, lambda request: self._execute(request, options, burst))
+        return self._stateful.run(
+            self._request, options, lambda request: self._execute(request, options, burst)
+        )
 
     def _execute(self, request: Request, options: ExecuteOptions, burst: "Burst | None") -> ExecutionResult:
         if not self._has_device_memory:

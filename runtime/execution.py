@@ -176,7 +176,9 @@ class Execution:
             self._measure = measure
 
     def set_timeout(self, seconds: float | None) -> None:
-        """How long one computation may take; None or 0 for no limit.
+        """How long one computation may take; None, 0 and infinity for no limit.
+
+        One that takes longer ends soon after with MissedDeadlineTransient or MissedDeadlinePersistent, also in the midst of a step.
 
         Raises:
             BadData: the time is negative, or strict mode forbids it.

@@ -8,7 +8,7 @@ from neurald.hal.types import Request
 from neurald.runtime.compound import CompoundExecutor
 from neurald.runtime.plan import ExecutionPlan, ExecutionStep, SimpleBody
 from neurald.runtime.step_clock import StepClock
-from neurald.runtime.step_executor import Runner, run_step
+from neurald.runtime.step_executor import STOPPED, Runner, naming_step, run_step
 
 
 class PlanExecutor(Protocol):
@@ -29,8 +29,9 @@ class PlanExecutor(Protocol):
             to be measured.
 
         Raises:
-            MissedDeadlineTransient: the deadline passed between two steps, or a loop of the plan took longer than its time.
-            Cancelled: `options.cancellation` was cancelled between two steps.
+            MissedDeadlineTransient, MissedDeadlinePersistent: the deadline passed between two steps or in one of them, which
+                the message names, or a loop of the plan took longer than its time.
+            Cancelled: `options.cancellation` was cancelled between two steps or in one of them.
             OpFailed: shapes or a condition are not what the model says.
             Error: what the runner raised.
         """
@@ -59,8 +60,11 @@ class SimpleExecutor:
         self, request: Request, options: ExecuteOptions, *, runner: Runner = run_step
     ) -> ExecutionResult:
         """See `PlanExecutor.execute`."""
-        if not options.measure:
-            return runner(self._step, request, options)
-        clock = StepClock((self._step,))
-        result = clock.run(self._step, request, options, runner)
+        clock = StepClock((self._step,)) if options.measure else None
+        try:
+            if clock is None:
+                return runner(self._step, request, options)
+            result = clock.run(self._step, request, options, runner)
+        except STOPPED as error:
+            raise naming_step(error, 0, self._step) from None
         return replace(result, step_durations=clock.durations())

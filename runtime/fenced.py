@@ -18,9 +18,9 @@ from neurald.hal.errors import Cancelled, Error, OpFailed, ResourceExhaustedTran
 from neurald.hal.fence import Fence, wait_any
 from neurald.runtime.computation import Computation, insufficient
 from neurald.runtime.event import Event
-from neurald.runtime.plan import SimpleBody
+from neurald.runtime.plan import ExecutionStep, SimpleBody
 from neurald.runtime.recovery import RecoveringStep
-from neurald.runtime.step_executor import checked_step_result
+from neurald.runtime.step_executor import STOPPED, checked_step_result, naming_step
 
 if TYPE_CHECKING:
     from neurald.runtime.compilation import Compilation
@@ -101,6 +101,7 @@ class _Launch:
     """An execution that waits in a device."""
 
     computation: Computation
+    planned: ExecutionStep
     step: RecoveringStep
     prepared_model: PreparedModel
     execution: FencedExecution
@@ -120,6 +121,8 @@ class _Launch:
                 # It may only have met what a failed dependency has left.
                 _wait_for(dependencies, options)
             if not self.step.failed(error, self.prepared_model, has_limit=self.has_limit):
+                if isinstance(error, STOPPED):
+                    raise naming_step(error, 0, self.planned) from None
                 raise
             return None
         _wait_for(dependencies, options)
@@ -155,6 +158,7 @@ def _launch(
         return None
     return _Launch(
         computation=computation,
+        planned=body.step,
         step=step,
         prepared_model=prepared_model,
         execution=execution,

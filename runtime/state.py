@@ -1,6 +1,5 @@
 """The values that a stateful model keeps from one execution to the next."""
 
-import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory import aligned_zeros
+from neurald.hal.pool import FairLock
 from neurald.hal.strings import encode_strings
 from neurald.hal.types import StateVariable
 
@@ -48,7 +48,7 @@ class _Kept:
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = FairLock()
         self.slots: list[_Slot] = []
         self.changes = 0
 
@@ -80,7 +80,7 @@ class State:
             self._kept.slots.extend(slot for slot in self._slots if slot.variable.name not in known)
 
     @property
-    def lock(self) -> threading.Lock:
+    def lock(self) -> FairLock:
         """Held by an execution from reading the values to replacing them."""
         return self._kept.lock
 

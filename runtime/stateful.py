@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from neurald.hal.cancellation import Cancellation
-from neurald.hal.device import ExecutionResult
+from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import BadData, BadState, OpFailed
 from neurald.hal.memory import HostMemory
 from neurald.hal.types import Argument, OperandType, Request, array_to_store, stored_array
@@ -65,11 +65,14 @@ class StatefulRuns:
         self._last: _Extended | None = None
         self._changes = -1
 
-    def run(self, request: Request, execute: Callable[[Request], ExecutionResult]) -> ExecutionResult:
+    def run(
+        self, request: Request, options: ExecuteOptions, execute: Callable[[Request], ExecutionResult]
+    ) -> ExecutionResult:
         """Runs with the variables, and keeps their new values if all went well.
 
         Args:
             request: without the variables.
+            options: of the execution; limit how long it waits for the variables.
             execute: runs a request with them.
 
         Returns:
@@ -80,7 +83,8 @@ class StatefulRuns:
             Error: the execution failed.
         """
         state = self._state
-        with state.lock:
+        state.lock.acquire(options.deadline_s, options.cancellation)
+        try:
             extended = self._following(request)
             while True:
                 result = execute(extended.request)
@@ -102,6 +106,8 @@ class StatefulRuns:
                 state.replace(extended.new if self._are_views else self._new_values(extended, result))
                 self._last = None
             return visible
+        finally:
+            state.lock.release()
 
     def create_reusable_execution(
         self, request: Request, create: Callable[[Request], Callable[[Cancellation], None] | None]
@@ -130,7 +136,8 @@ class StatefulRuns:
             Error: the execution failed.
         """
         state = self._state
-        with state.lock:
+        state.lock.acquire(None, cancellation)
+        try:
             last = self._last
             extended = None if last is None else last.follower
             if extended is None or extended.again is None or state.changes != self._changes:
@@ -138,6 +145,8 @@ class StatefulRuns:
             extended.again(cancellation)
             state.exchange()
             self._last, self._changes = extended, state.changes
+        finally:
+            state.lock.release()
 
     def _following(self, request: Request) -> _Extended:
         """The request with the variables as they are now."""

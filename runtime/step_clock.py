@@ -25,6 +25,7 @@ class StepClock:
 
     def __init__(self, steps: Sequence[ExecutionStep]) -> None:
         self._steps = steps
+        self._numbers = {id(step): number for number, step in enumerate(steps)}
         self._records = {id(step): _Record() for step in steps}
 
     def run(
@@ -43,6 +44,10 @@ class StepClock:
             record.on_device_ns = _sum(record.on_device_ns, timing.on_device_ns)
             record.in_driver_ns = _sum(record.in_driver_ns, timing.in_driver_ns)
         return result
+
+    def number(self, step: ExecutionStep) -> int:
+        """The position of a step among all."""
+        return self._numbers[id(step)]
 
     def durations(self) -> tuple[StepDuration, ...]:
         """One for each step."""

@@ -1,11 +1,18 @@
 """Runs one step of a plan, and believes nothing that its device says before it is checked."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.device import ExecuteOptions, ExecutionResult
-from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.errors import (
+    BadData,
+    Cancelled,
+    Error,
+    MissedDeadlinePersistent,
+    MissedDeadlineTransient,
+    OpFailed,
+)
 from neurald.hal.types import MAXIMUM_OPERAND_BYTES, Operand, OperandType, Request
 from neurald.hal.validate import merge_dimensions
 from neurald.runtime.plan import ExecutionStep
@@ -24,6 +31,15 @@ def run_step(step: ExecutionStep, request: Request, options: ExecuteOptions) -> 
         Error: the device failed.
     """
     return checked_step_result(step, request, step.prepared_model.execute(request, options))
+
+
+#: What ends a step because its time, or the application's interest in it, is over.
+STOPPED: Final = (Cancelled, MissedDeadlineTransient, MissedDeadlinePersistent)
+
+
+def naming_step(error: Error, number: int, step: ExecutionStep) -> Error:
+    """An error like one of `STOPPED` that a device gave, whose message says which step of the plan it was."""
+    return type(error)(f"step {number} on {step.device.name}: {error}")
 
 
 def checked_step_result(step: ExecutionStep, request: Request, result: ExecutionResult) -> ExecutionResult:

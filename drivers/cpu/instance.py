@@ -5,7 +5,8 @@ import math
 import mmap
 import time
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -25,14 +26,17 @@ _SHARED_NS: Final = 5_000.0
 _CHUNK_NS: Final = 100_000.0
 _CHUNKS_A_THREAD: Final = 4
 #: A call is divided into pieces of about this time, between which it looks whether it is to stop; so are shared calls.
-_PIECE_NS: Final = 4_000_000.0
+_PIECE_NS: Final = 2_000_000.0
 #: More chunks or pieces are not counted with.
 _MOST_PARTS: Final = 1 << 20
 #: Bindings for which an instance keeps steps: executions that come again and again take turns with few of them.
 _STEPS_KEPT: Final = 4
-#: Words of a step before its records, which of them is the pool, and which of a record says where the arguments are.
-_STEP_WORDS: Final = 6
+#: Words of a step before its records, which of them are the pool, the cancellation and the deadline, and which of a record
+#: says where the arguments are.
+_STEP_WORDS: Final = 8
 _POOL: Final = 5
+_CANCELLATION: Final = 6
+_DEADLINE: Final = 7
 _ARGUMENTS: Final = 2
 
 Words: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
@@ -129,6 +133,8 @@ class Instance:
             self._stride,
             team.threads - 1,
             team.pool(),
+            NEVER_CANCELLED.address,
+            0,
         )
         return step
 
@@ -163,7 +169,9 @@ class Instance:
         bound = self._steps.get(binding) or self._bind(binding)
         for own, address, size in bound.copied_in:
             ctypes.memmove(own, address, size)
-        failed = self._run(bound.address, cancellation, deadline_ns)
+        if bound.cancellation != cancellation or bound.deadline_ns != deadline_ns:
+            bound.limit(cancellation, deadline_ns)
+        failed: int = self._run(bound.address)
         if failed != self._count:
             if failed & STOPPED:
                 return self._executable.calls[failed - STOPPED]
@@ -194,7 +202,7 @@ class Instance:
                 table[cell] += address - own
         if len(self._steps) >= _STEPS_KEPT:
             self._steps.clear()
-        bound = _Bound(place, step, tuple(copied_in), tuple(copied_out))
+        bound = _Bound(address=place, step=step, copied_in=tuple(copied_in), copied_out=tuple(copied_out))
         self._steps[binding] = bound
         return bound
 
@@ -219,7 +227,7 @@ class Instance:
         step[1] = 1
         for call in self._executable.calls:
             started = time.perf_counter_ns()
-            self._run(address, NEVER_CANCELLED.address, 0)
+            self._run(address)
             times.append(
                 KernelTime(
                     name=call.function,
@@ -232,7 +240,8 @@ class Instance:
         return tuple(times)
 
 
-class _Bound(NamedTuple):
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Bound:
     """What a binding comes to in an instance.
 
     Attributes:
@@ -240,12 +249,20 @@ class _Bound(NamedTuple):
         step: with the addresses of the binding, or the arena's.
         copied_in: inputs that are not aligned: the arena's place, where they are, and bytes.
         copied_out: outputs that cannot be written in place: where they go, the arena's place, and bytes.
+        cancellation, deadline_ns: what is in the step of them.
     """
 
     address: int
     step: Words
     copied_in: tuple[tuple[int, int, int], ...]
     copied_out: tuple[tuple[int, int, int], ...]
+    cancellation: int = NEVER_CANCELLED.address
+    deadline_ns: int = 0
+
+    def limit(self, cancellation: int, deadline_ns: int) -> None:
+        """Has the next run look at another cancellation, or keep another deadline."""
+        self.step[_CANCELLATION], self.step[_DEADLINE] = cancellation, deadline_ns
+        self.cancellation, self.deadline_ns = cancellation, deadline_ns
 
 
 def chunks(call: Call, threads: int) -> int:

@@ -19,7 +19,7 @@ from neurald.drivers.cpu.target import Target
 _GRAIN_NS = 10_000.0
 _MAXIMUM_GRAINS = 64
 #: But no grain is to take longer: executions that are cancelled or late are left between grains.
-_LONGEST_GRAIN_NS = 4_000_000.0
+_LONGEST_GRAIN_NS = 2_000_000.0
 #: What an instruction on a whole register takes, and what a byte takes on its way.
 _STEP_NS = 0.3
 _BYTE_NS = 0.02

@@ -32,7 +32,8 @@ Layouts (offsets in bytes; integers of 64 bits unless a size is given):
               76 whether a chunk was left out (i32), 128 whether it has an owner (i32), 132 workers that may help (i32),
               136 record, 144 scratch, 152 scratch stride, 160 cancellation, 168 deadline
     record    0 caller, 8 function, 16 arguments, 24 status, 32 grains, 40 chunks, 48 pieces
-    step      0 records, 8 their number, 16 scratch, 24 scratch stride, 32 workers that may help, 40 pool, or null
+    step      0 records, 8 their number, 16 scratch, 24 scratch stride, 32 workers that may help, 40 pool, or null,
+              48 cancellation, 56 deadline in nanoseconds, or 0
 """
 
 import os
@@ -86,8 +87,8 @@ def futex_number() -> int:
 def runtime_text() -> str:
     """A module with the functions of the runtime.
 
-    `neurald_run` runs a step, given a cancellation and a deadline in nanoseconds (0: none). It returns the position of the call
-    whose requirement failed, or the number of calls; where it was stopped, the position of the call that is not done, and `STOPPED`.
+    `neurald_run` runs a step. It returns the position of the call whose requirement failed, or the number of calls; where it was
+    stopped, the position of the call that is not done, and `STOPPED`.
     `neurald_work` is a worker; it returns when it is to quit.
     """
     machine = os.uname().machine
@@ -189,7 +190,7 @@ define internal i64 @now(ptr %time) {
   ret i64 %total
 }
 
-define i64 @neurald_run(ptr %step, ptr %cancellation, i64 %deadline) {
+define i64 @neurald_run(ptr %step) {
 entry:
   %records = load ptr, ptr %step
   %p.count = getelementptr i8, ptr %step, i64 8
@@ -203,6 +204,10 @@ entry:
   %helpers = trunc i64 %helpers.wide to i32
   %p.pool = getelementptr i8, ptr %step, i64 40
   %pool = load ptr, ptr %p.pool
+  %p.cancellation = getelementptr i8, ptr %step, i64 48
+  %cancellation = load ptr, ptr %p.cancellation
+  %p.deadline = getelementptr i8, ptr %step, i64 56
+  %deadline = load i64, ptr %p.deadline
   %alone = icmp eq ptr %pool, null
   br i1 %alone, label %begin, label %enter
 enter:

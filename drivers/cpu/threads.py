@@ -37,8 +37,7 @@ THREADS_VARIABLE = "NEURALD_THREADS"
 #: What an ending process waits for a worker that is in the middle of a call.
 _FAREWELL_S = 1.0
 
-#: Of a step, a cancellation, and a deadline.
-_Run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+_Run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 _Work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
 

@@ -93,6 +93,11 @@ class OpenClDevice:
                 self._context = DeviceContext(self.facts)
             return self._context
 
+    @property
+    def executions_at_once(self) -> int:
+        """See `RunsSideBySide`: while one computes, the data of another one move."""
+        return 2
+
     def capabilities(self) -> Capabilities:
         """See `Device.capabilities`: measured against the CPU device once for each version of both, and kept."""
         return calibrated(self)

@@ -1,7 +1,7 @@
 """A step made ready to run: buffers, and kernels with their arguments set once. One execution at a time uses an instance."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from neurald.drivers.opencl.images import image_over
 from neurald.drivers.opencl.launcher import CommandList, Launch, Transfer
 from neurald.drivers.opencl.persistent import SYNC_BYTES
 from neurald.drivers.opencl.platform import DeviceContext
+from neurald.drivers.opencl.portions import Portions
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.staging import Region, Staging
 from neurald.hal.device import KernelTime
@@ -112,12 +113,20 @@ class Instance:
         executable = self._executable
         clear(self._device, self._queue, self._arena, executable.zeros, executable.zeros_bytes)
 
-    def run(self, inputs: Sequence[int | None], outputs: Sequence[int]) -> int:
+    def run(
+        self,
+        inputs: Sequence[int | None],
+        outputs: Sequence[int],
+        portions: Portions | None = None,
+        stops: Callable[[], bool] = lambda: False,
+    ) -> int | None:
         """Runs the step; returns the nanoseconds from the first command to the end of the last.
 
         Args:
             inputs: the address of each input, with exactly as many bytes as it has.
             outputs: the address where each output goes.
+            portions: how commands are divided, if the execution may be stopped.
+            stops: whether it is to be stopped; None is returned then, and the outputs are undefined.
 
         Raises:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.
@@ -133,7 +142,12 @@ class Instance:
         self._staging.expect(len(outputs), self._flags_address)
         try:
             started = time.monotonic_ns()
-            self._commands.run(self._queue)
+            if portions is None:
+                self._commands.run(self._queue)
+            elif not self._commands.run_in_portions(self._queue, portions, stops):
+                self._staging.forget()
+                self._clear_zeros()
+                return None
             elapsed = time.monotonic_ns() - started
             self._staging.collect()
             self._require()

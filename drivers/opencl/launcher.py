@@ -6,13 +6,16 @@ Python calls the loop of `native_loop` once for each execution, and other thread
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 from neurald.drivers.opencl.errors import SUCCESS
 from neurald.drivers.opencl.native_loop import KERNEL, READ, WRITE, Encoded, native_loop
 from neurald.drivers.opencl.platform import DeviceContext
+from neurald.drivers.opencl.portions import PORTION_S, Portions
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -116,6 +119,72 @@ class CommandList:
         """
         self._device.state.check()
         self._run(queue, 0, len(self._commands), finish=finish)
+
+    def run_in_portions(self, queue: cl.CommandQueue, portions: Portions, stops: Callable[[], bool]) -> bool:
+        """Runs like `run`, but never enqueues far ahead of the device.
+
+        Args:
+            queue: see `run`.
+            portions: how the commands are divided; learns from this run.
+            stops: whether to leave out what is not enqueued yet; asked before each portion.
+
+        Returns:
+            Whether all commands have run. In either case nothing runs any more.
+
+        Raises:
+            Error: see `run`.
+        """
+        self._device.state.check()
+        bounds = portions.bounds(len(self._commands))
+        taken_s: list[float] = []
+        under_way: cl.Event | None = None
+        if stops():
+            return False
+        since = time.monotonic()
+        if len(bounds) == 2:
+            self._run(queue, 0, bounds[-1], finish=True)
+            taken = time.monotonic() - since
+            if taken > PORTION_S:
+                portions.learn(bounds, [taken])
+            return True
+        try:
+            for first, last in pairwise(bounds):
+                if first and stops():
+                    self._finish(queue)
+                    return False
+                is_last = last == bounds[-1]
+                self._run(queue, first, last - first, finish=False)
+                following = None if is_last else self._marker(queue)
+                if under_way is not None:
+                    self._wait(under_way)
+                    now = time.monotonic()
+                    taken_s.append(now - since)
+                    since = now
+                under_way = following
+        except BaseException:
+            # What was enqueued before uses the caller's memory.
+            self._finish(queue)
+            raise
+        self._finish(queue)
+        taken_s.append(time.monotonic() - since)
+        portions.learn(bounds, taken_s)
+        return True
+
+    def _marker(self, queue: cl.CommandQueue) -> cl.Event:
+        import pyopencl as cl
+
+        with self._device.state.guard("marking an end", after_launch=True):
+            marker = cl.enqueue_marker(queue)
+            queue.flush()
+        return marker
+
+    def _wait(self, marker: cl.Event) -> None:
+        with self._device.state.guard("running kernels", after_launch=True):
+            marker.wait()
+
+    def _finish(self, queue: cl.CommandQueue) -> None:
+        with self._device.state.guard("running kernels", after_launch=True):
+            queue.finish()
 
     def profile(self, queue: cl.CommandQueue) -> tuple[LaunchTime, ...]:
         """Runs all commands like `run`, and tells the time of each kernel, in order.

@@ -1,13 +1,9 @@
 """A model that the OpenCL device has compiled: its program, its constants, and as many instances as run at the same time."""
 
-import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Final
 
 import numpy as np
 
@@ -15,8 +11,10 @@ from neurald.drivers.opencl.artifact import write_artifact
 from neurald.drivers.opencl.executable import Executable
 from neurald.drivers.opencl.instance import Instance, allocate
 from neurald.drivers.opencl.platform import DeviceContext
+from neurald.drivers.opencl.portions import Portions
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.staging import upload
+from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import (
     Artifact,
     Burst,
@@ -30,13 +28,13 @@ from neurald.hal.device import (
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
 from neurald.hal.fence import Fence
 from neurald.hal.in_process import InProcessBurst, start_fenced
+from neurald.hal.pool import Pool
 from neurald.hal.types import Argument, Operand, Request
 
 #: Requests whose addresses are kept.
 _BINDINGS = 8
-#: Executions that run at the same time, each with buffers of its own; more wait.
+#: Executions that run at the same time, each with buffers of its own; more wait, first come, first served.
 _INSTANCES = 4
-_WITHOUT_LIMITS: Final = ExecuteOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +83,9 @@ class OpenClPreparedModel:
             output_shapes=tuple(OutputShape(dimensions=port.dimensions) for port in executable.outputs)
         )
         self._bindings: dict[int, tuple[weakref.ref[Request], _Binding]] = {}
-        self._free = threading.Condition()
-        self._idle = [self._new_instance()]
-        self._made = 1
-        self._idle[0].launch()
+        first = self._new_instance()
+        self._instances = Pool([first], self._new_instance, _INSTANCES)
+        self._portions = Portions(first.launch() / 1e9)
 
     def _new_instance(self) -> Instance:
         return Instance(self.device, self.executable, self._program, self._constants)
@@ -105,7 +102,7 @@ class OpenClPreparedModel:
         return ports[index].operand
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """See `PreparedModel.execute`. What has been launched is run to its end."""
+        """See `PreparedModel.execute`. What has been enqueued is run to its end, but little is enqueued ahead."""
         started = time.monotonic_ns()
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the execution started")
@@ -120,10 +117,7 @@ class OpenClPreparedModel:
             if not all(shape.sufficient for shape in shapes):
                 return ExecutionResult(output_shapes=shapes)
             binding = self._bind(request)
-        with self._instance(options) as instance:
-            if options.cancellation is not None:
-                options.cancellation.require_not_cancelled("before the kernels were launched")
-            on_device_ns = instance.run(binding.inputs, binding.outputs)
+        on_device_ns = self._run(binding, options.deadline_s, options.cancellation)
         if not options.measure:
             # The same object, which the runtime then need not look at again.
             return self._result
@@ -132,16 +126,42 @@ class OpenClPreparedModel:
             timing=Timing(on_device_ns=on_device_ns, in_driver_ns=time.monotonic_ns() - started),
         )
 
-    def create_reusable_execution(self, request: Request) -> Callable[[], None] | None:
+    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
         """See `ReusesExecutions.create_reusable_execution`."""
         known = self._bindings.get(id(request))
         if known is None or known[0]() is not request:
             return None
-        return partial(self._run, known[1])
+        binding = known[1]
 
-    def _run(self, binding: "_Binding") -> None:
-        with self._instance(_WITHOUT_LIMITS) as instance:
-            instance.run(binding.inputs, binding.outputs)
+        def execute(cancellation: Cancellation) -> None:
+            self._run(binding, None, cancellation)
+
+        return execute
+
+    def _run(self, binding: "_Binding", deadline_s: float | None, cancellation: Cancellation | None) -> int:
+        """Runs the step; returns the nanoseconds of its commands.
+
+        Raises:
+            MissedDeadlineTransient: the deadline passed before the end.
+            Cancelled: it was cancelled before the end.
+            Error: the device failed.
+        """
+
+        def stops() -> bool:
+            return (cancellation is not None and cancellation.is_cancelled) or (
+                deadline_s is not None and time.monotonic() >= deadline_s
+            )
+
+        with self._instances.using(deadline_s, cancellation) as instance:
+            may_stop = deadline_s is not None or cancellation is not None
+            elapsed_ns = instance.run(
+                binding.inputs, binding.outputs, self._portions if may_stop else None, stops
+            )
+        if elapsed_ns is None and cancellation is not None:
+            cancellation.require_not_cancelled("between kernels")
+        if elapsed_ns is None or (deadline_s is not None and time.monotonic() >= deadline_s):
+            raise MissedDeadlineTransient("the deadline passed while its kernels ran")
+        return elapsed_ns
 
     def _bind(self, request: Request) -> "_Binding":
         """The places of a request's inputs and outputs, kept for when it comes again; its memories last as long as it does."""
@@ -160,29 +180,6 @@ class OpenClPreparedModel:
             self._bindings.clear()
         self._bindings[id(request)] = weakref.ref(request), binding
         return binding
-
-    @contextmanager
-    def _instance(self, options: ExecuteOptions) -> Iterator[Instance]:
-        """An instance that nobody else uses meanwhile."""
-        with self._free:
-            while not self._idle and self._made >= _INSTANCES:
-                left = None if options.deadline_s is None else options.deadline_s - time.monotonic()
-                if left is not None and left <= 0:
-                    raise MissedDeadlineTransient("the deadline passed while other executions ran")
-                self._free.wait(left)
-            instance = self._idle.pop() if self._idle else None
-            self._made += instance is None
-        try:
-            if instance is None:
-                instance = self._new_instance()
-            yield instance
-        finally:
-            with self._free:
-                if instance is None:
-                    self._made -= 1
-                else:
-                    self._idle.append(instance)
-                self._free.notify()
 
     def execute_fenced(
         self,
@@ -210,12 +207,12 @@ class OpenClPreparedModel:
         Raises:
             Error: the device failed.
         """
-        with self._instance(_WITHOUT_LIMITS) as instance:
+        with self._instances.using() as instance:
             return instance.launch()
 
     def profile(self) -> tuple[KernelTime, ...]:
         """See `PreparedModel.profile`: events of the device tell, on whatever is in the arena."""
-        with self._instance(_WITHOUT_LIMITS) as instance:
+        with self._instances.using() as instance:
             if self._profiled is None:
                 self._profiled = Program.from_source(self.device, self.executable.text)
             return instance.profile(self._profiled)

@@ -1,10 +1,12 @@
 """Limits, each just below, at and just above it; and what anybody else on this machine can do, which is nothing."""
 
+import contextlib
 import os
 import stat
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -87,6 +89,57 @@ def test_calls_of_one_session() -> None:
             pass
         with session.call():
             pass
+
+
+def test_calls_of_one_user() -> None:
+    """More sessions give a user no more calls, but each may have one; another user has its own."""
+    sessions = Sessions(Limits(calls=3, user_calls=4))
+    first, second, third, other = (sessions.open(user) for user in (1, 1, 1, 2))
+    with contextlib.ExitStack() as under_way:
+        for session in (first, first, first, second):
+            under_way.enter_context(session.call())
+        with pytest.raises(ResourceExhaustedTransient, match="4 calls of one user"):
+            under_way.enter_context(second.call())
+        under_way.enter_context(third.call())
+        for _ in range(3):
+            under_way.enter_context(other.call())
+    for _ in range(3):
+        with second.call(), second.call(), second.call():
+            pass
+
+
+def test_two_clients_with_all_their_calls_leave_threads_to_others(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    device, proceed = AddingDevice(), threading.Event()
+    request.addfinalizer(proceed.set)
+    server = served(tmp_path, request, Limits(), device)
+    started = threading.Event()
+
+    def wait(*_: object) -> None:
+        started.set()
+        assert proceed.wait(30)
+
+    device.on_execute = wait
+    threads = []
+    for _ in range(2):
+        prepared = connect(str(server.address)).prepare_model(addition(CONSTANT), PrepareOptions())
+        threads += [
+            threading.Thread(target=execute, args=(prepared,), daemon=True) for _ in range(Limits().calls)
+        ]
+    for thread in threads:
+        thread.start()
+    assert started.wait(30)
+    while server.handler.waiting < len(threads) - 4:
+        time.sleep(0.001)
+    device.on_execute = lambda *_: None
+    honest = connect(str(server.address)).prepare_model(addition(CONSTANT), PrepareOptions())
+    # The others have had their place for long soon.
+    execute(honest)
+    assert not proceed.is_set()
+    proceed.set()
+    for thread in threads:
+        thread.join(30)
 
 
 def test_one_client_cannot_take_all_threads(tmp_path: Path, request: pytest.FixtureRequest) -> None:

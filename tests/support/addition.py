@@ -109,7 +109,7 @@ class AddingDevice(WithoutCacheAndBuffers):
 
     def __init__(self, version: str = "1") -> None:
         self.version = version
-        self.executions_at_once = 2
+        self.executions_at_once = 4
         self.on_prepare: Callable[[Model, PrepareOptions], None] = lambda model, options: None
         self.on_execute: Callable[[Request, ExecuteOptions], None] = lambda request, options: None
         self.on_profile: Callable[[], Sequence[KernelTime]] = lambda: ()

@@ -10,6 +10,7 @@ from support.opencl_models import FLOAT, Models, request_of
 import neurald as nd
 from neurald.drivers.compiler.graph import Shape
 from neurald.drivers.compiler.specialization import SpecializingModel, assumed, is_specified
+from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.types import Model
@@ -81,7 +82,7 @@ def test_a_request_can_be_bound_to_what_was_compiled_for_its_shapes() -> None:
     again = prepared.create_reusable_execution(request)
     assert again is not None
     array[:] = -2
-    again()
+    again(Cancellation())
     np.testing.assert_array_equal(result, np.full(3, 8))
 
 

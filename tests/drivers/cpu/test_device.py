@@ -13,6 +13,7 @@ from neurald.drivers.cpu.device import CpuDevice, create, create_reference
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.hal import registry
+from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
@@ -187,5 +188,5 @@ def test_a_request_can_be_bound() -> None:
     assert again is not None
     for value in range(3):
         first[:] = value
-        again()
+        again(Cancellation())
         np.testing.assert_array_equal(result, first + second)

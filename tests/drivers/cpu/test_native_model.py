@@ -92,9 +92,9 @@ def test_how_calls_are_divided() -> None:
     assert chunks(replace(call, cost_ns=1e9, grains=3), 4) == 3
     assert chunks(replace(call, cost_ns=1e9, grains=0), 4) == 1
     # Long ones are divided so that executions can be stopped soon, also where nobody helps.
-    assert chunks(replace(call, cost_ns=4e7), 2) == 20
+    assert chunks(replace(call, cost_ns=4e7), 2) == 40
     assert pieces(replace(call, cost_ns=1e6)) == 1
-    assert pieces(replace(call, cost_ns=4e7)) == 10
+    assert pieces(replace(call, cost_ns=4e7)) == 20
     assert pieces(replace(call, cost_ns=4e9)) == COUNT
     assert pieces(replace(call, cost_ns=4e9, grains=0)) == 1
 

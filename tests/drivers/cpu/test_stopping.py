@@ -20,7 +20,9 @@ LONG_NS = 1e9
 
 def places(
     word: int, grain: int
-) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int32]], Binding, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+) -> tuple[
+    np.ndarray[tuple[int, ...], np.dtype[np.int32]], Binding, np.ndarray[tuple[int], np.dtype[np.int64]]
+]:
     """An output, and where it and an input that has these two numbers are."""
     source = aligned_zeros(4 * COUNT, 64).view(np.int64)
     source[:2] = word, grain

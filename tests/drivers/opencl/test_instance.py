@@ -40,6 +40,7 @@ def picked(instance: Instance, *places: int) -> np.ndarray:
     result = np.zeros((2, 2), np.float32)
     wanted = np.array(places, np.int32)
     elapsed = instance.run([wanted.ctypes.data, None], [result.ctypes.data])
+    assert elapsed is not None
     assert elapsed > 0
     return result
 

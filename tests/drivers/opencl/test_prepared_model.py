@@ -2,18 +2,24 @@
 
 import threading
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from support.opencl_models import Models, random_inputs, request_of, run
 
 import neurald as nd
+from neurald.drivers.opencl import prepared_model
 from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.errors import INVALID_CONTEXT
+from neurald.drivers.opencl.instance import Instance
 from neurald.drivers.opencl.platform import DeviceContext
+from neurald.drivers.opencl.portions import Portions
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
+from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import ExecuteOptions, PrepareOptions
-from neurald.hal.errors import BadData, DeadObject, Error, MissedDeadlineTransient
+from neurald.hal.errors import BadData, Cancelled, DeadObject, Error, MissedDeadlineTransient
 from neurald.hal.types import Model
 
 
@@ -110,8 +116,64 @@ def test_a_request_can_be_bound(prepared: OpenClPreparedModel) -> None:
     assert again is not None
     for number in range(3):
         values[0] = -number
-        again()
+        again(Cancellation())
         np.testing.assert_array_equal(result, np.abs(values))
     prepared.device.state.error(INVALID_CONTEXT, "testing")
     with pytest.raises(DeadObject, match="lost earlier"):
-        again()
+        again(Cancellation())
+
+
+class Separate(Portions):
+    """Each command is a portion, whatever is learned."""
+
+    def bounds(self, count: int) -> tuple[int, ...]:
+        return tuple(range(count + 1))
+
+    def learn(self, bounds: Sequence[int], taken_s: Sequence[float]) -> None:
+        pass
+
+
+class Fleeting(Cancellation):
+    """Is cancelled once it has been looked at so many times."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self._looks = looks
+
+    @property
+    def is_cancelled(self) -> bool:
+        self._looks -= 1
+        return self._looks < 0
+
+
+def test_an_execution_is_cancelled_between_its_commands(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transfers and the kernel of a model are portions of their own; whatever is left out, the next run is whole."""
+    monkeypatch.setattr(prepared_model, "Portions", Separate)
+    prepared = prepared_by(OpenClDevice(opencl.facts))
+    (values,) = inputs = random_inputs(model())
+    request, (result,) = request_of(model(), inputs)
+    for looks in (0, 1, 2):
+        with pytest.raises(Cancelled):
+            prepared.execute(request, ExecuteOptions(cancellation=Fleeting(looks)))
+        result[...] = 0
+        prepared.execute(request, ExecuteOptions(cancellation=Cancellation()))
+        np.testing.assert_array_equal(result, np.abs(values))
+
+
+def test_a_deadline_passes_while_kernels_run(
+    prepared: OpenClPreparedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request, _ = request_of(model(), random_inputs(model()))
+    original = Instance.run
+
+    def slow(instance: Instance, *arguments: Any) -> int | None:
+        time.sleep(0.2)
+        return original(instance, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Instance, "run", slow)
+        with pytest.raises(MissedDeadlineTransient, match="while its kernels ran"):
+            prepared.execute(request, ExecuteOptions(deadline_s=time.monotonic() + 0.1))
+    prepared.execute(request, ExecuteOptions(deadline_s=time.monotonic() + 60))
