@@ -23,6 +23,7 @@ from neurald.hal.constants import seal_constants
 from neurald.hal.device import CacheFilesNeeded, Device, Kept, PreparedModel, PrepareOptions
 from neurald.hal.errors import (
     BadState,
+    DeadObject,
     Error,
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
@@ -290,6 +291,8 @@ class _CachedPreparation:
             # Also what no driver should raise: an artifact must never do more harm than to be compiled again.
             logger.info("%s does not take its artifact back: %s", self._device.name, error)
             self._cache.remove(self._key.hex())
+            if isinstance(error, DeadObject) and is_remote(self._device):
+                raise  # it cannot compile now, and this is why
             return Miss(reason=f"the device does not take its artifact back: {error}")
         return self._prepared(
             prepared_model, started, CacheOutcome.HIT, compile_ms=_compile_ms(found), is_stored=True

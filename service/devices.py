@@ -58,9 +58,11 @@ def _created(name: str) -> nd.Device:
     if name in driver_names():
         return create_device(name)
     if not _ADDRESS.fullmatch(name):
-        known = ", ".join(device.name for device in nd.devices())
+        known = {device.name: device for device in nd.devices()}
+        if name in known:
+            return known[name]
         raise BadData(
-            f"there is no device {name!r}; there are {known}, the drivers {', '.join(driver_names())}, "
+            f"there is no device {name!r}; there are {', '.join(known)}, the drivers {', '.join(driver_names())}, "
             "and daemons at an address (unix:///path or host:port)"
         )
     return nd.connect(name)

@@ -27,6 +27,7 @@ from neurald.hal.errors import (
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
     OpFailed,
+    Unreachable,
 )
 from neurald.hal.memory import HostMemory
 from neurald.hal.types import Model
@@ -105,8 +106,11 @@ def test_a_device_that_refuses_compiles(directory: Path, error: Exception) -> No
     assert prepare(directory).cache is CacheOutcome.HIT
 
 
-@pytest.mark.parametrize("error", [MissedDeadlineTransient("late"), MissedDeadlinePersistent("late")])
-def test_a_missed_deadline_is_the_callers(directory: Path, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [MissedDeadlineTransient("late"), MissedDeadlinePersistent("late"), Unreachable("silent")],
+)
+def test_an_error_that_is_not_the_artifacts_is_the_callers(directory: Path, error: Exception) -> None:
     prepare(directory)
     device = CachingDevice()
 
@@ -118,6 +122,39 @@ def test_a_missed_deadline_is_the_callers(directory: Path, error: Exception) -> 
         prepare(directory, device)
     assert device.compiled == []
     assert prepare(directory).cache is CacheOutcome.HIT
+
+
+def test_an_artifact_that_kills_its_driver(directory: Path) -> None:
+    """It is offered once, and the error tells of the death rather than that nobody is there any more."""
+
+    class Remote(CachingDevice):
+        address = "unix:///nowhere"
+
+    prepare(directory, Remote())
+    device = Remote()
+
+    def die() -> None:
+        raise DeadObject("it died")
+
+    device.on_load = die
+    with pytest.raises(DeadObject, match="it died"):
+        prepare(directory, device)
+    assert device.compiled == []
+    assert prepare(directory, Remote()).cache is CacheOutcome.MISS
+
+
+def test_a_device_that_is_updated_meanwhile(directory: Path) -> None:
+    """What it compiled is not kept under the key of the version before."""
+
+    class Updated(CachingDevice):
+        def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:
+            self.version = "another"
+            return super().prepare_model(model, options)
+
+    report = prepare(directory, Updated())
+    assert "the device was updated meanwhile, from version" in report.reason
+    assert not report.is_stored
+    assert prepare(directory).cache is CacheOutcome.MISS
 
 
 def test_an_error_of_compiling_is_the_callers(directory: Path) -> None:

@@ -20,11 +20,12 @@ from neurald.hal.errors import (
     MissedDeadlineTransient,
     OpFailed,
     ResourceExhaustedTransient,
+    Unreachable,
     error_for,
 )
 from neurald.hal.types import Request
 from neurald.runtime import recovery
-from neurald.runtime.recovery import DEAD, FAILING, RetryPolicy
+from neurald.runtime.recovery import DEAD, FAILING, UNREACHABLE, RetryPolicy
 
 Compile = Callable[[FailingDevice], nd.Compilation]
 
@@ -169,6 +170,35 @@ def test_an_explicit_dead_device_is_prepared_again_by_who_needs_it() -> None:
     device.error = None
     compute(compilation)
     assert len(device.prepared) == 2
+
+
+@pytest.mark.parametrize(("error", "pause_s"), [(DeadObject("died"), 3600), (Unreachable("silent"), 60)])
+def test_a_driver_that_dies_is_left_alone_for_longer_than_one_that_is_away(
+    error: Error, pause_s: float, with_fallback: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "DEAD", RetryPolicy(first_pause_s=3600.0, longest_pause_s=7200.0))
+    monkeypatch.setattr(recovery, "UNREACHABLE", RetryPolicy(first_pause_s=60.0, longest_pause_s=120.0))
+    device = FailingDevice()
+    compilation = with_fallback(device)
+    device.error = error
+    compute(compilation)
+    (fallback,) = compilation.recovery.fallbacks
+    assert pause_s - 30 < fallback.retry_in_s <= pause_s
+    assert UNREACHABLE.longest_pause_s < DEAD.longest_pause_s
+
+
+def test_the_report_keeps_what_has_failed(with_fallback: Compile) -> None:
+    device = FailingDevice()
+    compilation = with_fallback(device)
+    assert not compilation.report.failures
+    device.error = OpFailed("overheated")
+    compute(compilation)
+    device.error = None
+    compute(compilation)
+    assert compilation.recovery.fallbacks == ()
+    (failure,) = compilation.report.failures
+    assert (failure.step, failure.device, failure.failures) == (0, "failing", 1)
+    assert "overheated" in failure.reason
 
 
 def test_pauses_double_up_to_a_limit() -> None:

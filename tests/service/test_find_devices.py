@@ -32,18 +32,24 @@ def directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         server.stop()
 
 
+def found(*names: str) -> list[nd.Device]:
+    devices = find_devices(names)
+    assert devices is not None
+    return devices
+
+
 def test_no_name() -> None:
     assert find_devices(()) is None
 
 
 @pytest.mark.parametrize("name", ["cpu", "sample-all"])
 def test_devices_of_this_process(directory: Path, name: str) -> None:
-    (device,) = find_devices([name]) or ()
+    (device,) = found(name)
     assert device.name == name
 
 
 def test_daemons(directory: Path) -> None:
-    by_name, by_address = find_devices(["adder@asked", f"unix://{directory}/asked.sock"]) or ()
+    by_name, by_address = found("adder@asked", f"unix://{directory}/asked.sock")
     assert by_name is by_address
     assert by_name.name == "adder@asked"
 
@@ -52,7 +58,7 @@ def test_daemons_of_other_hosts() -> None:
     server = DeviceServer(AddingDevice(), Address.parse("127.0.0.1:0"))
     server.start()
     try:
-        (device,) = find_devices([f"adder@{server.address}"]) or ()
+        (device,) = found(f"adder@{server.address}")
         assert device.name == f"adder@{server.address}"
     finally:
         server.stop()
