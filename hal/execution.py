@@ -7,13 +7,14 @@ A driver's prepared model derives from `ArrayModel`, and says what it computes i
             ...
 
 The rest of `neurald.hal.device.PreparedModel` follows: deadlines, cancellation, outputs whose shape only an execution tells,
-outputs that do not fit, bursts and fenced executions. `ReferenceExecutor` computes operations on their references, for those
-that a driver has no kernels for.
+outputs that do not fit, bursts and fenced executions. `ReferenceExecutor` computes operations one by one: with kernels of the
+driver's, and on their references where it has none.
 """
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -37,9 +38,11 @@ from neurald.hal.errors import (
 )
 from neurald.hal.fence import Fence
 from neurald.hal.in_process import InProcessBurst, start_fenced
-from neurald.hal.inference import bind_operations, merge
+from neurald.hal.inference import merge
+from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Array, Call, UnknownValue
+from neurald.hal.operations.definition import Definition
 from neurald.hal.types import (
     Argument,
     Model,
@@ -208,16 +211,28 @@ def write_outputs(model: Model, request: Request, results: Sequence[Array]) -> t
     return tuple(shapes)
 
 
+#: Computes the outputs of one operation from its arguments, see `neurald.hal.operations.call.Call`.
+Kernel = Callable[[Call], Sequence[Array]]
+
+
 class ReferenceExecutor:
-    """Computes the operations of a model on their references, one after another.
+    """Computes the operations of a model one after another: with a driver's kernels, or on their references.
 
     Args:
-        model: a valid one, every operation of which has a reference.
+        model: a valid one, every operation of which has a definition.
+        kernels: what computes operations of a type; a reference computes those of all others.
+        definitions: of operations that `neurald.hal.operations` does not define.
     """
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._graphs = [_Graph(model, graph) for graph in (model.main, *model.referenced)]
+    def __init__(
+        self,
+        model: Model,
+        kernels: Mapping[OperationType, Kernel] = MappingProxyType({}),
+        definitions: Mapping[OperationType, Definition] = MappingProxyType({}),
+    ) -> None:
+        self._graphs = [
+            _Graph(model, graph, kernels, definitions) for graph in (model.main, *model.referenced)
+        ]
 
     def run(self, inputs: Sequence[Array | None], limits: Limits) -> list[Array]:
         """See `ArrayModel.run`."""
@@ -239,10 +254,23 @@ class _Run:
 
 
 class _Graph:
-    def __init__(self, model: Model, graph: Subgraph) -> None:
+    def __init__(
+        self,
+        model: Model,
+        graph: Subgraph,
+        kernels: Mapping[OperationType, Kernel],
+        definitions: Mapping[OperationType, Definition],
+    ) -> None:
         self._model = model
         self._graph = graph
-        self._bindings = bind_operations(graph)
+        self._kernels = kernels
+        self._definitions = [
+            definitions.get(each.type) or DEFINITIONS[each.type] for each in graph.operations
+        ]
+        self._bindings = [
+            definition.bind(operation, graph.operands)
+            for definition, operation in zip(self._definitions, graph.operations, strict=True)
+        ]
         self._constants = {
             index: value
             for index, operand in enumerate(graph.operands)
@@ -288,7 +316,7 @@ class _Graph:
             self._model.referenced,
             run,
         )
-        definition = DEFINITIONS[operation.type]
+        definition = self._definitions[position]
         definition.check(call)
         try:
             shapes: Sequence[tuple[int, ...] | None] = definition.output_shapes(call)
@@ -296,7 +324,8 @@ class _Graph:
             # Control flow: only running it tells.
             shapes = [None] * len(operation.outputs)
         found = []
-        for index, shape, result in zip(operation.outputs, shapes, definition.reference(call), strict=True):
+        compute = self._kernels.get(operation.type, definition.reference)
+        for index, shape, result in zip(operation.outputs, shapes, compute(call), strict=True):
             array = np.ascontiguousarray(result, operands[index].type.dtype)
             array = array.reshape(result.shape if shape is None else shape)
             merge(operands[index].dimensions, array.shape, f"operand {index} (output)")

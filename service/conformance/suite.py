@@ -99,7 +99,9 @@ def _size(case: Case) -> int:
 
 def _operations(check: OperationCheck, plan: Plan, told: Told) -> Iterator[Result]:
     listed = [
-        each for each in signatures(plan.operations) if plan.case.startswith(f"{each.identifier}:") or not plan.case
+        each
+        for each in signatures(plan.operations)
+        if plan.case.startswith(f"{each.identifier}:") or not plan.case
     ]
     for position, signature in enumerate(listed):
         told(position / len(listed))
