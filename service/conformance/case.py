@@ -209,11 +209,9 @@ def _holds(case: Case, pinned: Mapping[str, Any]) -> bool:
         value = None if indexes is None else case.values[indexes[0]]
         if value is None or value.size != 1 or value.item() != wanted:
             return False
-    omitted, given = pinned.get(OMITTED), pinned.get(GIVEN)
-    for name, is_there in ((omitted, False), (given, True)):
-        if name is not None and any(
-            (case.values[i] is not None) != is_there for i in binding.inputs.get(name, ())
-        ):
+    for choice, is_there in ((OMITTED, False), (GIVEN, True)):
+        indexes = binding.inputs.get(pinned.get(choice, ""), ())
+        if any((case.values[index] is not None) != is_there for index in indexes):
             return False
     return True
 

@@ -72,8 +72,8 @@ class OperationCheck:
                     return
         yield from self._family(signature)
         for seed in seeds:
-            if self._is_wanted(f"seed {seed}") and (case := generate(signature, seed)) is not None:
-                yield replace(self._result(case)[0], seed=seed)
+            if self._is_wanted(f"seed {seed}") and (drawn := generate(signature, seed)):
+                yield replace(self._result(drawn)[0], seed=seed)
 
     def _is_wanted(self, label: str) -> bool:
         return not self._only or label == self._only

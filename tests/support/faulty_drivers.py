@@ -22,12 +22,15 @@ from neurald.hal.device import (
     Device,
     ExecuteOptions,
     ExecutionResult,
+    FencedExecution,
     OutputShape,
     PreparedModel,
     PrepareOptions,
     Verdict,
 )
 from neurald.hal.errors import Error, OpFailed
+from neurald.hal.fence import Fence
+from neurald.hal.in_process import start_fenced
 from neurald.hal.inference import bind_operations
 from neurald.hal.memory import HostMemory
 from neurald.hal.operations.quantized import QUANTIZED
@@ -348,7 +351,7 @@ class OrderDependent(SampleDevice):
 
     last: PreparedModel | None = None
 
-    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
         right = super().prepare_model(model, options)
         self.last = right
         outer = self
@@ -372,7 +375,7 @@ class Miscompiling(SampleDevice):
         super().__init__("faulty")
         self._change = change
 
-    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
         operands = list(model.main.operands)
         for binding in bind_operations(model.main):
             named = {name: operands[indexes[0]] for name, indexes in binding.inputs.items()}
@@ -450,7 +453,7 @@ class Colliding(SampleDevice):
         self._without = without
         self._known: dict[object, PreparedModel] = {}
 
-    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
         key = self._key(model), bool(options.cache_key)
         if key not in self._known:
             self._known[key] = super().prepare_model(model, options)
@@ -552,7 +555,7 @@ class Varying(SampleDevice):
 class Promising(SampleDevice):
     """Says that it supports what it cannot prepare."""
 
-    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
         if any((operand.dimensions or ()).count(1) > 1 for operand in model.main.operands):
             raise OpFailed("two dimensions of length 1")
         return super().prepare_model(model, options)
@@ -563,7 +566,7 @@ class Moody(SampleDevice):
 
     _count = 0
 
-    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
         self._count += 1
         return super().prepare_model(model, options)
 
@@ -617,7 +620,7 @@ class Leaking(SampleDevice):
         super().__init__("faulty")
         self.packed: list[bytes] = []
 
-    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
         self.packed += [bytes(pool.view()) for pool in model.pools]
         return super().prepare_model(model, options)
 
@@ -633,15 +636,25 @@ class NoEmpty(SampleDevice):
         return FaultyPrepared(prepared, execute)
 
 
+class _Impatient(FaultyPrepared):
+    def __init__(self, right: PreparedModel) -> None:
+        super().__init__(right, lambda right, request, options: right.execute(request, options))
+
+    def execute_fenced(
+        self,
+        request: Request,
+        wait_for: Sequence[Fence],
+        options: ExecuteOptions,
+        after_fences_s: float | None = None,
+    ) -> FencedExecution:
+        return start_fenced(self, request, (), options, after_fences_s)
+
+
 class Impatient(SampleDevice):
     """Fenced executions wait for nobody."""
 
     def wrap(self, prepared: PreparedModel) -> PreparedModel:
-        class Prepared(FaultyPrepared):
-            def execute_fenced(self, request, wait_for, options, after_fences_s=None):  # type: ignore[no-untyped-def, override]
-                return super().execute_fenced(request, (), options, after_fences_s)
-
-        return Prepared(prepared, lambda right, request, options: right.execute(request, options))
+        return _Impatient(prepared)
 
 
 class SameMemory(SampleDevice):
@@ -694,10 +707,7 @@ def _colliding(without: Sequence[str], says: str, *operations: str) -> Fault:
 
 
 def _of(kind: Callable[..., Device], says: str, *operations: str) -> Fault:
-    def create() -> Device:
-        return kind("faulty") if kind.__init__ is SampleDevice.__init__ else kind()  # type: ignore[misc]
-
-    return Fault(create=create, operations=operations or ("ADD",), says=says)
+    return Fault(create=kind, operations=operations or ("ADD",), says=says)
 
 
 FAULTS: Mapping[str, Fault] = {
