@@ -7,7 +7,6 @@ from neurald.hal.operation_type import OperationType
 from neurald.service.conformance.result import Outcome
 from neurald.service.conformance.suite import Plan, run
 
-
 #: Found by the last rules of the contract only, which take long, or after many cases.
 SLOW = {
     "ignores cancel",
