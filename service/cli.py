@@ -21,6 +21,7 @@ from neurald.service.commands.demo import demo
 from neurald.service.commands.devices import devices
 from neurald.service.commands.driver import driver
 from neurald.service.commands.explain import explain
+from neurald.service.commands.new_driver import new_driver
 from neurald.service.commands.run import run
 
 #: Set to anything, it lets unexpected errors end in a traceback.
@@ -120,6 +121,7 @@ app.command(help="Say which device runs which operation of a model, and why.")(e
 app.add_typer(cache, name="cache", help="Look after the compilation cache: ls, verify, prune, warm.")
 app.command(help="Serve a device to other processes until stopped.")(driver)
 app.command(help="Check that a device does what every device must do.")(conformance)
+app.command("new-driver", help="Write the package of a new driver, with tests.")(new_driver)
 app.command(help="Classify handwritten digits, here and in a daemon.")(demo)
 
 

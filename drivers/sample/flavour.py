@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from neurald.hal.device import Capabilities, Performance
 from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType, Operation, Subgraph
+from neurald.hal.types import Lifetime, OperandType, Operation, Subgraph
 
 #: Why an operation of a graph is not supported, for people; "" where it is.
 Objection = Callable[[Operation, Subgraph], str]
@@ -57,28 +57,41 @@ def floating(float32: Performance, relaxed: Performance) -> Capabilities:
     )
 
 
-def deciding_type(operation: Operation, graph: Subgraph) -> OperandType | None:
-    """The type that the sample drivers look at: of the first input, of SELECT's second; None without inputs."""
-    position = 1 if operation.type is OperationType.SELECT else 0
-    if len(operation.inputs) <= position:
-        return None
-    return graph.operands[operation.inputs[position]].type
-
-
 def takes_all(operation: Operation, graph: Subgraph) -> str:
     """No objection."""
     return ""
 
 
-def _of_types(types: tuple[OperandType, ...], words: str) -> Objection:
+def _of_types(values: tuple[OperandType, ...], words: str) -> Objection:
+    """Takes operations all of whose tensors are of these types, or steer: shapes, axes, indices, conditions, weights."""
+
     def objection(operation: Operation, graph: Subgraph) -> str:
-        found = deciding_type(operation, graph)
-        if found in types:
-            return ""
-        return f"{operation.type.name} of {found.name if found is not None else 'no input'}; it takes {words}"
+        if operation.type in (OperationType.IF, OperationType.WHILE):
+            return f"{operation.type.name} is control flow; it takes {words}"
+        tensors = [
+            graph.operands[index]
+            for index in (*operation.inputs, *operation.outputs)
+            if graph.operands[index].type.is_tensor
+            and graph.operands[index].lifetime is not Lifetime.NO_VALUE
+        ]
+        if not any(operand.type in values for operand in tensors):
+            found = tensors[0].type.name if tensors else "no tensor"
+            return f"{operation.type.name} of {found}; it takes {words}"
+        for operand in tensors:
+            if operand.type not in (*values, *_STEERING):
+                return f"{operation.type.name} with {operand.type.name}; it takes {words}"
+        return ""
 
     return objection
 
+
+#: Types of indices, biases and conditions, and of weights with a scale for each channel, which go with others.
+_STEERING = (
+    OperandType.TENSOR_INT32,
+    OperandType.TENSOR_INT64,
+    OperandType.TENSOR_BOOL8,
+    OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL,
+)
 
 _takes_floats = _of_types((OperandType.TENSOR_FLOAT32,), "TENSOR_FLOAT32 only")
 

@@ -1,23 +1,18 @@
 """A model that the sample device has prepared. A real driver compiles it here, once, and runs what it has compiled."""
 
+import time
 from collections.abc import Sequence
 
-from neurald.drivers.cpu.reference_model import ReferenceModel
+import numpy as np
+
 from neurald.drivers.sample.artifact import write_artifact
-from neurald.hal.device import (
-    Artifact,
-    Burst,
-    ExecuteOptions,
-    ExecutionResult,
-    FencedExecution,
-    KernelTime,
-)
-from neurald.hal.fence import Fence
-from neurald.hal.in_process import InProcessBurst, start_fenced
-from neurald.hal.types import Model, Request
+from neurald.hal.device import REFERENCE, Artifact, ExecuteOptions, KernelTime
+from neurald.hal.execution import ArrayModel, Limits, ReferenceExecutor
+from neurald.hal.operations.call import Array
+from neurald.hal.types import Model, OperandType
 
 
-class SamplePreparedModel:
+class SamplePreparedModel(ArrayModel):
     """Implements `neurald.hal.device.PreparedModel`. Keeps no state between executions, so that many may run at a time.
 
     Args:
@@ -27,38 +22,30 @@ class SamplePreparedModel:
     """
 
     def __init__(self, model: Model, *, device: str, keeps_artifact: bool) -> None:
-        self.model = model
+        super().__init__(model)
         self.device = device
         self._keeps_artifact = keeps_artifact
-        self._compiled = ReferenceModel(model)
+        self._compiled = ReferenceExecutor(model)
 
-    @property
-    def tolerates_changing_inputs(self) -> bool:
-        """See `PreparedModel.tolerates_changing_inputs`: only a driver that knows why says yes."""
-        return self._compiled.tolerates_changing_inputs
-
-    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """See `PreparedModel.execute`."""
-        return self._compiled.execute(request, options)
-
-    def execute_fenced(
-        self,
-        request: Request,
-        wait_for: Sequence[Fence],
-        options: ExecuteOptions,
-        after_fences_s: float | None = None,
-    ) -> FencedExecution:
-        """See `PreparedModel.execute_fenced`; a driver with a queue of its own has the hardware wait."""
-        return start_fenced(self, request, wait_for, options, after_fences_s)
-
-    def create_burst(self) -> Burst:
-        """See `PreparedModel.create_burst`; a driver that maps memory keeps the mappings in its own."""
-        return InProcessBurst(self)
+    def run(self, inputs: Sequence[Array | None], limits: Limits) -> Sequence[Array]:
+        """See `ArrayModel.run`."""
+        return self._compiled.run(inputs, limits)
 
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""
         return write_artifact(self.model) if self._keeps_artifact else None
 
     def profile(self) -> Sequence[KernelTime]:
-        """See `PreparedModel.profile`; a driver whose hardware cannot tell gives none."""
-        return self._compiled.profile()
+        """See `PreparedModel.profile`: one entry for all operations, which run on zeros; none where shapes are open."""
+        graph = self.model.main
+        operands = [graph.operands[index] for index in graph.inputs]
+        if not all(
+            each.is_fully_specified and each.type is not OperandType.TENSOR_STRING for each in operands
+        ):
+            return ()
+        inputs = [np.zeros(each.dimensions or (), each.type.dtype) for each in operands]
+        started = time.perf_counter_ns()
+        self.run(inputs, Limits(ExecuteOptions()))
+        elapsed = time.perf_counter_ns() - started
+        positions = tuple(range(len(graph.operations)))
+        return (KernelTime(name="model", duration_ns=elapsed, operations=positions, label=REFERENCE),)

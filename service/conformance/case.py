@@ -20,7 +20,19 @@ from neurald.hal.operations.signature import Form, Parameter, Row
 from neurald.hal.types import ChannelQuant, Lifetime, Model, Operand, OperandType, Operation, Subgraph
 from neurald.hal.validate import validate_model
 from neurald.service.conformance.argument import RULES
-from neurald.service.conformance.draw import Draw
+from neurald.service.conformance.draw import (
+    BROADCAST,
+    COUNT,
+    EMPTY,
+    GIVEN,
+    LONG,
+    LONG_LENGTH,
+    OMITTED,
+    RANK,
+    SCALE,
+    Draw,
+)
+from neurald.service.conformance.guard import ConstantPool
 from neurald.service.conformance.recipe import Order
 from neurald.service.conformance.recipes import QUANTISATIONS, RECIPES
 
@@ -50,17 +62,83 @@ class Signature:
         types = "/".join(t.name for t in self.definition.rows[self.row].types.values())
         return f"{self.definition.type.name} form {self.form}, {types or 'fixed types'}"
 
+    @property
+    def types(self) -> str:
+        """The types of its row, by the name of the variable."""
+        bound = self.definition.rows[self.row].types
+        return ", ".join(f"{name} {kind.name}" for name, kind in bound.items()) or "fixed types"
+
+    @property
+    def identifier(self) -> str:
+        """Operation, number of the form and number of the row."""
+        return f"{self.definition.type.name}:{self.form}:{self.row}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A model with one operation, arrays for its inputs, and those that are expected of its outputs."""
+    """A model with one operation, arrays for its inputs, and those that are expected of its outputs.
 
-    name: str
-    operation: OperationType
-    seed: int
+    Attributes:
+        signature: of its operation.
+        label: which of the signature's cases it is: "seed 3", "activation=2".
+        operation: with operand indexes: first its inputs, then its outputs.
+        operands: of the operation; shapes of tensors are those of `values`.
+        values: of the operation's inputs, None for those that are omitted.
+        free: inputs of the operation whose elements may be any.
+        entering: inputs of the operation that are inputs of the model; all others are constants.
+        model, inputs, expected: follow from the others.
+    """
+
+    signature: Signature
+    label: str
+    operation: Operation
+    operands: tuple[Operand, ...]
+    values: tuple[Array | None, ...]
+    free: frozenset[int]
+    entering: tuple[int, ...]
+    relaxed: bool
     model: Model
     inputs: tuple[Array, ...]
     expected: tuple[Array, ...]
+
+    @property
+    def type(self) -> OperationType:
+        """Of its operation."""
+        return self.operation.type
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.signature.name}, {self.label}"
+
+    @property
+    def identifier(self) -> str:
+        """What `neurald conformance --case` takes."""
+        return f"{self.signature.identifier}:{self.label}"
+
+    def changed(
+        self,
+        *,
+        label: str | None = None,
+        values: Sequence[Array | None] | None = None,
+        operands: Sequence[Operand] | None = None,
+        entering: Sequence[int] | None = None,
+    ) -> "Case":
+        """The case with something else in it; what is expected follows.
+
+        Raises:
+            BadData, OpFailed, UnknownValue: it is no valid call then.
+        """
+        return complete(
+            signature=self.signature,
+            label=self.label if label is None else label,
+            operation=self.operation,
+            operands=self.operands if operands is None else operands,
+            values=self.values if values is None else values,
+            free=self.free,
+            entering=self.entering if entering is None else entering,
+            relaxed=self.relaxed,
+        )
 
 
 def signatures(operations: Sequence[OperationType] = ()) -> Iterator[Signature]:
@@ -81,24 +159,69 @@ def _kinds(parameter: Parameter, row: Row) -> list[OperandType]:
 
 
 def generate(signature: Signature, seed: int) -> Case | None:
-    """The case of a signature and a seed; None where no valid call could be drawn."""
+    """The random case of a signature and a seed; None where no valid call could be drawn."""
+    return generate_pinned(signature, seed, {}, f"seed {seed}")
+
+
+def generate_pinned(
+    signature: Signature, seed: int, pinned: Mapping[str, Any], label: str, attempts: int = _ATTEMPTS
+) -> Case | None:
+    """A random case of which some choices are made beforehand; None where no valid call with them could be drawn.
+
+    Args:
+        signature: of the operation.
+        seed: that the other choices follow from.
+        pinned: see `Draw`.
+        label: of the case.
+        attempts: draws until one is valid.
+    """
     definition = signature.definition
     form, row = definition.forms[signature.form], definition.rows[signature.row]
-    for attempt in range(_ATTEMPTS):
-        draw = Draw(definition.type.name, signature.form, signature.row, seed, attempt)
+    for attempt in range(attempts):
+        draw = Draw(definition.type.name, signature.form, signature.row, seed, attempt, pinned=pinned)
         try:
-            with np.errstate(all="ignore"):
-                return _drawn(signature, form, row, seed, draw)
+            case = _drawn(signature, form, row, draw, label)
         except (BadData, OpFailed, UnknownValue):
             continue
+        if _holds(case, pinned):
+            return case
     return None
 
 
-def _drawn(signature: Signature, form: Form, row: Row, seed: int, draw: Draw) -> Case:
+def _holds(case: Case, pinned: Mapping[str, Any]) -> bool:
+    """Whether what is pinned came to be: not every recipe can follow."""
+    shapes = [value.shape for index in sorted(case.free) if (value := case.values[index]) is not None]
+    if (
+        pinned.get(RANK) is not None
+        and BROADCAST not in pinned
+        and (not shapes or len(shapes[0]) != pinned[RANK])
+    ):
+        return False
+    if pinned.get(EMPTY) and not any(0 in shape for shape in shapes):
+        return False
+    if pinned.get(LONG) and not any(length >= LONG_LENGTH for shape in shapes for length in shape):
+        return False
+    binding = case.signature.definition.bind(case.operation, case.operands, values_known=False)
+    for name, wanted in pinned.items():
+        if name.startswith("#"):
+            continue
+        indexes = binding.inputs.get(name)
+        value = None if indexes is None else case.values[indexes[0]]
+        if value is None or value.size != 1 or value.item() != wanted:
+            return False
+    for choice, is_there in ((OMITTED, False), (GIVEN, True)):
+        indexes = binding.inputs.get(pinned.get(choice, ""), ())
+        if any((case.values[index] is not None) != is_there for index in indexes):
+            return False
+    return True
+
+
+def _drawn(signature: Signature, form: Form, row: Row, draw: Draw, label: str) -> Case:
     definition = signature.definition
     inputs = _inputs(definition, form, row, draw)
     quantisations = _Quantisations(draw, definition.type)
-    operands, values = [], []
+    operands: list[Operand] = []
+    values: list[Array | None] = []
     for parameter, kind, value in inputs:
         operand = quantisations.operand(parameter.name, kind, value)
         if value is not None and kind.is_tensor and isinstance(value, _Random):
@@ -112,6 +235,36 @@ def _drawn(signature: Signature, form: Form, row: Row, seed: int, draw: Draw) ->
         inputs=tuple(range(len(inputs))),
         outputs=tuple(range(len(inputs), len(operands))),
     )
+    free = tuple(index for index, (_, _, value) in enumerate(inputs) if isinstance(value, _Random))
+    return complete(
+        signature=signature,
+        label=label,
+        operation=operation,
+        operands=operands,
+        values=values,
+        free=frozenset(free),
+        entering=free,
+        relaxed=draw.chance(0.2),
+    )
+
+
+def complete(
+    *,
+    signature: Signature,
+    label: str,
+    operation: Operation,
+    operands: Sequence[Operand],
+    values: Sequence[Array | None],
+    free: frozenset[int],
+    entering: Sequence[int],
+    relaxed: bool,
+) -> Case:
+    """A case, with its model and what is expected; see `Case` for the arguments.
+
+    Raises:
+        BadData, OpFailed, UnknownValue: it is no valid call.
+    """
+    definition = signature.definition
     call = Call(
         definition.bind(operation, operands, values_known=False),
         operands,
@@ -120,21 +273,24 @@ def _drawn(signature: Signature, form: Form, row: Row, seed: int, draw: Draw) ->
     )
     definition.check(call)
     shapes = definition.output_shapes(call)
-    expected = tuple(
-        np.ascontiguousarray(result, operand.type.dtype).reshape(shape)
-        for result, operand, shape in zip(
-            definition.reference(call), operands[len(inputs) :], shapes, strict=True
+    with np.errstate(all="ignore"):
+        expected = tuple(
+            np.ascontiguousarray(result, operand.type.dtype).reshape(shape)
+            for result, operand, shape in zip(
+                definition.reference(call), operands[len(operation.inputs) :], shapes, strict=True
+            )
         )
-    )
-    entering = tuple(
-        index for index, (parameter, kind, value) in enumerate(inputs) if isinstance(value, _Random)
-    )
-    model = _model(operation, operands, values, entering, expected, relaxed=draw.chance(0.2))
+    model = _model(operation, operands, values, tuple(entering), expected, relaxed=relaxed)
     validate_model(model)
     return Case(
-        name=f"{signature.name}, seed {seed}",
-        operation=definition.type,
-        seed=seed,
+        signature=signature,
+        label=label,
+        operation=operation,
+        operands=tuple(operands),
+        values=tuple(values),
+        free=free,
+        entering=tuple(entering),
+        relaxed=relaxed,
         model=model,
         inputs=tuple(value for index in model.main.inputs if (value := values[index]) is not None),
         expected=expected,
@@ -150,9 +306,10 @@ def _model(
     *,
     relaxed: bool,
 ) -> Model:
-    """Random tensors come in as inputs, all else is part of the model."""
+    """Constants lie in a pool of the model, with other bytes around each, or in their operands where they are scalars."""
     first_output = len(operation.inputs)
     complete = []
+    pool = ConstantPool()
     for index, operand in enumerate(operands):
         value = values[index] if index < first_output else None
         if index >= first_output:
@@ -162,6 +319,11 @@ def _model(
             done = operand
         elif index in entering:
             done = replace(operand, dimensions=value.shape, lifetime=Lifetime.SUBGRAPH_INPUT)
+        elif operand.type.is_tensor and value.nbytes:
+            place = pool.add(np.ascontiguousarray(value).tobytes())
+            done = replace(
+                operand, dimensions=value.shape, lifetime=Lifetime.CONSTANT_POOL, location=place, value=b""
+            )
         else:
             stored = np.ascontiguousarray(value).tobytes()
             done = replace(operand, dimensions=value.shape, lifetime=Lifetime.CONSTANT_COPY, value=stored)
@@ -169,7 +331,7 @@ def _model(
     graph = Subgraph(
         operands=tuple(complete), operations=(operation,), inputs=entering, outputs=operation.outputs
     )
-    return Model(main=graph, relaxed=relaxed)
+    return Model(main=graph, relaxed=relaxed, pools=pool.memories())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,11 +346,15 @@ _Input = tuple[Parameter, OperandType, Any]
 
 def _inputs(definition: Definition, form: Form, row: Row, draw: Draw) -> list[_Input]:
     """Each operand of the inputs, with its parameter, type and value (None: omitted)."""
-    count = draw.choice(form.input_counts())
+    counts = form.input_counts()
+    count = draw.pinned.get(COUNT) or draw.choice(counts)
     parameters = form.inputs[:count] if not any(p.variadic for p in form.inputs) else form.inputs
     names = tuple(parameter.name for parameter in parameters)
     recipe = RECIPES.get(definition.type.name.removeprefix(_EXTENSION_PREFIX))
-    given = recipe(Order(draw=draw, form=form, inputs=names)) if recipe is not None else {}
+    try:
+        given = recipe(Order(draw=draw, form=form, inputs=names)) if recipe is not None else {}
+    except (LookupError, ValueError) as error:
+        raise BadData(f"the recipe cannot follow what is pinned: {error}") from None
     found: list[_Input] = []
     main: tuple[int, ...] | None = None
     for parameter in parameters:
@@ -210,13 +376,24 @@ def _value(
     draw: Draw,
     main: tuple[int, ...] | None,
 ) -> Any:
-    if parameter.name in given and (given[parameter.name] is not None or parameter.optional):
+    if parameter.name in draw.pinned:
+        wanted = draw.pinned[parameter.name]
+        return np.array([wanted]) if kind.is_tensor and parameter.ranks[0] == 1 else wanted
+    if parameter.optional and parameter.name == draw.pinned.get(OMITTED):
+        return None
+    is_demanded = parameter.name == draw.pinned.get(GIVEN)
+    if parameter.name in given and (
+        given[parameter.name] is not None or (parameter.optional and not is_demanded)
+    ):
         return given[parameter.name]
     is_steering = not isinstance(parameter.types, str) or not kind.is_tensor
-    if parameter.optional and draw.chance(0.5):
+    if parameter.optional and not is_demanded and draw.chance(0.5):
         return None
     if is_steering and parameter.name in RULES:
-        value = RULES[parameter.name](draw, main or ())
+        try:
+            value = RULES[parameter.name](draw, main or ())
+        except (LookupError, ValueError) as error:
+            raise BadData(f"no {parameter.name} for the shape {main}: {error}") from None
         # Some take one number as a tensor.
         is_list = kind.is_tensor and parameter.ranks[0] == 1 and np.ndim(value) == 0
         return np.array([value]) if is_list else value
@@ -224,7 +401,7 @@ def _value(
         return draw.integer(0, 2)
     # A partner of the first tensor fits more often than one of any shape.
     low, high = parameter.ranks
-    if main is not None and low <= len(main) <= high and draw.chance(0.6):
+    if main is not None and low <= len(main) <= high and (draw.pinned or draw.chance(0.6)):
         return main
     return draw.shape(low, high)
 
@@ -253,7 +430,7 @@ class _Quantisations:
     def __init__(self, draw: Draw, operation: OperationType) -> None:
         self._draw = draw
         self._given = QUANTISATIONS.get(operation.name.removeprefix(_EXTENSION_PREFIX), {})
-        self._scale = draw.choice(_SCALES)
+        self._scale = draw.pinned.get(SCALE) or draw.choice(_SCALES)
         self._zero = draw.integer(-20, 20)
         self._are_equal = draw.chance(0.6)
         self._fixed = draw.choice(_FIXED) if draw.chance(0.35) else None
@@ -282,6 +459,8 @@ class _Quantisations:
         return Operand(type=kind, dimensions=dimensions, scale=scale, zero_point=self._zero_point(kind))
 
     def _per_channel(self, name: str, kind: OperandType, shape: tuple[int, ...]) -> Operand:
+        if not shape:
+            raise BadData("a tensor of rank 0 has no channels")
         # A depthwise filter has its channels last; what is drawn wrong is drawn again.
         dimension = len(shape) - 1 if shape[:1] == (1,) and self._draw.chance(0.7) else 0
         scales = tuple(self._draw.choice(_SCALES) for _ in range(shape[dimension]))

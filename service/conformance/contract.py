@@ -1,38 +1,21 @@
-"""What every device must do whatever it computes: the driver's side of the HAL, checked with one model that it supports.
+"""What every device must do whatever it computes: the driver's side of the HAL, checked with models that it supports.
 
 Each rule is a function that raises `Broken` where the device breaks it, and `Declined` where the device may say no. What an
 `Error` that is raised otherwise means is a broken rule too.
 """
 
 import math
-import threading
-import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
-from neurald.hal.device import (
-    Artifact,
-    BufferDescription,
-    BufferRole,
-    Device,
-    ExecuteOptions,
-    Performance,
-    PreparedModel,
-    PrepareOptions,
-)
-from neurald.hal.errors import (
-    Error,
-    MissedDeadlinePersistent,
-    MissedDeadlineTransient,
-    OpFailed,
-    ResultCode,
-)
+from neurald.hal.device import MAXIMUM_CACHE_FILES, Performance
+from neurald.hal.errors import Error, ResultCode
 from neurald.hal.fence import Fence
-from neurald.hal.memory import HostMemory, Memory
+from neurald.hal.memory import Memory
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import (
+    DeviceType,
     FeatureLevel,
     Lifetime,
     Model,
@@ -41,75 +24,47 @@ from neurald.hal.types import (
     Operation,
     Subgraph,
 )
-from neurald.service.conformance.case import Case
+from neurald.service.conformance.cache_rules import cache, damaged_cache_files
+from neurald.service.conformance.load_rules import at_the_same_time, many_models
+from neurald.service.conformance.memory_rules import (
+    dropped_models,
+    memory_of_the_device,
+    verdicts_are_cheap,
+)
 from neurald.service.conformance.mutation import request_mutations
+from neurald.service.conformance.rule import Broken, Declined, Subject, prepared_of, require, require_right
 from neurald.service.conformance.runner import (
     LIMIT_S,
     WAYS,
-    Bound,
+    Layout,
     bind,
     execute_options,
-    fenced,
     outputs,
     prepare_options,
     with_open_outputs,
     wrong,
 )
-
-#: A call whose deadline has passed must come back within this time.
-_QUICK_S = 2.0
-_THREADS = 8
-_RUNS = 10
-_DAMAGES = 64
-
-
-class Broken(Exception):
-    """A device breaks a rule; the message says how."""
-
-
-class Declined(Exception):
-    """A device says no where it may; the message says why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """What rules are checked with.
-
-    Attributes:
-        device: that is checked.
-        case: one that it supports, with outputs of several elements.
-        is_remote: it is behind a socket, where nothing that comes in can be trusted.
-    """
-
-    device: Device
-    case: Case
-    is_remote: bool
-
-
-def _require(holds: bool, message: str) -> None:
-    if not holds:
-        raise Broken(message)
-
-
-def _prepared(subject: Subject) -> PreparedModel:
-    return subject.device.prepare_model(subject.case.model, prepare_options())
-
-
-def _require_right(subject: Subject, bound: Bound, prepared: PreparedModel, what: str) -> None:
-    result = prepared.execute(bound.request, execute_options())
-    found = wrong(subject.case, outputs(subject.case, bound, result))
-    _require(not found, f"{what}: {found}")
+from neurald.service.conformance.time_rules import cancellation, deadline_of_a_run, past_deadlines
 
 
 def identity(subject: Subject) -> None:
     """Name and version are texts, feature level is one, and the numbers of cache files are within bounds."""
     device = subject.device
-    _require(bool(device.name), "the device has no name")
-    _require(bool(device.version), "the device has no version")
-    _require(
-        device.feature_level in tuple(FeatureLevel), f"feature level {device.feature_level} is not known"
+    require(bool(device.name), "the device has no name")
+    require(bool(device.version), "the device has no version")
+    require(device.feature_level in tuple(FeatureLevel), f"feature level {device.feature_level} is not known")
+    require(all(isinstance(name, str) and name for name in device.extensions), "an extension has no name")
+    require(isinstance(device.type, DeviceType), f"type {device.type!r} is not known")
+    needed = device.cache_files_needed
+    require(
+        0 <= needed.model <= MAXIMUM_CACHE_FILES and 0 <= needed.data <= MAXIMUM_CACHE_FILES,
+        f"{needed} are more cache files than {MAXIMUM_CACHE_FILES} of a kind",
     )
-    _require(all(isinstance(name, str) and name for name in device.extensions), "an extension has no name")
+    again = (device.name, device.version, device.feature_level, device.extensions, device.type)
+    require(
+        again == (device.name, device.version, device.feature_level, device.extensions, device.type),
+        "name, version, feature level, extensions or type changes from one question to the next",
+    )
 
 
 def capabilities(subject: Subject) -> None:
@@ -129,86 +84,49 @@ def capabilities(subject: Subject) -> None:
     }
     for name, performance in figures.items():
         for value in (performance.exec_time, performance.power_usage):
-            _require(math.isfinite(value) and value > 0, f"{name} has {value}; a positive number is expected")
-    _require(
+            require(math.isfinite(value) and value > 0, f"{name} has {value}; a positive number is expected")
+    require(
         any(kind in found.operand_performance for kind in OperandType), "no operand type has a performance"
     )
 
 
 def verdicts(subject: Subject) -> None:
     """There is one verdict for each operation, the same when asked again, and a no has a reason."""
-    model = subject.case.model
-    first, second = (tuple(subject.device.supported_operations(model)) for _ in range(2))
-    expected = len(model.main.operations)
-    _require(len(first) == expected, f"{len(first)} verdicts; the model has {expected} operations")
-    _require([v.ok for v in first] == [v.ok for v in second], "two answers on one model differ")
-    _require(all(v.ok or v.reason for v in first), "an operation is refused without a reason")
-
-
-def past_deadlines(subject: Subject) -> None:
-    """A call that is too late comes back at once and says so."""
-    prepared = _prepared(subject)
-    past = time.monotonic() - 1.0
-    bound = bind(subject.case)
-
-    def prepare() -> object:
-        return subject.device.prepare_model(subject.case.model, PrepareOptions(deadline_s=past))
-
-    def execute() -> object:
-        return prepared.execute(bound.request, ExecuteOptions(deadline_s=past))
-
-    def execute_fenced() -> object:
-        return fenced(prepared, bound.request, ExecuteOptions(deadline_s=past))
-
-    for what, call in (("prepare_model", prepare), ("execute", execute), ("execute_fenced", execute_fenced)):
-        started = time.monotonic()
-        try:
-            call()
-        except (MissedDeadlinePersistent, MissedDeadlineTransient):
-            elapsed = time.monotonic() - started
-            _require(elapsed < _QUICK_S, f"{what}: told after {elapsed:.1f} s that it was too late")
-        else:
-            raise Broken(f"{what}: it did not mind that its deadline had passed")
+    cases = (subject.case, *subject.others)
+    first = [tuple(subject.device.supported_operations(case.model)) for case in cases]
+    kept = [subject.device.prepare_model(case.model, prepare_options()) for case in cases]
+    second = [tuple(subject.device.supported_operations(case.model)) for case in reversed(cases)][::-1]
+    del kept
+    for case, one, other in zip(cases, first, second, strict=True):
+        expected = len(case.model.main.operations)
+        require(len(one) == expected, f"{len(one)} verdicts; the model has {expected} operations")
+        require(one == other, f"{case.name}: two answers on one model differ: {one}, and later {other}")
+        require(all(v.ok or v.reason for v in one), "an operation is refused without a reason")
 
 
 def same_in_all_ways(subject: Subject) -> None:
     """Calls, bursts and fenced executions give the same bits."""
-    prepared = _prepared(subject)
+    prepared = prepared_of(subject)
     found: dict[str, bytes] = {}
     for way, execute in WAYS.items():
         bound = bind(subject.case)
         result = execute(prepared, bound.request, execute_options())
-        text = wrong(subject.case, outputs(subject.case, bound, result))
-        _require(not text, f"{way}: {text}")
-        found[way] = bytes(bound.outputs.view())
-    _require(len(set(found.values())) == 1, f"results differ between {', '.join(found)}")
+        text = wrong(subject.case, bound, result)
+        require(not text, f"{way}: {text}")
+        found[way] = b"".join(value.tobytes() for value in outputs(subject.case, bound, result))
+    require(len(set(found.values())) == 1, f"results differ between {', '.join(found)}")
 
 
 def fences(subject: Subject) -> None:
     """A fenced execution waits for what it is told to wait for."""
-    prepared = _prepared(subject)
+    prepared = prepared_of(subject)
     bound, before = bind(subject.case), Fence()
     execution = prepared.execute_fenced(bound.request, (before,), execute_options())
-    _require(not execution.fence.wait(0.05), "its fence signalled before the one that it was to wait for")
+    require(not execution.fence.wait(0.05), "its fence signalled before the one that it was to wait for")
     before.signal()
-    _require(execution.fence.wait(LIMIT_S), f"its fence has not signalled after {LIMIT_S:g} s")
-    text = wrong(subject.case, outputs(subject.case, bound, execution.result()))
-    _require(not text, text)
-
-
-def at_the_same_time(subject: Subject) -> None:
-    """Executions of one prepared model may overlap."""
-    prepared = _prepared(subject)
-    barrier = threading.Barrier(_THREADS)
-
-    def work() -> None:
-        barrier.wait(LIMIT_S)
-        for _ in range(_RUNS):
-            _require_right(subject, bind(subject.case), prepared, f"one of {_THREADS} executions at a time")
-
-    with ThreadPoolExecutor(_THREADS) as pool:
-        for running in [pool.submit(work) for _ in range(_THREADS)]:
-            running.result()
+    require(execution.fence.wait(LIMIT_S), f"its fence has not signalled after {LIMIT_S:g} s")
+    text = wrong(subject.case, bound, execution.result())
+    require(not text, text)
 
 
 def open_outputs(subject: Subject) -> None:
@@ -218,16 +136,18 @@ def open_outputs(subject: Subject) -> None:
     if not verdict.ok:
         raise Declined(verdict.reason)
     prepared = subject.device.prepare_model(model, prepare_options())
-    _require_right(subject, bind(subject.case), prepared, "with open outputs")
+    require_right(subject, bind(subject.case), prepared, "with open outputs")
     for way, execute in WAYS.items():
         if way == "fenced":
             continue  # Its outputs must be fully specified.
-        bound = bind(subject.case, short=True)
+        bound = bind(subject.case, short=True, layout=Layout.SCATTERED)
         result = execute(prepared, bound.request, execute_options())
-        _require(not result.is_sufficient, f"{way}: a buffer that is too small is said to be large enough")
+        require(not result.is_sufficient, f"{way}: a buffer that is too small is said to be large enough")
+        damage = bound.damage()
+        require(not damage, f"{way}, with a buffer that is too small: {damage}")
         shapes = [shape.dimensions for shape in result.output_shapes]
         expected = [value.shape for value in subject.case.expected]
-        _require(shapes == expected, f"{way}: the shapes are said to be {shapes}; {expected} are expected")
+        require(shapes == expected, f"{way}: the shapes are said to be {shapes}; {expected} are expected")
 
 
 def control_flow(subject: Subject) -> None:
@@ -239,7 +159,7 @@ def control_flow(subject: Subject) -> None:
     if not verdict.ok:
         raise Declined(verdict.reason)
     prepared = subject.device.prepare_model(model, prepare_options())
-    _require_right(subject, bind(subject.case), prepared, "behind an IF")
+    require_right(subject, bind(subject.case), prepared, "behind an IF")
 
 
 def _behind_if(model: Model) -> Model:
@@ -261,13 +181,13 @@ def _behind_if(model: Model) -> Model:
 
 def timing(subject: Subject) -> None:
     """Time on the device is part of that in the driver, and neither is negative."""
-    prepared = _prepared(subject)
+    prepared = prepared_of(subject)
     options = replace(execute_options(), measure=True)
     found = prepared.execute(bind(subject.case).request, options).timing
     for value in (found.on_device_ns, found.in_driver_ns):
-        _require(value is None or value >= 0, f"a duration of {value} ns")
+        require(value is None or value >= 0, f"a duration of {value} ns")
     if found.on_device_ns is not None and found.in_driver_ns is not None:
-        _require(
+        require(
             found.on_device_ns <= found.in_driver_ns,
             f"{found.on_device_ns} ns on the device, {found.in_driver_ns} ns in the driver",
         )
@@ -275,35 +195,35 @@ def timing(subject: Subject) -> None:
 
 def profile(subject: Subject) -> None:
     """The times of kernels are of operations that there are, and taking them changes no result."""
-    prepared = _prepared(subject)
-    _require_right(subject, bind(subject.case), prepared, "before a profile")
+    prepared = prepared_of(subject)
+    require_right(subject, bind(subject.case), prepared, "before a profile")
     kernels = prepared.profile()
     if not kernels:
         raise Declined("it does not tell the times of its kernels")
     count = len(subject.case.model.main.operations)
     for kernel in kernels:
-        _require(kernel.duration_ns >= 0, f"kernel {kernel.name!r} ran {kernel.duration_ns} ns")
-        _require(
+        require(kernel.duration_ns >= 0, f"kernel {kernel.name!r} ran {kernel.duration_ns} ns")
+        require(
             all(0 <= position < count for position in kernel.operations),
             f"kernel {kernel.name!r} computes operations {kernel.operations} of {count}",
         )
-    _require_right(subject, bind(subject.case), prepared, "after a profile")
+    require_right(subject, bind(subject.case), prepared, "after a profile")
 
 
 def shared_memory(subject: Subject) -> None:
     """Arguments may lie in shared memory."""
     bound = bind(subject.case, allocate=Memory.allocate)
-    _require_right(subject, bound, _prepared(subject), "in shared memory")
+    require_right(subject, bound, prepared_of(subject), "in shared memory")
 
 
 def invalid_requests(subject: Subject) -> None:
     """A request that does not go with its model is refused."""
     if not subject.is_remote:
         raise Declined("a device of this process is given valid requests only")
-    prepared = _prepared(subject)
+    prepared = prepared_of(subject)
     for what, request in request_mutations(bind(subject.case).request):
         _require_refused(partial(prepared.execute, request, execute_options()), what)
-    _require_right(subject, bind(subject.case), prepared, "after invalid requests")
+    require_right(subject, bind(subject.case), prepared, "after invalid requests")
 
 
 def _require_refused(call: Callable[[], object], what: str) -> None:
@@ -316,90 +236,16 @@ def _require_refused(call: Callable[[], object], what: str) -> None:
         raise Broken(f"{what}: it was accepted")
 
 
-def cache(subject: Subject) -> None:
-    """What is kept in a cache gives the same model again, and damaged bytes are no danger."""
-    device = subject.device
-    needed = device.cache_files_needed
-    if not needed.model and not needed.data:
-        raise Declined("the device caches nothing")
-    options = replace(prepare_options(), cache_key=bytes(range(32)))
-    artifact = device.prepare_model(subject.case.model, options).artifact()
-    if artifact is None:
-        raise Broken(f"{needed.model} and {needed.data} cache files are needed, and none is given")
-    counts = len(artifact.model), len(artifact.data)
-    expected = needed.model, needed.data
-    _require(counts == expected, f"{counts} cache files are given; {expected} are needed")
-    prepared = device.prepare_model_from_cache(artifact, options)
-    _require_right(subject, bind(subject.case), prepared, "prepared from cache")
-    for what, damaged in _damaged(artifact):
-        try:
-            device.prepare_model_from_cache(damaged, options)
-        except Error:
-            continue
-        # A device in this process relies on the digest that the cache keeps; a daemon has its own.
-        _require(not subject.is_remote, f"{what}: it was accepted")
-    short = replace(artifact, model=artifact.model[:-1]) if artifact.model else artifact
-    if short is not artifact:
-        _require_error(lambda: device.prepare_model_from_cache(short, options), "a cache file less")
-    _require_right(subject, bind(subject.case), _prepared(subject), "after damaged cache files")
-
-
-def _require_error(call: Callable[[], object], what: str) -> None:
-    try:
-        call()
-    except Error:
-        return
-    raise Broken(f"{what}: it was accepted")
-
-
-def _damaged(artifact: Artifact) -> list[tuple[str, Artifact]]:
-    """One bit of a file that decides what is executed is another, or bytes are missing at its end."""
-    found = []
-    for number, memory in enumerate(artifact.model):
-        content = bytes(memory.view())
-        for position in range(0, len(content), max(1, len(content) // _DAMAGES)):
-            changed = bytearray(content)
-            changed[position] ^= 1 << (position % 8)
-            found.append((f"a flipped bit in byte {position} of model file {number}", bytes(changed), number))
-        found.append((f"model file {number} without its end", content[: len(content) // 2] or b"\0", number))
-    return [
-        (
-            what,
-            replace(
-                artifact,
-                model=(*artifact.model[:number], HostMemory(content), *artifact.model[number + 1 :]),
-            ),
-        )
-        for what, content, number in found
-    ]
-
-
-def memory_of_the_device(subject: Subject) -> None:
-    """Memory for an output takes what an execution writes."""
-    prepared = _prepared(subject)
-    role = BufferRole(prepared_model=prepared, index=0)
-    expected = subject.case.expected[0]
-    description = BufferDescription(dimensions=expected.shape, output_roles=(role,))
-    try:
-        memory = subject.device.allocate(description)
-    except OpFailed as error:
-        raise Declined(str(error)) from None
-    _require(memory.size >= 0, f"memory of {memory.size} bytes")
-    missing = replace(description, output_roles=(replace(role, index=len(subject.case.expected)),))
-    _require_error(lambda: subject.device.allocate(missing), "memory for an output that there is not")
-    if subject.is_remote:
-        nothing = BufferDescription(dimensions=expected.shape)
-        _require_error(lambda: subject.device.allocate(nothing), "memory for nothing")
-
-
 RULES: Mapping[str, Callable[[Subject], None]] = {
     "identity": identity,
     "capabilities": capabilities,
     "verdicts": verdicts,
+    "verdicts are cheap": verdicts_are_cheap,
     "past deadlines": past_deadlines,
     "sync, burst and fenced agree": same_in_all_ways,
     "fences are waited for": fences,
     "executions at the same time": at_the_same_time,
+    "models at the same time": many_models,
     "open outputs, small buffers": open_outputs,
     "control flow": control_flow,
     "timing": timing,
@@ -407,5 +253,9 @@ RULES: Mapping[str, Callable[[Subject], None]] = {
     "shared memory": shared_memory,
     "invalid requests": invalid_requests,
     "cache": cache,
+    "damaged cache files": damaged_cache_files,
     "memory of the device": memory_of_the_device,
+    "dropped models": dropped_models,
+    "deadline of a run": deadline_of_a_run,
+    "cancellation": cancellation,
 }

@@ -1,8 +1,9 @@
 """Chance for generated cases: everything follows from a seed."""
 
 import random
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,10 +16,28 @@ _T = TypeVar("_T")
 _LENGTHS = (1, 2, 3, 3, 4, 5, 7)
 
 
-class Draw:
-    """Choices that follow from a seed."""
+#: What can be pinned beside the values of parameters: the number of inputs that are given, the rank of the first tensor,
+#: whether a dimension has length 0 (True, or False for never), whether one is long, the name of an optional input that is
+#: left out or given, how two tensors broadcast (see `BROADCASTS`), and the scale of quantised tensors.
+COUNT, RANK, EMPTY, LONG = "#count", "#rank", "#empty", "#long"
+OMITTED, GIVEN, BROADCAST, SCALE = "#omitted", "#given", "#broadcast", "#scale"
+#: How two tensors broadcast: neither does, the second or the first has a lower rank, lengths of 1 in one of them, or in both.
+BROADCASTS = ("equal", "lower second", "lower first", "ones in second", "ones in first", "ones in both")
+#: Longer than vectors of any processor, and no multiple of one.
+LONG_LENGTH = 67
+_LONG_CHANNELS = 67
 
-    def __init__(self, *seed: object) -> None:
+
+class Draw:
+    """Choices that follow from a seed.
+
+    Args:
+        seed: any values.
+        pinned: choices that are made beforehand: values by the name of their parameter, and those whose names begin with #.
+    """
+
+    def __init__(self, *seed: object, pinned: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self.pinned = pinned
         self._random = random.Random(":".join(map(str, seed)))  # noqa: S311 - repeatable, no secret
         self._generator = np.random.default_rng(self._random.getrandbits(64))
 
@@ -46,13 +65,58 @@ class Draw:
         """A number between the two."""
         return float(np.float32(self._random.uniform(low, high)))
 
+    def batches(self, most: int = 2) -> int:
+        """The number of images, which may be 0 where an empty tensor is asked for."""
+        return 0 if self.pinned.get(EMPTY) else self.integer(1, most)
+
+    def channels(self, most: int) -> int:
+        """A number of channels, or of other elements that are not summed up: long sums differ in their last digits."""
+        return _LONG_CHANNELS if self.pinned.get(LONG) else self.integer(1, most)
+
+    def lengths(self, low: int, high: int) -> Shape:
+        """A shape of a rank from `low` to `high`, but of the pinned one where that is allowed. It has elements, unless pinned."""
+        rank = self.integer(low, high) if (pinned := self.pinned.get(RANK)) is None else pinned
+        # A recipe whose ranks are fewer than those of the operation follows the pinned one all the same.
+        lengths = [self.length() for _ in range(rank if rank >= low else low)]
+        if lengths and self.pinned.get(LONG):
+            lengths[-1] = LONG_LENGTH
+        if lengths and self.pinned.get(EMPTY):
+            lengths[self.integer(0, len(lengths) - 1)] = 0
+        return tuple(lengths)
+
     def shape(self, low: int, high: int) -> Shape:
-        """A shape of a rank from `low` to `high`, but seldom of more than 4; one in twelve has no elements."""
+        """A shape of a rank from `low` to `high`, but seldom of more than 4; one in twelve has no elements, unless pinned."""
+        if self.pinned:
+            fits = low <= self.pinned.get(RANK, low) <= high
+            return self.lengths(low, min(high, 4) if low <= 4 else low) if fits else self._small(low, high)
         most = min(high, 6 if self.chance(0.1) else 4)
         lengths = [self.length() for _ in range(self.integer(min(low, most), most))]
         if lengths and self.chance(1 / 12):
             lengths[self.integer(0, len(lengths) - 1)] = 0
         return tuple(lengths)
+
+    def _small(self, low: int, high: int) -> Shape:
+        return tuple(self.length() for _ in range(self.integer(low, max(low, min(high, 4)))))
+
+    def pair(self, low: int, high: int) -> tuple[Shape, Shape]:
+        """Two shapes that broadcast, in the way that is pinned."""
+        whole = self.shape(low, high)
+        how = self.pinned.get(BROADCAST)
+        if how is None:
+            first, second = self.partner(whole, low), self.partner(whole, low)
+            return (whole, second) if self.chance(0.5) else (first, whole)
+        ones = tuple(1 if self.chance(0.5) else length for length in whole)
+        lower = whole[1:] if len(whole) > low else whole
+        even = tuple(1 if i % 2 else length for i, length in enumerate(whole))
+        odd = tuple(length if i % 2 else 1 for i, length in enumerate(whole))
+        return {
+            "equal": (whole, whole),
+            "lower second": (whole, lower),
+            "lower first": (lower, whole),
+            "ones in second": (whole, ones),
+            "ones in first": (ones, whole),
+            "ones in both": (even, odd),
+        }[str(how)]
 
     def partner(self, shape: Shape, low: int = 0) -> Shape:
         """A shape that broadcasts with another one to that, of a rank of at least `low`."""
@@ -60,8 +124,13 @@ class Draw:
         dropped = self.integer(0, len(lengths) - low) if self.chance(0.4) and len(lengths) >= low else 0
         return tuple(lengths[dropped:])
 
-    def array(self, kind: OperandType, shape: Shape) -> Array:
-        """Random elements as they are stored: integers of 8 and 16 bits over their whole range, wider ones small."""
+    def array(self, kind: OperandType, shape: Shape, spread: float = 2.0) -> Array:
+        """Random elements as they are stored: integers of 8 and 16 bits over their whole range, wider ones small.
+
+        Args:
+            kind, shape: of the tensor.
+            spread: standard deviation of floats.
+        """
         dtype = kind.dtype
         if dtype.kind == "b":
             return self._generator.random(shape) < 0.5
@@ -69,7 +138,7 @@ class Draw:
             parts = self._generator.normal(size=(2, *shape))
             return np.asarray(parts[0] + 1j * parts[1]).astype(dtype)
         if dtype.kind == "f":
-            return np.asarray(self._generator.normal(scale=2.0, size=shape)).astype(dtype)
+            return np.asarray(self._generator.normal(scale=spread, size=shape)).astype(dtype)
         if dtype.itemsize > 2:
             low = 0 if dtype.kind == "u" else -9
             return np.asarray(self._generator.integers(low, 10, shape)).astype(dtype)

@@ -41,7 +41,11 @@ class Order:
 
     def nchw(self) -> bool:
         """Whether the data are to be NCHW."""
-        return self.has("nchw") and self.draw.chance(0.4)
+        return self.has("nchw") and bool(self.pinned("nchw", self.draw.chance(0.4)))
+
+    def pinned(self, name: str, drawn: Any) -> Any:
+        """The value of a parameter that is pinned, or what was drawn for it."""
+        return self.draw.pinned.get(name, drawn)
 
 
 Recipe = Callable[[Order], Arguments]

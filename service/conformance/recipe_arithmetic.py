@@ -7,10 +7,8 @@ def same(order: Order) -> Arguments:
     """Two tensors that broadcast."""
     names = [name for name in ("input1", "input2") if order.has(name)]
     low, high = order.ranks(names[0])
-    whole = order.draw.shape(low, high)
-    first, second = order.draw.partner(whole, low), order.draw.partner(whole, low)
-    found: Arguments = {"input1": whole, "input2": second} if order.draw.chance(0.5) else {}
-    return found or {"input1": first, "input2": whole}
+    first, second = order.draw.pair(low, high)
+    return {"input1": first, "input2": second}
 
 
 def equal(order: Order) -> Arguments:
@@ -28,14 +26,14 @@ def prelu(order: Order) -> Arguments:
 def fully_connected(order: Order) -> Arguments:
     """A matrix, weights that fit, and a bias."""
     draw = order.draw
-    batches, size, units = draw.length(), draw.length(), draw.length()
+    batches, size, units = draw.batches(3), draw.length(), draw.channels(7)
     return {"input": (batches, size), "filter": (units, size), "bias": (units,), "keep_dimensions": False}
 
 
 def matrix_product(order: Order) -> Arguments:
     """Stacks of matrices, each of which may be transposed."""
     draw = order.draw
-    rows, inner, columns = draw.length(), draw.length(), draw.length()
+    rows, inner, columns = draw.length(), draw.length(), draw.channels(7)
     outer = draw.shape(0, 2)
     first, second = draw.chance(0.4), draw.chance(0.4)
     return {
@@ -49,4 +47,4 @@ def matrix_product(order: Order) -> Arguments:
 def one_rank(order: Order) -> Arguments:
     """Parameters that must be of rank 4 or have a last dimension that is not empty."""
     draw = order.draw
-    return {"input": tuple(draw.length() for _ in range(draw.integer(1, 4)))}
+    return {"input": draw.lengths(1, 4)}

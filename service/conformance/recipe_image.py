@@ -8,7 +8,7 @@ from neurald.service.conformance.recipe import Arguments, Order, integers
 def convolution(order: Order, *, depthwise: bool = False, transposed: bool = False) -> Arguments:
     """A feature map with a filter and a bias that fit it, and for transposed ones the shape of the output."""
     draw, nchw = order.draw, order.nchw()
-    batches, channels, filters = draw.integer(1, 2), draw.integer(1, 4), draw.integer(1, 4)
+    batches, channels, filters = draw.batches(), draw.integer(1, 4), draw.channels(4)
     size = {side: draw.integer(3, 7) for side in ("height", "width")}
     kernel = {side: draw.integer(1, 3) for side in size}
     groups = draw.integer(1, 3) if order.has("groups") else 1
@@ -24,10 +24,10 @@ def convolution(order: Order, *, depthwise: bool = False, transposed: bool = Fal
         "depth_multiplier": multiplier,
         "groups": groups,
     }
-    strides = {side: draw.integer(1, 2) for side in size}
+    strides = {side: order.pinned(f"stride_{side}", draw.integer(1, 2)) for side in size}
     found |= {f"stride_{side}": stride for side, stride in strides.items()}
     if transposed and order.has("output_shape"):
-        scheme = draw.integer(1, 2)
+        scheme = order.pinned("padding_scheme", draw.integer(1, 2))
         ends = {
             side: size[side] * strides[side]
             if scheme == 1
@@ -61,7 +61,7 @@ def pooling(order: Order) -> Arguments:
     """A feature map that is larger than the window."""
     draw, nchw = order.draw, order.nchw()
     sides = {"height": draw.integer(2, 7), "width": draw.integer(2, 7)}
-    shape = order.image(batches=draw.integer(1, 2), channels=draw.integer(1, 4), nchw=nchw, **sides)
+    shape = order.image(batches=draw.batches(), channels=draw.channels(4), nchw=nchw, **sides)
     return {"input": shape, "nchw": nchw, "filter_width": draw.integer(1, 2), "filter_height": 2}
 
 
@@ -69,8 +69,8 @@ def image(order: Order) -> Arguments:
     """A feature map, and the size that it is to get."""
     draw, nchw = order.draw, order.nchw()
     sides = {"height": draw.integer(1, 7), "width": draw.integer(1, 7)}
-    batches = 0 if draw.chance(0.05) else draw.integer(1, 2)
-    shape = order.image(batches=batches, channels=draw.integer(1, 4), nchw=nchw, **sides)
+    batches = 0 if draw.chance(0.05) else draw.batches()
+    shape = order.image(batches=batches, channels=draw.channels(4), nchw=nchw, **sides)
     size = integers((draw.integer(1, 6), draw.integer(1, 6)))
     corners = draw.chance(0.3)
     return {

@@ -25,7 +25,7 @@ def split(order: Order) -> Arguments:
     """A tensor that can be cut into equal parts."""
     draw = order.draw
     splits = draw.integer(1, 3)
-    shape = [draw.length() for _ in range(draw.integer(1, 4))]
+    shape = list(draw.lengths(1, 4))
     axis = draw.integer(0, len(shape) - 1)
     shape[axis] = splits * draw.integer(1, 3)
     return {"input": tuple(shape), "axis": axis, "splits": splits, "#outputs": splits}
@@ -35,7 +35,7 @@ def split_sizes(order: Order) -> Arguments:
     """A tensor, and lengths that make up one of its axes."""
     draw = order.draw
     sizes = [draw.integer(1, 3) for _ in range(draw.integer(1, 3))]
-    shape = [draw.length() for _ in range(draw.integer(1, 4))]
+    shape = list(draw.lengths(1, 4))
     axis = draw.integer(0, len(shape) - 1)
     shape[axis] = sum(sizes)
     return {"input": tuple(shape), "axis": axis, "sizes": integers(sizes), "#outputs": len(sizes)}
@@ -52,7 +52,7 @@ def unpack(order: Order) -> Arguments:
 def gather(order: Order) -> Arguments:
     """Indices that lie inside an axis."""
     draw = order.draw
-    shape = tuple(draw.length() for _ in range(draw.integer(1, 4)))
+    shape = draw.lengths(1, 4)
     axis = draw.integer(0, len(shape) - 1)
     where = draw.shape(0, 2)
     indices = np.array([draw.integer(0, shape[axis] - 1) for _ in range(int(np.prod(where)))], np.int64)
@@ -62,7 +62,7 @@ def gather(order: Order) -> Arguments:
 def gather_coordinates(order: Order) -> Arguments:
     """Coordinates that lie inside a tensor."""
     draw = order.draw
-    shape = tuple(draw.length() for _ in range(draw.integer(1, 4)))
+    shape = draw.lengths(1, 4)
     depth, count = draw.integer(1, len(shape)), draw.length()
     places = [[draw.integer(0, length - 1) for length in shape[:depth]] for _ in range(count)]
     return {"values": shape, "indices": np.array(places, np.int64)}
@@ -111,7 +111,7 @@ def densify(order: Order) -> Arguments:
 def reshape(order: Order) -> Arguments:
     """A shape with as many elements, one length of which may be left open."""
     draw = order.draw
-    shape = tuple(draw.length() for _ in range(draw.integer(1, 4)))
+    shape = draw.lengths(1, 4)
     split = draw.integer(0, len(shape))
     sizes = [int(np.prod(shape[:split])), int(np.prod(shape[split:]))]
     if draw.chance(0.3):
@@ -130,7 +130,7 @@ def squeeze(order: Order) -> Arguments:
 def broadcast(order: Order) -> Arguments:
     """A shape that the tensor broadcasts to."""
     draw = order.draw
-    whole = tuple(draw.length() for _ in range(draw.integer(1, 4)))
+    whole = draw.lengths(1, 4)
     return {"input": draw.partner(whole), "shape": integers(whole)}
 
 
@@ -138,7 +138,7 @@ def shuffle(order: Order) -> Arguments:
     """A tensor whose axis can be cut into groups."""
     draw = order.draw
     groups = draw.integer(1, 3)
-    shape = [draw.length() for _ in range(draw.integer(1, 4))]
+    shape = list(draw.lengths(1, 4))
     axis = draw.integer(0, len(shape) - 1)
     shape[axis] = groups * draw.integer(1, 3)
     return {"input": tuple(shape), "groups": groups, "axis": axis}
@@ -153,7 +153,7 @@ def fill(order: Order) -> Arguments:
 def segments(order: Order) -> Arguments:
     """Numbers that never fall, one for each row."""
     draw = order.draw
-    shape = tuple(draw.length() for _ in range(draw.integer(1, 3)))
+    shape = draw.lengths(1, 3)
     return {
         "input": shape,
         "segments": integers(sorted(draw.integer(0, 3) for _ in range(shape[0]))),

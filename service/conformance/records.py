@@ -308,6 +308,18 @@ def failures(records: Iterable[Record], compile_model: Compile) -> list[str]:
     return lines
 
 
+def require_records(folder: Path) -> list[Path]:
+    """The files with records in a folder.
+
+    Raises:
+        BadData: there are none.
+    """
+    files = record_files(folder)
+    if not files:
+        raise BadData(f"{folder} has no conformance records: no */*{_SUFFIX} is there")
+    return files
+
+
 def check_records(
     device: nd.Device,
     folder: Path,
@@ -325,9 +337,7 @@ def check_records(
     Raises:
         BadData: there are no records.
     """
-    files = record_files(folder)
-    if not files:
-        raise BadData(f"{folder} has no conformance records: no */*{_SUFFIX} is there")
+    files = require_records(folder)
     wanted = {operation.name for operation in operations}
     for position, path in enumerate(files):
         told(position / len(files))

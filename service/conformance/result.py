@@ -23,7 +23,10 @@ class Result:
         subject: operation, rule or file.
         outcome: how it ended.
         detail: the reason, or what was found and what is expected.
-        seed: with which a generated case is had again.
+        seed: with which a random case is had again.
+        label: which case of the operation it is: "activation=2", for example.
+        case: what `neurald conformance --case` takes to run it again.
+        operation, form, types: of a generated case: name, number of the form, and the types of its row.
     """
 
     group: str
@@ -31,6 +34,11 @@ class Result:
     outcome: Outcome
     detail: str = ""
     seed: int | None = None
+    label: str = ""
+    case: str = ""
+    operation: str = ""
+    form: int = 0
+    types: str = ""
 
 
 def count(results: Iterable[Result]) -> dict[str, Counter[Outcome]]:

@@ -4,16 +4,25 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 import numpy as np
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed
-from neurald.hal.memory import HostMemory, Memory, align
+from neurald.hal.memory import Memory, align
 from neurald.hal.operations.call import Array
 from neurald.hal.types import Argument, Model, Request, byte_size, stored_array
 from neurald.service.conformance.case import Case
 from neurald.service.conformance.comparison import difference
+from neurald.service.conformance.guard import (
+    GUARD_BYTES,
+    ConstantMemory,
+    GuardedMemory,
+    MarginMemory,
+    Window,
+    pattern,
+)
 
 #: A device that takes longer for one small operation hangs.
 LIMIT_S = 30.0
@@ -57,50 +66,148 @@ def fenced(prepared: PreparedModel, request: Request, options: ExecuteOptions) -
 WAYS: Mapping[str, Execute] = {"sync": synchronously, "burst": in_burst, "fenced": fenced}
 
 
+class Layout(Enum):
+    """Where the arguments of a request lie.
+
+    PACKED: inputs in one memory and outputs in another, each at a multiple of 64 and padded to one, as the runtime has them.
+    SCATTERED: all in one memory, at odd offsets, without padding, last argument first.
+    SINGLE: each in a memory of its own, from its first byte to its last.
+    """
+
+    PACKED = "packed"
+    SCATTERED = "scattered"
+    SINGLE = "single"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A request of a case, and where its outputs lie."""
+    """A request of a case, with guard bytes around all that it refers to.
+
+    Attributes:
+        request: what the device gets.
+        pools: those of the request, guarded.
+        model: whose constants must not change either.
+    """
 
     request: Request
-    outputs: Memory
+    pools: tuple[GuardedMemory, ...]
+    model: Model
+
+    def damage(self) -> str:
+        """What the device wrote that it must not, "" if nothing."""
+        texts = [pool.damage() for pool in self.pools]
+        texts += [pool.damage() for pool in self.model.pools if isinstance(pool, ConstantMemory)]
+        return next(filter(None, texts), "")
+
+    def output(self, position: int, size: int) -> memoryview:
+        """The first bytes of an output."""
+        argument = self.request.outputs[position]
+        assert argument.pool is not None  # noqa: S101 - every output is bound
+        return self.pools[argument.pool].memory.view(argument.offset, size)
+
+    def before(self, position: int) -> bytes:
+        """What the memory of an output held when the device got it."""
+        argument = self.request.outputs[position]
+        assert argument.pool is not None  # noqa: S101 - every output is bound
+        pool = self.pools[argument.pool]
+        return pool.before(
+            Window(name="", start=argument.offset, end=argument.offset + argument.length, is_written=True)
+        )
 
 
-def bind(case: Case, *, short: bool = False, allocate: Callable[[int], Memory] | None = None) -> Bound:
-    """A request that runs a case, with an input and an output pool.
+def bind(
+    case: Case,
+    *,
+    short: bool = False,
+    allocate: Callable[[int], Memory] | None = None,
+    layout: Layout = Layout.PACKED,
+    fill: int = 0,
+) -> Bound:
+    """A request that runs a case. Outputs, padding and guards hold random bytes, other ones for each `fill`.
 
     Args:
         case: what is run.
         short: the buffer of the first output that has any bytes is one element too small.
         allocate: makes the pools; ordinary memory of this process by default.
+        layout: where arguments lie.
+        fill: seed of the random bytes.
     """
-    allocate = allocate or _host_memory
-    inputs, source = _arguments([value.nbytes for value in case.inputs], 0, allocate)
-    for argument, value in zip(inputs, case.inputs, strict=True):
-        source.view(argument.offset, argument.length)[:] = np.ascontiguousarray(value).tobytes()
-    lengths = [value.nbytes for value in case.expected]
+    allocate = allocate or MarginMemory
+    contents: list[bytes | None] = [np.ascontiguousarray(value).tobytes() for value in case.inputs]
+    lengths = [value.nbytes for value in (*case.inputs, *case.expected)]
+    contents += [None] * len(case.expected)
     if short:
-        position = next(index for index, length in enumerate(lengths) if length)
-        lengths[position] -= case.expected[position].itemsize
-    outputs, target = _arguments(lengths, 1, allocate)
-    arguments = tuple(
-        replace(argument, dimensions=value.shape) for argument, value in zip(inputs, case.inputs, strict=True)
+        position = next(index for index, value in enumerate(case.expected) if value.nbytes)
+        lengths[len(case.inputs) + position] -= case.expected[position].itemsize
+    parts = [
+        _Part(
+            name=f"input {index}" if content is not None else f"output {index - len(case.inputs)}",
+            index=index,
+            length=length,
+            content=content,
+        )
+        for index, (length, content) in enumerate(zip(lengths, contents, strict=True))
+    ]
+    pools: list[GuardedMemory] = []
+    arguments: dict[int, Argument] = {}
+    for group in _groups(parts, len(case.inputs), layout):
+        pool, placed = _pool(group, len(pools), layout, fill + 2 * len(pools), allocate)
+        pools.append(pool)
+        arguments |= placed
+    count = len(case.inputs)
+    request = Request(
+        inputs=tuple(
+            replace(arguments[index], dimensions=value.shape) for index, value in enumerate(case.inputs)
+        ),
+        outputs=tuple(arguments[index] for index in range(count, len(parts))),
+        pools=tuple(pool.memory for pool in pools),
     )
-    request = Request(inputs=arguments, outputs=tuple(outputs), pools=(source, target))
-    return Bound(request=request, outputs=target)
+    return Bound(request=request, pools=tuple(pools), model=case.model)
 
 
-def _host_memory(size: int) -> Memory:
-    return HostMemory(np.zeros(size, np.uint8))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    name: str
+    index: int
+    length: int
+    content: bytes | None
 
 
-def _arguments(
-    lengths: Sequence[int], pool: int, allocate: Callable[[int], Memory]
-) -> tuple[list[Argument], Memory]:
-    arguments, end = [], 0
-    for length in lengths:
-        arguments.append(Argument(pool=pool, offset=end, length=length))
-        end = align(end + length)
-    return arguments, allocate(max(end, 1))
+def _groups(parts: Sequence[_Part], inputs: int, layout: Layout) -> Sequence[Sequence[_Part]]:
+    """Which arguments share a memory, in the order in which they lie in it."""
+    if layout is Layout.SCATTERED:
+        return [parts[::-1]]
+    if layout is Layout.SINGLE:
+        return [[part] for part in parts]
+    return [group for group in (parts[:inputs], parts[inputs:]) if group]
+
+
+def _pool(
+    parts: Sequence[_Part], number: int, layout: Layout, fill: int, allocate: Callable[[int], Memory]
+) -> tuple[GuardedMemory, dict[int, Argument]]:
+    """A memory with these arguments, and their places in it."""
+    windows, arguments, end = [], {}, 0
+    for part in parts:
+        padding = align(part.length) - part.length if layout is Layout.PACKED else 0
+        guard = 0 if layout is Layout.SINGLE else GUARD_BYTES + (layout is Layout.SCATTERED) * (end % 2 == 0)
+        start = end + guard
+        end = start + part.length + padding
+        windows.append(
+            Window(
+                name=part.name,
+                start=start,
+                end=start + part.length,
+                padding=padding,
+                is_written=part.content is None,
+            )
+        )
+        arguments[part.index] = Argument(pool=number, offset=start, length=part.length, padding=padding)
+    memory = allocate(max(1, end if layout is Layout.SINGLE else end + GUARD_BYTES))
+    memory.view()[:] = pattern(fill, memory.size)
+    for part, window in zip(parts, windows, strict=True):
+        if part.content is not None:
+            memory.view(window.start, part.length)[:] = part.content
+    return GuardedMemory(memory, windows), arguments
 
 
 def with_open_outputs(model: Model) -> Model:
@@ -134,23 +241,40 @@ def outputs(case: Case, bound: Bound, result: ExecutionResult) -> list[Array]:
             raise OpFailed(
                 f"output {position} is said to have shape {shape.dimensions} in {argument.length} bytes"
             )
-        stored = stored_array(bound.outputs.view(argument.offset, size), kind, shape.dimensions)
-        found.append(np.array(stored))
+        found.append(np.array(stored_array(bound.output(position, size), kind, shape.dimensions)))
     return found
 
 
-def wrong(case: Case, found: Sequence[Array]) -> str:
-    """What is wrong with the outputs, "" if nothing is."""
+def wrong(case: Case, bound: Bound, result: ExecutionResult) -> str:
+    """What is wrong with an execution: with its outputs, or with what else it wrote; "" if nothing is.
+
+    Raises:
+        OpFailed: the device told shapes that make no sense.
+    """
+    damage = bound.damage()
+    if damage:
+        return damage
     graph = case.model.main
+    found = outputs(case, bound, result)
     for position, (index, expected, array) in enumerate(
         zip(graph.outputs, case.expected, found, strict=True)
     ):
-        text = difference(
-            case.operation, graph.operands[index].type, expected, array, relaxed=case.model.relaxed
-        )
+        text = difference(case.type, graph.operands[index].type, expected, array, relaxed=case.model.relaxed)
         if text:
-            return f"output {position}: {text}"
+            return f"output {position}: {text}{_unwritten(bound.before(position), expected, array)}"
     return ""
+
+
+def _unwritten(before: bytes, expected: Array, found: Array) -> str:
+    """Says so where the elements at the end hold what was there before."""
+    if found.shape != expected.shape or not found.size:
+        return ""
+    size = found.itemsize
+    now = np.frombuffer(np.ascontiguousarray(found).tobytes(), np.uint8).reshape(-1, size)
+    kept = (now == np.frombuffer(before[: now.size], np.uint8).reshape(-1, size)).all(axis=1)
+    differs = (now != np.frombuffer(expected.tobytes(), np.uint8).reshape(-1, size)).any(axis=1)
+    count = int((kept & differs).sum())
+    return f"; {count} of them were never written" if count else ""
 
 
 def has_bytes(case: Case) -> bool:

@@ -7,28 +7,20 @@ from functools import partial
 from pathlib import Path
 
 from neurald.hal.device import Device
-from neurald.hal.errors import DeadObject, Error, ResultCode
+from neurald.hal.errors import Error, ResultCode
 from neurald.hal.operation_type import OperationType
-from neurald.hal.validate import operation_levels
-from neurald.service.conformance.case import Case, generate, signatures
-from neurald.service.conformance.contract import RULES, Broken, Declined, Subject
+from neurald.service.conformance.case import Case, signatures
+from neurald.service.conformance.contract import RULES
 from neurald.service.conformance.mutation import mutations
+from neurald.service.conformance.operation_check import OperationCheck
 from neurald.service.conformance.result import Outcome, Result
-from neurald.service.conformance.runner import (
-    WAYS,
-    bind,
-    execute_options,
-    has_bytes,
-    outputs,
-    prepare_options,
-    synchronously,
-    wrong,
-)
+from neurald.service.conformance.rule import Broken, Declined, Subject
+from neurald.service.conformance.runner import has_bytes, prepare_options
 
 #: Operations of which models are made invalid, at most; each gives some fifty.
 _MUTATED = 12
-#: Every so many cases also run in a burst and fenced.
-_OTHER_WAYS = 8
+#: Models that are prepared beside that which rules are checked with.
+_OTHERS = 7
 
 Told = Callable[[float], None]
 
@@ -38,16 +30,18 @@ class Plan:
     """What is to be checked.
 
     Attributes:
-        count: generated cases for each form and row of types of an operation.
+        count: random cases for each form and row of types of an operation, beside those that always run.
         seed: of the first one.
         operations: only these; none for all.
         vectors: a folder with Android's conformance records.
+        case: the identifier of the only case that is to run, "" for all.
     """
 
-    count: int = 2
+    count: int = 1
     seed: int = 0
     operations: tuple[OperationType, ...] = ()
     vectors: Path | None = None
+    case: str = ""
 
 
 def run(device: Device, plan: Plan, told: Told = lambda share: None) -> Iterator[Result]:
@@ -57,84 +51,61 @@ def run(device: Device, plan: Plan, told: Told = lambda share: None) -> Iterator
         device: any one.
         plan: what is checked.
         told: called with the share of the work that is done.
+
+    Raises:
+        BadData: the folder has no records.
     """
-    supported: list[Case] = []
+    if plan.vectors is not None:
+        from neurald.service.conformance.records import check_records, require_records
+
+        require_records(plan.vectors)
     failures = 0
-    for result in _operations(device, plan, supported, told):
+    _, _, label = plan.case.partition(":")[2].partition(":")[2].partition(":")
+    check = OperationCheck(device, label)
+    for result in _operations(check, plan, told):
         yield result
         failures = failures + 1 if result.detail.startswith(ResultCode.DEAD_OBJECT.name) else 0
         if failures >= 3:
             return
+    if plan.case:
+        return
     is_remote = getattr(device, "address", None) is not None
-    usable = [case for case in supported if has_bytes(case) and case.inputs]
+    usable = [case for case in check.supported if has_bytes(case) and case.inputs]
     if usable:
-        yield from _contract(Subject(device=device, case=max(usable, key=_size), is_remote=is_remote))
+        subject = Subject(
+            device=device,
+            case=max(usable, key=_size),
+            others=_others(usable),
+            is_remote=is_remote,
+        )
+        yield from _contract(subject)
     if is_remote:
         yield from _invalid_models(device, usable)
     if plan.vectors is not None:
-        from neurald.service.conformance.records import check_records
-
         yield from check_records(device, plan.vectors, plan.operations, told)
+
+
+def _others(cases: Sequence[Case]) -> tuple[Case, ...]:
+    """Some cases, of different operations as far as there are any, and neighbours of one another."""
+    by_type = list({case.type: case for case in cases}.values())
+    step = max(1, len(by_type) // _OTHERS)
+    found = by_type[::step][:_OTHERS]
+    return (*found, *cases[-_OTHERS + len(found) :]) if len(found) < _OTHERS else tuple(found)
 
 
 def _size(case: Case) -> int:
     return min(sum(value.size for value in case.expected), 1000)
 
 
-def _operations(device: Device, plan: Plan, supported: list[Case], told: Told) -> Iterator[Result]:
-    listed = list(signatures(plan.operations))
+def _operations(check: OperationCheck, plan: Plan, told: Told) -> Iterator[Result]:
+    listed = [
+        each
+        for each in signatures(plan.operations)
+        if plan.case.startswith(f"{each.identifier}:") or not plan.case
+    ]
     for position, signature in enumerate(listed):
         told(position / len(listed))
-        for seed in range(plan.seed, plan.seed + plan.count):
-            case = generate(signature, seed)
-            if case is None:
-                continue
-            result = _case(device, case, is_in_all_ways=not (position + seed) % _OTHER_WAYS)
-            if result.outcome is Outcome.PASSED:
-                supported.append(case)
-            yield result
-
-
-def _case(device: Device, case: Case, *, is_in_all_ways: bool) -> Result:
-    try:
-        outcome, detail = _run_case(device, case, is_in_all_ways=is_in_all_ways)
-    except Error as error:
-        outcome, detail = Outcome.FAILED, f"{error.code.name}: {error}"
-    except Exception as error:  # a device of this process may raise anything
-        outcome, detail = Outcome.FAILED, f"{type(error).__name__}: {error}"
-    name = case.name.rpartition(",")[0]
-    return Result(group="operations", subject=name, outcome=outcome, detail=detail, seed=case.seed)
-
-
-def _run_case(device: Device, case: Case, *, is_in_all_ways: bool) -> tuple[Outcome, str]:
-    (level,) = operation_levels(case.model)
-    if level > device.feature_level:
-        return Outcome.DECLINED, f"{level.name} is newer than its feature level, {device.feature_level.name}"
-    answers = tuple(device.supported_operations(case.model))
-    if len(answers) != 1:
-        return Outcome.FAILED, f"{len(answers)} verdicts on one operation"
-    if not answers[0].ok:
-        return _declined(device, case, answers[0].reason)
-    prepared = device.prepare_model(case.model, prepare_options())
-    ways = WAYS if is_in_all_ways else {"sync": synchronously}
-    for way, execute in ways.items():
-        bound = bind(case)
-        result = execute(prepared, bound.request, execute_options())
-        text = wrong(case, outputs(case, bound, result))
-        if text:
-            return Outcome.FAILED, f"{way}: {text}"
-    return Outcome.PASSED, ""
-
-
-def _declined(device: Device, case: Case, reason: str) -> tuple[Outcome, str]:
-    """What is said not to be supported must not be prepared either."""
-    try:
-        device.prepare_model(case.model, prepare_options())
-    except DeadObject:
-        raise
-    except Error:
-        return Outcome.DECLINED, reason
-    return Outcome.FAILED, f"it is not supported ({reason}), and was prepared"
+        yield from check.check(signature, range(plan.seed, plan.seed + plan.count))
 
 
 def _contract(subject: Subject) -> Iterator[Result]:
@@ -156,7 +127,7 @@ def _contract(subject: Subject) -> Iterator[Result]:
 
 def _invalid_models(device: Device, cases: Sequence[Case]) -> Iterator[Result]:
     """Models with something wrong, of as many different operations as possible."""
-    chosen = list({case.operation: case for case in cases}.values())
+    chosen = list({case.type: case for case in cases}.values())
     step = max(1, len(chosen) // _MUTATED)
     for case in chosen[::step][:_MUTATED]:
         for what, model in mutations(case.model):
@@ -168,7 +139,7 @@ def _invalid_models(device: Device, cases: Sequence[Case]) -> Iterator[Result]:
                 detail = _acceptance(call)
                 yield Result(
                     group="invalid models",
-                    subject=f"{case.operation.name}, {what}, {name}",
+                    subject=f"{case.type.name}, {what}, {name}",
                     outcome=Outcome.FAILED if detail else Outcome.PASSED,
                     detail=detail,
                 )

@@ -1,28 +1,62 @@
 """`neurald conformance`."""
 
 import json
+from pathlib import Path
 
 from support.command_line import error_of, invoke
 
 
 def test_a_good_device() -> None:
-    result = invoke("conformance", "--device", "sample-quant", "--operation", "ADD", "--count", "1")
+    result = invoke("conformance", "--device", "sample-quant", "--operation", "FLOOR", "--count", "0")
     assert result.exit_code == 0, result.stderr
     assert "operations" in result.stdout
-    assert "it takes 8-bit asymmetric tensors only" in result.stdout
+    assert "it takes 8-bit asymmetric tensors" in result.stdout
 
 
 def test_a_faulty_device() -> None:
-    arguments = ("conformance", "--device", "support.faulty:create_adding_one", "--operation", "ADD")
+    arguments = ("conformance", "--device", "support.faulty:create_adding_one", "--operation", "FLOOR")
     result = invoke(*arguments)
     assert result.exit_code == 1
-    assert "ADD form 0, TENSOR_FLOAT32" in result.stdout
-    result = invoke(*arguments, "--json", "--count", "1", "--seed", "7")
+    assert "FLOOR form 0, TENSOR_FLOAT32" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 110
+    assert "--case FLOOR:0:0:base" in result.stdout
+    result = invoke(*arguments, "--json", "--seed", "7")
     assert result.exit_code == 1
     document = json.loads(result.stdout)
     assert document["device"] == "faulty"
     assert document["counts"]["operations"]["failed"] > 0
-    assert {found["seed"] for found in document["results"] if found["group"] == "operations"} == {7}
+    seeds = {found["seed"] for found in document["results"] if found["group"] == "operations"}
+    assert seeds == {7, None}, "random cases and those that always run"
+    assert not any(row["certified"] for row in document["coverage"])
+
+
+def test_a_failed_case_is_had_again() -> None:
+    result = invoke(
+        "conformance", "--device", "support.faulty:create_adding_one", "--case", "FLOOR:0:0:rank 2", "--json"
+    )
+    assert result.exit_code == 1
+    (found,) = json.loads(result.stdout)["results"]
+    assert found["label"] == "rank 2"
+    assert found["command"].endswith("--case 'FLOOR:0:0:rank 2'")
+    assert "there is no case" in error_of("conformance", "--device", "sample-all", "--case", "FLOOR:0:0:x")
+
+
+def test_a_report(tmp_path: Path) -> None:
+    arguments = ("conformance", "--device", "sample-all", "--case", "FLOOR:0:0:long")
+    for name in ("report.json", "report.md"):
+        assert invoke(*arguments, "--report", tmp_path / name).exit_code == 0
+    document = json.loads((tmp_path / "report.json").read_text())
+    assert (document["device"], document["driver"]) == ("sample-all", "sample-all")
+    assert document["passed"]
+    (row,) = document["coverage"]
+    assert (row["operation"], row["types"], row["certified"]) == (
+        "FLOOR",
+        "T TENSOR_FLOAT32, S FLOAT32",
+        True,
+    )
+    text = (tmp_path / "report.md").read_text()
+    assert "| FLOOR | 0 | T TENSOR_FLOAT32, S FLOAT32 |" in text
+    assert "there is no folder" in error_of(*arguments, "--report", tmp_path / "none" / "report.md")
 
 
 def test_wrong_names() -> None:

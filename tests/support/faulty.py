@@ -27,7 +27,7 @@ from neurald.hal.types import Model, Request
 Execute = Callable[[PreparedModel, Request, ExecuteOptions], ExecutionResult]
 
 
-class _Prepared:
+class FaultyPrepared:
     """A prepared model whose executions go wrong."""
 
     tolerates_changing_inputs = False
@@ -67,7 +67,7 @@ class Faulty(SampleDevice):
         self._execute = execute
 
     def wrap(self, prepared: PreparedModel) -> PreparedModel:
-        return _Prepared(prepared, self._execute)
+        return FaultyPrepared(prepared, self._execute)
 
     def allocate(self, description: BufferDescription) -> Memory:
         return super().allocate(
@@ -83,7 +83,7 @@ def _right_ones(roles: Sequence[BufferRole]) -> tuple[BufferRole, ...]:
     """The same roles in the prepared models of the sample driver."""
     models = [role.prepared_model for role in roles]
     return tuple(
-        replace(role, prepared_model=model.right if isinstance(model, _Prepared) else model)
+        replace(role, prepared_model=model.right if isinstance(model, FaultyPrepared) else model)
         for role, model in zip(roles, models, strict=True)
     )
 
@@ -132,14 +132,14 @@ class Credulous(SampleDevice):
         try:
             return super().prepare_model(model, options)
         except (Error, LookupError, ValueError):
-            return _Prepared(self, lambda right, request, options: ExecutionResult(output_shapes=()))  # type: ignore[arg-type]
+            return FaultyPrepared(self, lambda right, request, options: ExecutionResult(output_shapes=()))  # type: ignore[arg-type]
 
 
 class Forgetful(SampleDevice):
     """It says that it caches, and gives nothing."""
 
     def wrap(self, prepared: PreparedModel) -> PreparedModel:
-        class Prepared(_Prepared):
+        class Prepared(FaultyPrepared):
             def artifact(self) -> Artifact | None:
                 return None
 
@@ -150,7 +150,7 @@ class Misprofiling(SampleDevice):
     """It tells times of operations that are not there."""
 
     def wrap(self, prepared: PreparedModel) -> PreparedModel:
-        class Prepared(_Prepared):
+        class Prepared(FaultyPrepared):
             def profile(self) -> Sequence[KernelTime]:
                 return (KernelTime(name="other", duration_ns=1, operations=(99,)),)
 

@@ -91,6 +91,17 @@ def test_what_each_flavour_takes() -> None:
         assert {name for name in NAMES if takes(name, model)} == takers | {"sample-all"}
 
 
+def test_every_tensor_counts() -> None:
+    builder = nd.ModelBuilder()
+    source, result = builder.add_operand(QUANT, (2,), scale=0.5), builder.add_operand(FLOAT, (2,))
+    builder.add_operation(nd.OperationType.DEQUANTIZE, [source], [result])
+    builder.identify_inputs_and_outputs([source], [result])
+    model = builder.finish()
+    assert {name for name in NAMES if takes(name, model)} == {"sample-all"}
+    (verdict,) = create_quant().supported_operations(model)
+    assert verdict.reason == "DEQUANTIZE with TENSOR_FLOAT32; it takes 8-bit asymmetric tensors only"
+
+
 def test_control_flow_is_taken_if_its_graphs_are() -> None:
     builder = nd.ModelBuilder()
     condition = builder.add_operand(BOOL, (1,))

@@ -1,0 +1,333 @@
+"""What every driver does in an execution, whatever it computes with: a request becomes arrays, and arrays become its outputs.
+
+A driver's prepared model derives from `ArrayModel`, and says what it computes in one method:
+
+    class MyPreparedModel(ArrayModel):
+        def run(self, inputs: Sequence[Array | None], limits: Limits) -> Sequence[Array]:
+            ...
+
+The rest of `neurald.hal.device.PreparedModel` follows: deadlines, cancellation, outputs whose shape only an execution tells,
+outputs that do not fit, bursts and fenced executions. `ReferenceExecutor` computes operations one by one: with kernels of the
+driver's, and on their references where it has none.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from neurald.hal.device import (
+    LOOP_TIMEOUT_MAXIMUM_S,
+    Artifact,
+    Burst,
+    ExecuteOptions,
+    ExecutionResult,
+    FencedExecution,
+    KernelTime,
+    OutputShape,
+    Timing,
+)
+from neurald.hal.errors import (
+    BadData,
+    MissedDeadlinePersistent,
+    MissedDeadlineTransient,
+    OpFailed,
+    OutOfMemory,
+)
+from neurald.hal.fence import Fence
+from neurald.hal.in_process import InProcessBurst, start_fenced
+from neurald.hal.inference import merge
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.call import Array, Call, UnknownValue
+from neurald.hal.operations.definition import Definition
+from neurald.hal.types import (
+    Argument,
+    Model,
+    Operand,
+    OperandType,
+    Request,
+    Subgraph,
+    array_to_store,
+    stored_array,
+)
+
+
+class Limits:
+    """When an execution must end. A driver asks between operations, and more often where one takes long.
+
+    Args:
+        options: of the execution.
+    """
+
+    def __init__(self, options: ExecuteOptions) -> None:
+        self._options = options
+
+    def check(self, where: str) -> None:
+        """Raises where the execution is not to go on; `where` is for the message: "before operation 3 CONV_2D".
+
+        Raises:
+            Cancelled: it was cancelled.
+            MissedDeadlineTransient: its deadline has passed.
+        """
+        if self._options.cancellation is not None:
+            self._options.cancellation.require_not_cancelled(where)
+        deadline_s = self._options.deadline_s
+        if deadline_s is not None and time.monotonic() >= deadline_s:
+            raise MissedDeadlineTransient(f"the deadline passed {where}")
+
+    def loop_deadline_s(self) -> float:
+        """When a WHILE that begins now must have ended, on the clock of `time.monotonic()`."""
+        return time.monotonic() + min(self._options.loop_timeout_s, LOOP_TIMEOUT_MAXIMUM_S)
+
+
+class ArrayModel(ABC):
+    """A prepared model that computes with arrays. Executions may overlap: `run` keeps nothing between them.
+
+    Args:
+        model: a valid one, every operation of which the device supports.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    @abstractmethod
+    def run(self, inputs: Sequence[Array | None], limits: Limits) -> Sequence[Array]:
+        """Computes the outputs of the main graph.
+
+        Args:
+            inputs: one for each input of the graph, read-only views of the request's memory; None for an omitted one.
+            limits: asked between operations.
+
+        Raises:
+            Error: what went wrong. Nothing has been written to the request's outputs then.
+        """
+
+    @property
+    def tolerates_changing_inputs(self) -> bool:
+        """See `PreparedModel.tolerates_changing_inputs`: only a driver that knows why says yes."""
+        return False
+
+    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        """See `PreparedModel.execute`."""
+        started = time.monotonic_ns()
+        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+            raise MissedDeadlinePersistent("the deadline had passed before the execution started")
+        limits = Limits(options)
+        limits.check("before the execution started")
+        results = self.run(input_arrays(self.model, request), limits)
+        shapes = write_outputs(self.model, request, results)
+        elapsed = time.monotonic_ns() - started
+        timing = Timing(on_device_ns=elapsed, in_driver_ns=elapsed) if options.measure else Timing()
+        return ExecutionResult(output_shapes=shapes, timing=timing)
+
+    def execute_fenced(
+        self,
+        request: Request,
+        wait_for: Sequence[Fence],
+        options: ExecuteOptions,
+        after_fences_s: float | None = None,
+    ) -> FencedExecution:
+        """See `PreparedModel.execute_fenced`; a driver with a queue of its own has the hardware wait."""
+        return start_fenced(self, request, wait_for, options, after_fences_s)
+
+    def create_burst(self) -> Burst:
+        """See `PreparedModel.create_burst`; a driver that maps memory keeps the mappings in its own."""
+        return InProcessBurst(self)
+
+    def artifact(self) -> Artifact | None:
+        """See `PreparedModel.artifact`; None: it keeps nothing in a cache."""
+        return None
+
+    def profile(self) -> Sequence[KernelTime]:
+        """See `PreparedModel.profile`; a driver whose hardware cannot tell gives none."""
+        return ()
+
+
+def input_arrays(model: Model, request: Request) -> list[Array | None]:
+    """The inputs of a request as read-only views of its memory, None where one is omitted.
+
+    Args:
+        model: with the types and shapes of its inputs.
+        request: a valid one for the model.
+    """
+    graph = model.main
+    return [
+        None if argument.pool is None else _input_array(argument, graph.operands[index], request)
+        for index, argument in zip(graph.inputs, request.inputs, strict=True)
+    ]
+
+
+def _input_array(argument: Argument, operand: Operand, request: Request) -> Array:
+    shape = operand.dimensions if argument.dimensions is None else argument.dimensions
+    view = request.pools[argument.pool or 0].view(argument.offset, argument.length)
+    array = stored_array(view.toreadonly(), operand.type, shape or ())
+    array.flags.writeable = False
+    return array
+
+
+def write_outputs(model: Model, request: Request, results: Sequence[Array]) -> tuple[OutputShape, ...]:
+    """Writes the outputs of an execution to its request, unless one does not fit: then only their shapes are told.
+
+    Args:
+        model: with the types and shapes of its outputs.
+        request: a valid one for the model.
+        results: one array for each output of the model, of any layout.
+
+    Returns:
+        The shape of each output, and whether its memory is large enough.
+
+    Raises:
+        OpFailed: a result has another shape than the model declares, or strings that cannot be stored.
+    """
+    graph = model.main
+    if len(results) != len(graph.outputs):
+        raise OpFailed(f"{len(results)} results; the model has {len(graph.outputs)} outputs")
+    contents, shapes = [], []
+    for number, (index, result, argument) in enumerate(
+        zip(graph.outputs, results, request.outputs, strict=True)
+    ):
+        operand = graph.operands[index]
+        try:
+            merge(operand.dimensions, result.shape, f"output {number}")
+            content = array_to_store(np.asarray(result, operand.type.dtype), operand.type)
+        except BadData as error:
+            raise OpFailed(str(error)) from None
+        contents.append(content)
+        is_text = operand.type is OperandType.TENSOR_STRING
+        shapes.append(
+            OutputShape(
+                dimensions=result.shape,
+                sufficient=content.nbytes <= argument.length,
+                length=content.nbytes if is_text else None,
+            )
+        )
+    if all(shape.sufficient for shape in shapes):
+        for content, argument in zip(contents, request.outputs, strict=True):
+            view = request.pools[argument.pool or 0].view(argument.offset, content.nbytes)
+            np.frombuffer(view, content.dtype)[:] = content.reshape(-1)
+    return tuple(shapes)
+
+
+#: Computes the outputs of one operation from its arguments, see `neurald.hal.operations.call.Call`.
+Kernel = Callable[[Call], Sequence[Array]]
+
+
+class ReferenceExecutor:
+    """Computes the operations of a model one after another: with a driver's kernels, or on their references.
+
+    Args:
+        model: a valid one, every operation of which has a definition.
+        kernels: what computes operations of a type; a reference computes those of all others.
+        definitions: of operations that `neurald.hal.operations` does not define.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        kernels: Mapping[OperationType, Kernel] = MappingProxyType({}),
+        definitions: Mapping[OperationType, Definition] = MappingProxyType({}),
+    ) -> None:
+        self._graphs = [
+            _Graph(model, graph, kernels, definitions) for graph in (model.main, *model.referenced)
+        ]
+
+    def run(self, inputs: Sequence[Array | None], limits: Limits) -> list[Array]:
+        """See `ArrayModel.run`."""
+        return self._graphs[0].run(inputs, _Run(self._graphs[1:], limits))
+
+
+class _Run:
+    """Implements `neurald.hal.operations.call.GraphRunner` for one execution."""
+
+    def __init__(self, referenced: Sequence["_Graph"], limits: Limits) -> None:
+        self._referenced = referenced
+        self.limits = limits
+
+    def run(self, graph: int, inputs: Sequence[Array]) -> list[Array]:
+        return self._referenced[graph].run(inputs, self)
+
+    def loop_deadline_s(self) -> float:
+        return self.limits.loop_deadline_s()
+
+
+class _Graph:
+    def __init__(
+        self,
+        model: Model,
+        graph: Subgraph,
+        kernels: Mapping[OperationType, Kernel],
+        definitions: Mapping[OperationType, Definition],
+    ) -> None:
+        self._model = model
+        self._graph = graph
+        self._kernels = kernels
+        self._definitions = [
+            definitions.get(each.type) or DEFINITIONS[each.type] for each in graph.operations
+        ]
+        self._bindings = [
+            definition.bind(operation, graph.operands)
+            for definition, operation in zip(self._definitions, graph.operations, strict=True)
+        ]
+        self._constants = {
+            index: value
+            for index, operand in enumerate(graph.operands)
+            if (value := model.constant(operand)) is not None
+        }
+
+    def run(self, inputs: Sequence[Array | None], run: _Run) -> list[Array]:
+        values = dict(self._constants)
+        omitted = set()
+        for index, value in zip(self._graph.inputs, inputs, strict=True):
+            if value is None:
+                omitted.add(index)
+            else:
+                values[index] = value
+        for position, operation in enumerate(self._graph.operations):
+            where = f"operation {position} {operation.type.name}"
+            run.limits.check(f"before {where}")
+            try:
+                results = self._results(position, values, frozenset(omitted), run)
+            except BadData as error:
+                raise OpFailed(f"{where}: {error}") from None
+            except UnknownValue as error:
+                raise OpFailed(f"{where}: its argument {error} is omitted") from None
+            except MemoryError as error:
+                raise OutOfMemory(f"{where}: {error}") from None
+            values.update(zip(operation.outputs, results, strict=True))
+        return [values[index] for index in self._graph.outputs]
+
+    def _results(
+        self, position: int, values: dict[int, Array], omitted: frozenset[int], run: _Run
+    ) -> list[Array]:
+        operands, operation = self._graph.operands, self._graph.operations[position]
+
+        def shape_of(index: int) -> tuple[int, ...] | None:
+            return None if (value := values.get(index)) is None else value.shape
+
+        call = Call(
+            self._bindings[position],
+            operands,
+            shape_of,
+            values.get,
+            omitted,
+            self._model.referenced,
+            run,
+        )
+        definition = self._definitions[position]
+        definition.check(call)
+        try:
+            shapes: Sequence[tuple[int, ...] | None] = definition.output_shapes(call)
+        except UnknownValue:
+            # Control flow: only running it tells.
+            shapes = [None] * len(operation.outputs)
+        found = []
+        compute = self._kernels.get(operation.type, definition.reference)
+        for index, shape, result in zip(operation.outputs, shapes, compute(call), strict=True):
+            array = np.ascontiguousarray(result, operands[index].type.dtype)
+            array = array.reshape(result.shape if shape is None else shape)
+            merge(operands[index].dimensions, array.shape, f"operand {index} (output)")
+            found.append(array)
+        return found

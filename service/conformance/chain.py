@@ -1,0 +1,228 @@
+"""Models that take long, made of any operation that a device supports: a value goes through it again and again."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from neurald.hal.device import Device
+from neurald.hal.errors import BadData
+from neurald.hal.memory import HostMemory
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import (
+    FusedActivation,
+    Lifetime,
+    Location,
+    Model,
+    Operand,
+    OperandType,
+    Operation,
+    PaddingScheme,
+    Subgraph,
+    byte_size,
+)
+from neurald.hal.validate import operation_levels, validate_model
+
+_FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
+_BYTES = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
+_SIDE, _CHANNELS, _UNITS = 96, 32, 1024
+_HUGE = (1, 1 << 14, 1 << 14, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """An operand with the same value in every operation; weights differ in their first bytes from model to model."""
+
+    operand: Operand
+    content: bytes
+    is_weight: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """An operation whose output can be its input.
+
+    Attributes:
+        value: what goes through it.
+        constants: its other inputs, after `uses` times the value.
+    """
+
+    type: OperationType
+    value: Operand
+    uses: int = 1
+    constants: tuple[Constant, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.type.name} of {self.value.type.name}"
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of its constants."""
+        return sum(len(each.content) for each in self.constants)
+
+    def model(self, count: int, number: int = 0) -> Model:
+        """So many of the operation, one after another; the weights follow from the number.
+
+        Raises:
+            BadData: that is no valid model.
+        """
+        operands = [replace(self.value, lifetime=Lifetime.SUBGRAPH_INPUT)]
+        content = bytearray()
+        for constant in self.constants:
+            data = bytearray(constant.content)
+            if constant.is_weight:
+                data[0] = number % 251
+            place = Location(pool=0, offset=len(content), length=len(data))
+            content += data + bytes(-len(data) % 64)
+            if constant.operand.type.is_tensor:
+                stored = replace(constant.operand, lifetime=Lifetime.CONSTANT_POOL, location=place)
+            else:
+                stored = replace(constant.operand, lifetime=Lifetime.CONSTANT_COPY, value=bytes(data))
+            operands.append(stored)
+        fixed = tuple(range(1, len(operands)))
+        operations = []
+        current = 0
+        for position in range(count):
+            is_last = position == count - 1
+            lifetime = Lifetime.SUBGRAPH_OUTPUT if is_last else Lifetime.TEMPORARY_VARIABLE
+            operands.append(replace(self.value, lifetime=lifetime))
+            inputs = (*((current,) * self.uses), *fixed)
+            current = len(operands) - 1
+            operations.append(Operation(type=self.type, inputs=inputs, outputs=(current,)))
+        graph = Subgraph(
+            operands=tuple(operands), operations=tuple(operations), inputs=(0,), outputs=(current,)
+        )
+        pools = (HostMemory(bytes(content)),) if content else ()
+        model = Model(main=graph, pools=pools)
+        validate_model(model)
+        return model
+
+    def huge(self) -> Model | None:
+        """One operation on tensors of about a gibibyte; None where constants go with the value's shape."""
+        if any(constant.is_weight for constant in self.constants):
+            return None
+        return replace(self, value=replace(self.value, dimensions=_HUGE)).model(1)
+
+
+def chains() -> Iterator[Chain]:
+    """Operations of every type, those that compute much first."""
+    for kind in (*_FLOATS, *_BYTES):
+        yield _convolution(kind)
+    for kind in (*_FLOATS, *_BYTES):
+        yield _fully_connected(kind)
+    unary = (
+        "LOGISTIC",
+        "TANH",
+        "SOFTMAX",
+        "EXP",
+        "SQRT",
+        "RELU",
+        "FLOOR",
+        "ABS",
+        "HARD_SWISH",
+        "NEG",
+        "LOG",
+        "SIN",
+    )
+    beta = Constant(operand=Operand(type=OperandType.FLOAT32), content=np.float32(1).tobytes())
+    beta16 = Constant(operand=Operand(type=OperandType.FLOAT16), content=np.float16(1).tobytes())
+    activation = Constant(operand=Operand(type=OperandType.INT32), content=np.int32(0).tobytes())
+    for name in unary:
+        for kind in (*_FLOATS, *_BYTES, OperandType.TENSOR_INT32):
+            fixed = (beta16 if kind is OperandType.TENSOR_FLOAT16 else beta,) if name == "SOFTMAX" else ()
+            for quantisation in _quantisations(kind):
+                yield Chain(type=OperationType[name], value=_value(kind, quantisation), constants=fixed)
+    for name in ("MUL", "ADD", "SUB", "DIV", "MAXIMUM", "MINIMUM", "POW"):
+        fixed = () if name in ("MAXIMUM", "MINIMUM", "POW") else (activation,)
+        for kind in (*_FLOATS, *_BYTES, OperandType.TENSOR_INT32):
+            yield Chain(
+                type=OperationType[name],
+                value=_value(kind, _quantisations(kind)[-1]),
+                uses=2,
+                constants=fixed,
+            )
+
+
+def _quantisations(kind: OperandType) -> tuple[tuple[float, int], ...]:
+    """Scales and zero points: those that an operation's output must have, and any."""
+    if kind not in _BYTES:
+        return ((0.0, 0),)
+    shift = 0 if kind is OperandType.TENSOR_QUANT8_ASYMM else -128
+    return ((1 / 256, shift), (1 / 128, 128 + shift), (0.05, 100 + shift))
+
+
+def _value(kind: OperandType, quantisation: tuple[float, int], side: int = 512, channels: int = 8) -> Operand:
+    scale, zero_point = quantisation
+    return Operand(type=kind, dimensions=(1, side, side, channels), scale=scale, zero_point=zero_point)
+
+
+def _weights(kind: OperandType, shape: tuple[int, ...]) -> Constant:
+    scale, zero_point = _quantisations(kind)[-1]
+    generator = np.random.default_rng(1)
+    if kind in _BYTES:
+        info = np.iinfo(kind.dtype.name)
+        array = generator.integers(info.min, info.max + 1, shape).astype(kind.dtype)
+    else:
+        # The value stays of about the same size.
+        array = generator.normal(scale=1 / np.sqrt(np.prod(shape[1:])), size=shape).astype(kind.dtype)
+    operand = Operand(type=kind, dimensions=shape, scale=scale, zero_point=zero_point)
+    return Constant(operand=operand, content=array.tobytes(), is_weight=True)
+
+
+def _bias(kind: OperandType, count: int) -> Constant:
+    is_quantised = kind in _BYTES
+    scale = _quantisations(kind)[-1][0]
+    operand = Operand(
+        type=OperandType.TENSOR_INT32 if is_quantised else kind,
+        dimensions=(count,),
+        scale=float(np.float32(scale) * np.float32(scale)) if is_quantised else 0.0,
+    )
+    return Constant(operand=operand, content=bytes(byte_size(operand.type, (count,))))
+
+
+def _number(value: int) -> Constant:
+    return Constant(operand=Operand(type=OperandType.INT32), content=np.int32(value).tobytes())
+
+
+def _convolution(kind: OperandType) -> Chain:
+    return Chain(
+        type=OperationType.CONV_2D,
+        value=_value(kind, _quantisations(kind)[-1], _SIDE, _CHANNELS),
+        constants=(
+            _weights(kind, (_CHANNELS, 3, 3, _CHANNELS)),
+            _bias(kind, _CHANNELS),
+            *map(_number, (PaddingScheme.SAME, 1, 1, FusedActivation.NONE)),
+        ),
+    )
+
+
+def _fully_connected(kind: OperandType) -> Chain:
+    scale, zero_point = _quantisations(kind)[-1]
+    return Chain(
+        type=OperationType.FULLY_CONNECTED,
+        value=Operand(type=kind, dimensions=(256, _UNITS), scale=scale, zero_point=zero_point),
+        constants=(_weights(kind, (_UNITS, _UNITS)), _bias(kind, _UNITS), _number(FusedActivation.NONE)),
+    )
+
+
+def supported_chains(device: Device) -> Iterator[Chain]:
+    """Those that a device supports."""
+    for chain in chains():
+        try:
+            model = chain.model(1)
+        except BadData:
+            continue
+        if max(operation_levels(model)) <= device.feature_level and all(
+            verdict.ok for verdict in device.supported_operations(model)
+        ):
+            yield chain
+
+
+def heavy_models(device: Device) -> tuple[Callable[[int], Model], int] | None:
+    """Makes models with large constants, each with others, and how many bytes those have; None where none is supported."""
+    best = max(supported_chains(device), key=lambda chain: chain.weight_bytes, default=None)
+    if best is None or not best.weight_bytes > 1 << 16:
+        return None
+    return lambda number: best.model(1, number), best.weight_bytes

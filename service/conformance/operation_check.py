@@ -1,0 +1,234 @@
+"""Checks of operations: every case of every signature, on a device that keeps several prepared models at a time.
+
+A case runs three times: with its inputs, with others, and with its own again, from memories that lie differently and hold other
+random bytes around the arguments. So a device is found that writes outside of outputs, leaves parts of them unwritten, reads
+what it was not given, or keeps something from one execution to the next.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from neurald.hal.device import Artifact, Device, PreparedModel, PrepareOptions
+from neurald.hal.errors import DeadObject, Error
+from neurald.hal.memory import Memory
+from neurald.hal.validate import operation_levels
+from neurald.service.conformance.case import Case, Signature, generate
+from neurald.service.conformance.result import Outcome, Result
+from neurald.service.conformance.runner import (
+    WAYS,
+    Execute,
+    Layout,
+    bind,
+    execute_options,
+    prepare_options,
+    synchronously,
+    wrong,
+)
+from neurald.service.conformance.variation import base, neighbours, reseeded, structural
+
+GROUP = "operations"
+#: Says what is wrong, "" for nothing.
+Check = Callable[[], str]
+#: Every so many cases also run in a burst and fenced.
+_OTHER_WAYS = 8
+#: Of a family, this many are prepared from the cache, and some more.
+_CACHED = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """A case whose prepared model stays: others are prepared and run meanwhile."""
+
+    case: Case
+    prepared: PreparedModel
+    artifact: Artifact | None
+
+
+class OperationCheck:
+    """Checks the operations of one device.
+
+    Attributes:
+        supported: cases that it ran right, for other checks.
+
+    Args:
+        device: any one.
+        only: the label of the one case that is to run, "" for all.
+    """
+
+    def __init__(self, device: Device, only: str = "") -> None:
+        self.supported: list[Case] = []
+        self._device = device
+        self._only = only
+        self._count = 0
+        self._is_remote = getattr(device, "address", None) is not None
+
+    def check(self, signature: Signature, seeds: range) -> Iterator[Result]:
+        """A result for each case of a signature: those that always run, and random ones of these seeds."""
+        for case in structural(signature):
+            if self._is_wanted(case.label):
+                yield self._result(case)[0]
+                if self._only:
+                    return
+        yield from self._family(signature)
+        for seed in seeds:
+            if self._is_wanted(f"seed {seed}") and (drawn := generate(signature, seed)):
+                yield replace(self._result(drawn)[0], seed=seed)
+
+    def _is_wanted(self, label: str) -> bool:
+        return not self._only or label == self._only
+
+    def _family(self, signature: Signature) -> Iterator[Result]:
+        """The base case and its neighbours, which the device must tell apart while it has them all."""
+        if self._only.startswith("seed "):
+            return
+        first = base(signature)
+        if first is None:
+            return
+        result, kept = self._result(first)
+        # What has other constants has them beside the same model with those of the base.
+        chosen = (
+            each
+            for each in (neighbours(first) if kept is not None else ())
+            if not self._only or self._only.startswith(each.label)
+        )
+        listed = list(chosen) if self._only else chosen
+        if self._only and not listed and not self._only.startswith(first.label):
+            return
+        yield result
+        if kept is None:
+            return
+        family = [kept]
+        for neighbour in listed:
+            result, other = self._result(neighbour)
+            if result.outcome is Outcome.PASSED:
+                result = self._again(kept, result, f"after {neighbour.label!r} had been prepared and run")
+            yield result
+            if other is not None:
+                family.append(other)
+        for each in family[1:]:
+            yield self._again(each, _passed(each.case, " (again)"), "after its neighbours had been run")
+        yield from self._from_cache(family)
+
+    def _again(self, kept: _Kept, result: Result, when: str) -> Result:
+        """The result, or a failure if a prepared model gives other values than it did."""
+        detail = self._guarded(lambda: self._run(kept.prepared, kept.case, synchronously, Layout.PACKED, 6))
+        if not detail:
+            return result
+        label = kept.case.label
+        return replace(result, outcome=Outcome.FAILED, detail=f"{label!r} went wrong {when}: {detail}")
+
+    def _from_cache(self, family: list[_Kept]) -> Iterator[Result]:
+        """Every one of the family from its artifact, the last first, while the others still exist."""
+        step = max(1, len(family) // _CACHED)
+        for kept in reversed(family[::step] if not self._only else family):
+            if kept.artifact is None:
+                continue
+
+            def restored(kept: _Kept = kept, artifact: Artifact = kept.artifact) -> str:
+                prepared = self._device.prepare_model_from_cache(artifact, _keyed(kept.case))
+                return self._run(prepared, kept.case, synchronously, Layout.PACKED, 8)
+
+            detail = self._guarded(restored)
+            result = _passed(kept.case, " (from the cache)")
+            yield replace(result, outcome=Outcome.FAILED, detail=detail) if detail else result
+
+    def _result(self, case: Case) -> tuple[Result, _Kept | None]:
+        """What comes of a case, and what is kept of it if it passed."""
+        self._count += 1
+        kept: list[_Kept] = []
+        declined: list[str] = []
+        detail = self._guarded(lambda: self._checked(case, kept, declined))
+        result = _passed(case)
+        if detail:
+            return replace(result, outcome=Outcome.FAILED, detail=detail), None
+        if declined:
+            return replace(result, outcome=Outcome.DECLINED, detail=declined[0]), None
+        self.supported.append(case)
+        return result, kept[0]
+
+    @staticmethod
+    def _guarded(check: Check) -> str:
+        """What a check finds wrong; a device of this process may raise anything."""
+        try:
+            return check()
+        except Error as error:
+            return f"{error.code.name}: {error}"
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+
+    def _checked(self, case: Case, kept: list[_Kept], declined: list[str]) -> str:
+        device = self._device
+        (level,) = operation_levels(case.model)
+        if level > device.feature_level:
+            declined.append(f"{level.name} is newer than its feature level, {device.feature_level.name}")
+            return ""
+        answers = tuple(device.supported_operations(case.model))
+        if len(answers) != 1:
+            return f"{len(answers)} verdicts on one operation"
+        if not answers[0].ok:
+            declined.append(answers[0].reason)
+            return _declined(device, case, answers[0].reason)
+        prepared = device.prepare_model(case.model, _keyed(case))
+        text = self._runs(prepared, case)
+        if not text:
+            artifact = prepared.artifact() if device.cache_files_needed else None
+            kept.append(_Kept(case=case, prepared=prepared, artifact=artifact))
+        return text
+
+    def _runs(self, prepared: PreparedModel, case: Case) -> str:
+        """What goes wrong in the executions of a case."""
+        other = reseeded(case, 1) or case
+        for number, (each, layout) in enumerate(
+            ((case, Layout.PACKED), (other, Layout.SCATTERED), (case, Layout.SINGLE))
+        ):
+            # Seeds 2n and 2n + 1 differ in every bit.
+            text = self._run(prepared, each, synchronously, layout, number + 2 * (number // 2))
+            if text:
+                before = (
+                    ""
+                    if number == 0 or each is not case
+                    else "the same inputs gave the right outputs before; "
+                )
+                return f"arguments {layout.value}: {before}{text}"
+        for way, execute in WAYS.items() if self._count % _OTHER_WAYS == 0 else ():
+            text = self._run(prepared, case, execute, Layout.PACKED, 10)
+            if text:
+                return f"{way}: {text}"
+        return ""
+
+    def _run(self, prepared: PreparedModel, case: Case, execute: Execute, layout: Layout, fill: int) -> str:
+        # Behind a socket, shared memory is used as it is, and all else is copied.
+        allocate = Memory.allocate if self._is_remote and layout is Layout.SCATTERED else None
+        bound = bind(case, layout=layout, fill=fill, allocate=allocate)
+        return wrong(case, bound, execute(prepared, bound.request, execute_options()))
+
+
+def _passed(case: Case, suffix: str = "") -> Result:
+    return Result(
+        group=GROUP,
+        subject=case.signature.name,
+        outcome=Outcome.PASSED,
+        label=case.label + suffix,
+        case=case.identifier,
+        operation=case.type.name,
+        form=case.signature.form,
+        types=case.signature.types,
+    )
+
+
+def _keyed(case: Case) -> PrepareOptions:
+    return replace(prepare_options(), cache_key=hashlib.sha256(case.identifier.encode()).digest())
+
+
+def _declined(device: Device, case: Case, reason: str) -> str:
+    """What is said not to be supported must not be prepared either."""
+    if not reason:
+        return "it is refused without a reason"
+    try:
+        device.prepare_model(case.model, prepare_options())
+    except DeadObject:
+        raise
+    except Error:
+        return ""
+    return f"it is not supported ({reason}), and was prepared"

@@ -1,0 +1,182 @@
+"""The report of a run: which device, what was certified, declined and wrong, as JSON or Markdown."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from neurald._version import __version__
+from neurald.hal.device import Device
+from neurald.service.conformance.coverage import Coverage, coverage
+from neurald.service.conformance.result import Outcome, Result, count
+from neurald.service.conformance.suite import Plan
+from neurald.service.output import printable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run of the suite.
+
+    Attributes:
+        driver: as it was named on the command line.
+        began: when, in UTC.
+        took_s: how long.
+    """
+
+    device: Device
+    driver: str
+    plan: Plan
+    results: Sequence[Result]
+    began: datetime
+    took_s: float
+
+    @property
+    def failed(self) -> list[Result]:
+        """What is wrong."""
+        return [result for result in self.results if result.outcome is Outcome.FAILED]
+
+
+def command(run: Run, result: Result) -> str:
+    """What runs a failed check again."""
+    base = f"neurald conformance --device {shlex.quote(run.driver)}"
+    if result.seed is not None and result.operation:
+        return f"{base} --operation {result.operation} --seed {result.seed} --count 1"
+    if result.case:
+        return f"{base} --case {shlex.quote(result.case)}"
+    names = "".join(f" --operation {each.name}" for each in run.plan.operations)
+    return base + names
+
+
+def document(run: Run) -> dict[str, Any]:
+    """The report as data."""
+    counts = {
+        group: {outcome.value: found[outcome] for outcome in Outcome}
+        for group, found in count(run.results).items()
+    }
+    return {
+        "device": run.device.name,
+        "version": run.device.version,
+        "driver": run.driver,
+        "feature_level": run.device.feature_level.name,
+        "suite": __version__,
+        "began": run.began.astimezone(UTC).isoformat(timespec="seconds"),
+        "took_s": round(run.took_s, 3),
+        "count": run.plan.count,
+        "seed": run.plan.seed,
+        "passed": not run.failed,
+        "counts": counts,
+        "coverage": [
+            {
+                "operation": each.operation,
+                "form": each.form,
+                "types": each.types,
+                "certified": each.is_certified,
+                "passed": each.passed,
+                "declined": each.declined,
+                "failed": each.failed,
+                "reasons": dict(each.reasons),
+            }
+            for each in coverage(run.results)
+        ],
+        "results": [
+            {
+                "group": result.group,
+                "subject": result.subject,
+                "case": result.case,
+                "label": result.label,
+                "outcome": result.outcome.value,
+                "detail": result.detail,
+                "seed": result.seed,
+                "command": command(run, result),
+            }
+            for result in run.results
+            if result.outcome is not Outcome.PASSED
+        ],
+    }
+
+
+def markdown(run: Run) -> str:
+    """The report for people."""
+    found = document(run)
+    lines = [
+        f"# Conformance of {_cell(found['device'])}",
+        "",
+        f"{'Passed' if found['passed'] else '**Failed**'} on {found['began']}, in {run.took_s:.0f} s.",
+        "",
+        f"- Device: {_cell(found['device'])}, version {_cell(found['version'])}, {found['feature_level']}",
+        f"- Driver: `{_cell(run.driver)}`",
+        f"- Suite: neurald {found['suite']}, {run.plan.count} random cases each, from seed {run.plan.seed}",
+        "",
+        "| checks | passed | declined | failed |",
+        "|---|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {group} | " + " | ".join(str(each[outcome.value]) for outcome in Outcome) + " |"
+        for group, each in found["counts"].items()
+    ]
+    rows = coverage(run.results)
+    lines += ["", "## Certified", ""]
+    lines += _table(
+        ("operation", "form", "types", "cases"),
+        [(c.operation, str(c.form), c.types, str(c.passed)) for c in rows if c.is_certified],
+    )
+    lines += ["", "## Declined", ""]
+    lines += _table(
+        ("operation", "form", "types", "cases", "reason"),
+        [
+            (c.operation, str(c.form), c.types, str(number), reason)
+            for c in rows
+            for reason, number in c.reasons.items()
+        ]
+        + [
+            (result.subject, "", "", "1", result.detail)
+            for result in run.results
+            if result.outcome is Outcome.DECLINED and not result.operation
+        ],
+    )
+    lines += ["", "## Failed", ""]
+    lines += _table(
+        ("check", "case", "what is wrong", "run it again"),
+        [(r.subject, r.label, r.detail, f"`{command(run, r)}`") for r in run.failed],
+    )
+    return "\n".join(lines) + "\n"
+
+
+def write(run: Run, path: Path) -> None:
+    """Writes the report: Markdown where the file's name ends with .md, else JSON.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    import msgspec
+
+    if path.suffix == ".md":
+        path.write_text(markdown(run))
+    else:
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(document(run)), indent=2) + b"\n")
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    if not rows:
+        return ["Nothing."]
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    return lines + ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
+
+
+def _cell(text: str) -> str:
+    """Text that a device gave, as it can stand in a table."""
+    return printable(text).replace("|", "\\|").replace("<", "&lt;")
+
+
+def certified_by_operation(rows: Sequence[Coverage]) -> list[tuple[str, int, int, int]]:
+    """For each operation of which something ran: its name, how many combinations of form and types are certified, of how many that the device took, and of how many cases."""
+    found: dict[str, list[Coverage]] = {}
+    for each in rows:
+        if each.passed or each.failed:
+            found.setdefault(each.operation, []).append(each)
+    return [
+        (name, sum(e.is_certified for e in taken), len(taken), sum(e.passed for e in taken))
+        for name, taken in found.items()
+    ]

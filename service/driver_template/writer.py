@@ -1,0 +1,78 @@
+"""Writes a driver package from the templates beside this file."""
+
+import keyword
+import re
+import sys
+from pathlib import Path
+
+from neurald.hal.errors import BadData
+from neurald.hal.registry import BUILT_IN
+
+_NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
+_LONGEST_NAME = 40
+_TAKEN = frozenset(("neurald", "numpy", "test", "tests", "pytest", "setuptools"))
+#: Files of the package, with the templates that they are made of; {package} is the name of the Python package.
+_FILES = {
+    "pyproject.toml": "pyproject.toml.txt",
+    "README.md": "README.md.txt",
+    ".github/workflows/test.yml": "ci.yml.txt",
+    "src/{package}/__init__.py": "init.py.txt",
+    "src/{package}/device.py": "device.py.txt",
+    "src/{package}/prepared_model.py": "prepared_model.py.txt",
+    "src/{package}/artifact.py": "artifact.py.txt",
+    "src/{package}/kernels.py": "kernels.py.txt",
+    "tests/test_conformance.py": "test_conformance.py.txt",
+    "tests/test_damaged_files.py": "test_damaged_files.py.txt",
+}
+
+
+def checked_name(name: str) -> str:
+    """The name of the Python package of a driver.
+
+    Raises:
+        BadData: a driver cannot have that name.
+    """
+    package = name.replace("-", "_")
+    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+        raise BadData(
+            f"driver name {name!r}; a letter and then letters, digits and single hyphens are expected, all of them "
+            f"small, {_LONGEST_NAME} at most"
+        )
+    if keyword.iskeyword(package) or keyword.issoftkeyword(package):
+        raise BadData(f"driver name {name!r}: it is a keyword of Python; choose another one")
+    if package in sys.stdlib_module_names or package in _TAKEN:
+        raise BadData(f"driver name {name!r}: there is a Python module of that name; choose another one")
+    if name in BUILT_IN:
+        raise BadData(f"driver name {name!r}: neurald has a driver of that name; choose another one")
+    return package
+
+
+def write_driver(name: str, directory: Path) -> None:
+    """Writes the package of a new driver to a directory that does not exist yet.
+
+    Raises:
+        BadData: a driver cannot have that name, or the directory exists.
+        OSError: it cannot be written.
+    """
+    package = checked_name(name)
+    if directory.exists() or directory.is_symlink():
+        raise BadData(f"{directory} exists already; nothing was written")
+    words = {
+        "name": name,
+        "package": package,
+        "class": "".join(part.capitalize() for part in package.split("_")),
+        "magic": package[:6].ljust(6, "_"),
+    }
+    contents = {path.format(package=package): _filled(template, words) for path, template in _FILES.items()}
+    directory.mkdir(parents=True)
+    for path, content in contents.items():
+        target = directory / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(content)
+
+
+def _filled(template: str, words: dict[str, str]) -> str:
+    text = (Path(__file__).parent / template).read_text()
+    for word, value in words.items():
+        text = text.replace(f"@{word}@", value)
+    return text

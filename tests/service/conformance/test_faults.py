@@ -1,0 +1,35 @@
+"""Every fault that a driver is known to have had, or could have, is found by a run with the default settings."""
+
+import pytest
+from support.faulty_drivers import FAULTS
+
+from neurald.hal.operation_type import OperationType
+from neurald.service.conformance.result import Outcome
+from neurald.service.conformance.suite import Plan, run
+
+#: Found by the last rules of the contract only, which take long, or after many cases.
+SLOW = {
+    "ignores cancel",
+    "ignores the deadline of a run",
+    "keeps prepared models",
+    "keeps constants",
+    "first scale for all channels",
+    "ignores keep_dims",
+    "ignores align_corners",
+    "takes RELU1 for RELU6",
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in FAULTS]
+)
+def test_it_is_found(name: str) -> None:
+    fault = FAULTS[name]
+    plan = Plan(operations=tuple(OperationType[each] for each in fault.operations))
+    failed = []
+    for result in run(fault.create(), plan):
+        if result.outcome is Outcome.FAILED:
+            if fault.says in f"{result.subject}, {result.label}: {result.detail}":
+                return
+            failed.append(f"{result.subject}, {result.label}: {result.detail}")
+    raise AssertionError(f"{fault.says!r} is in none of {failed[:10]}")

@@ -1,0 +1,107 @@
+"""`neurald new-driver`: what it writes is a driver that passes its own tests."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.command_line import error_of, invoke
+
+from neurald.hal.registry import create_device
+from neurald.service.driver_template.writer import _FILES
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "1a",
+        "A",
+        "a--b",
+        "a-",
+        "-a",
+        "a b",
+        "../a",
+        "a/b",
+        "a.b",
+        "class",
+        "match",
+        "cpu",
+        "sample-all",
+        "json",
+        "neurald",
+        "é",
+        "a\n",
+        "a" * 41,
+    ],
+)
+def test_bad_names(name: str, tmp_path: Path) -> None:
+    message = error_of("new-driver", "--", name, tmp_path / "new")
+    assert "driver name" in message
+    assert not (tmp_path / "new").exists()
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    target = tmp_path / "new"
+    target.mkdir()
+    assert "exists already; nothing was written" in error_of("new-driver", "turbo", target)
+    assert list(target.iterdir()) == []
+    dangling = tmp_path / "dangling"
+    dangling.symlink_to(tmp_path / "nowhere")
+    assert "exists already" in error_of("new-driver", "turbo", dangling)
+
+
+def test_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "new"
+    assert invoke("new-driver", "my-npu", target).exit_code == 0
+    written = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
+    assert written == {path.format(package="my_npu") for path in _FILES}
+    for path in target.rglob("*"):
+        if path.is_file():
+            text = path.read_text()
+            assert not any(f"@{word}@" in text for word in ("name", "package", "class", "magic")), path
+    assert 'my-npu = "my_npu.device:create"' in (target / "pyproject.toml").read_text()
+    monkeypatch.syspath_prepend(str(target / "src"))
+    assert create_device("my_npu.device:create").name == "my-npu"
+
+
+def test_an_entry_point_names_it(tmp_path: Path) -> None:
+    assert invoke("new-driver", "turbo-one", tmp_path / "new").exit_code == 0
+    source = tmp_path / "new" / "src"
+    # What an installation writes, without one.
+    information = source / "turbo_one-0.1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: turbo-one\nVersion: 0.1.0\n")
+    (information / "entry_points.txt").write_text("[neurald.drivers]\nturbo-one = turbo_one.device:create\n")
+    program = "from neurald.hal.registry import create_device; print(create_device('turbo-one').version)"
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(source)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.startswith("turbo-one 0.1.0")
+
+
+@pytest.mark.slow
+def test_its_tests_pass(tmp_path: Path) -> None:
+    assert invoke("new-driver", "turbo", tmp_path / "new").exit_code == 0
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=tmp_path / "new",
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "4 passed" in done.stdout
+
+
+def test_what_is_written_is_tidy(tmp_path: Path) -> None:
+    assert invoke("new-driver", "turbo", tmp_path / "new").exit_code == 0
+    for path in (tmp_path / "new").rglob("*.py"):
+        compile(path.read_text(), str(path), "exec")
+        assert max(map(len, path.read_text().splitlines())) <= 130
