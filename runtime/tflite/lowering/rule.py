@@ -73,16 +73,6 @@ def emit_activated(
         graph.emit(follower, (target,), (result,))
 
 
-def emit_flattened(
-    graph: Graph, operation_type: OperationType, inputs: Sequence[int], result: int, *, to_scalar: bool
-) -> None:
-    """An operation that leaves one dimension, of length 1, where TFLite leaves none."""
-    target = graph.temporary(result, (1,)) if to_scalar else result
-    graph.emit(operation_type, inputs, (target,))
-    if to_scalar:
-        graph.reshape(target, (), result)
-
-
 def emit_limited(
     graph: Graph,
     operator: Operator,
