@@ -197,15 +197,3 @@ def narrow(graph: Graph, index: int) -> int:
     if ((value < limits.min) | (value > limits.max)).any():
         return index
     return graph.vector(value.tolist())
-
-
-def rank_of(graph: Graph, index: int, what: str) -> int:
-    """The rank of an operand.
-
-    Raises:
-        Unsupported: it is not known, and `what` needs it.
-    """
-    dimensions = graph.operand(index).dimensions
-    if dimensions is None:
-        raise Unsupported(f"{what} of an input of unknown rank is not supported")
-    return len(dimensions)
