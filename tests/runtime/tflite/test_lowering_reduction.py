@@ -24,7 +24,15 @@ _NUMBERS: dict[str, Any] = {
 _TRUTHS: dict[str, Any] = {"REDUCE_ALL": np.all, "REDUCE_ANY": np.any}
 _TYPES = ("FLOAT32", "INT32", "INT64", "INT8", "UINT8", "INT16")
 CASES = [(code, type_) for code in _NUMBERS for type_ in _TYPES] + [(code, "BOOL") for code in _TRUTHS]
-DTYPES = {"FLOAT32": "f4", "INT32": "i4", "INT64": "i8", "INT8": "i1", "UINT8": "u1", "INT16": "i2", "BOOL": "?"}
+DTYPES = {
+    "FLOAT32": "f4",
+    "INT32": "i4",
+    "INT64": "i8",
+    "INT8": "i1",
+    "UINT8": "u1",
+    "INT16": "i2",
+    "BOOL": "?",
+}
 
 
 def _add_reduction(graph: TfliteGraph, code: str, type_: str, rank: int) -> None:

@@ -87,7 +87,9 @@ def _loop(change: Add, follower: Add, said: Sequence[int]) -> TfliteModel:
     graph, condition, body = (file.subgraph() for _ in range(3))
     source, start = graph.tensor((1, 2, 1, 3), name="x"), graph.tensor((), "INT32", data=0)
     results = graph.tensor((), "INT32"), graph.tensor(said)
-    graph.operator("WHILE", (start, source), results, "WhileOptions", CondSubgraphIndex=1, BodySubgraphIndex=2)
+    graph.operator(
+        "WHILE", (start, source), results, "WhileOptions", CondSubgraphIndex=1, BodySubgraphIndex=2
+    )
     graph.inputs, graph.outputs = (source,), (follower(graph, results[1]),)
     turn, value, truth = condition.tensor((), "INT32"), condition.tensor(said), condition.tensor((), "BOOL")
     condition.operator("LESS", (turn, condition.tensor((), "INT32", data=_TURNS)), (truth,))
