@@ -8,6 +8,7 @@ from support.tflite_operator import RELU, SAME, VALID, Load, fixed, inputs_of, n
 from support.whole_model import run_references
 from support.windows import convolution_sums, transposed_sums
 
+from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array
 from neurald.hal.types import OperandType
@@ -223,7 +224,7 @@ def test_batch_matmul(load: Load, kind: str, *, adjoint: bool, asymmetric: bool)
 
 
 @pytest.mark.parametrize("adjoint", [False, True])
-@pytest.mark.parametrize("shape", [(4, 3), (2, 4, 3), (4, 4), (1, 1, 4, 3)])
+@pytest.mark.parametrize("shape", [(4, 3), (2, 4, 3), (4, 4), (1, 1, 4, 3), (2, 4)])
 @pytest.mark.parametrize("back", [1, 2])
 def test_a_matrix_with_several_scales(
     load: Load, shape: tuple[int, ...], back: int, *, adjoint: bool
@@ -237,7 +238,7 @@ def test_a_matrix_with_several_scales(
     columns = shape[-1]
     arguments: Any = (
         "BATCH_MATMUL",
-        (shaped(*shape[:-2], 5, 4), fixed(stored, "INT8", **fields)),
+        (shaped(*shape[:-2], 5, shape[-2]), fixed(stored, "INT8", **fields)),
         shaped(0),
         "BatchMatMulOptions",
     )
@@ -245,7 +246,7 @@ def test_a_matrix_with_several_scales(
         with pytest.raises(BadData, match="the columns of the product"):
             load(*arguments, AdjY=adjoint)
         return
-    x = whole(*shape[:-2], 5, 4)
+    x = whole(*shape[:-2], 5, shape[-2])
     (result,) = run_references(load(*arguments, AdjY=adjoint), x)
     expected = (x @ matrix) * np.array(scales[:columns])
     np.testing.assert_allclose(result, expected, atol=0.02 * np.abs(expected).max())
