@@ -55,7 +55,7 @@ def _bias(
     is_stored = is_quantized(operand)
     scale = operand.scale * kernel.scale if is_stored else 0.0
     if graph.has(operator, position):
-        bias = _weights(graph, source, graph.input(operator, position))
+        bias = graph.flat(_weights(graph, source, graph.input(operator, position)))
         is_scaled = is_stored and graph.operand(bias).type is OperandType.TENSOR_INT32
         return graph.bias(bias, scale) if is_scaled else bias
     if not kernel.dimensions or len(kernel.dimensions) <= channel_axis or not kernel.dimensions[channel_axis]:
@@ -192,12 +192,9 @@ def _fully_connected_blocks(
     weights, scales = blockwise
     source, steps = graph.input(operator, 0), graph.value_like(_REAL)
     graph.emit(OperationType.CAST, (scales,), (steps,))
-    has_bias = graph.has(operator, 2)
-    bias = (
-        _weights(graph, source, graph.input(operator, 2))
-        if has_bias
-        else graph.omitted(OperandType.TENSOR_FLOAT32)
-    )
+    bias = graph.omitted(OperandType.TENSOR_FLOAT32)
+    if graph.has(operator, 2):
+        bias = _bias(graph, operator, source, weights, 0)
     flags = (bool(options["keep_num_dims"]), True, False)
     tail = (*(graph.boolean(value=flag) for flag in flags), steps)
     inputs = source, weights, bias
