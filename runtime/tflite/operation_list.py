@@ -188,7 +188,6 @@ class OperationList(OperandTable):
         """Adds a RESHAPE to constant lengths, one of which may be -1."""
         self.emit(OperationType.RESHAPE, (index, self.vector(target)), (result,))
 
-
     def flat(self, index: int) -> int:
         """The elements of an operand as a vector; TFLite asks some operands, biases say, only how many they have."""
         operand = self._operands[index]
