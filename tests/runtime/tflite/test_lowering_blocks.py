@@ -31,7 +31,7 @@ def _numbers(type_: str | int) -> Array:
 def _packed(values: Array, bits: int) -> bytes:
     """Numbers of so many bits, the first of each byte in its lowest bits."""
     parts = (values.reshape(-1, 8 // bits) & ((1 << bits) - 1)) << np.arange(0, 8, bits)
-    return parts.sum(axis=1).astype(np.uint8).tobytes()
+    return bytes(parts.sum(axis=1).astype(np.uint8))
 
 
 def _scales(block: int) -> Array:
