@@ -73,16 +73,6 @@ def emit_activated(
         graph.emit(follower, (target,), (result,))
 
 
-def emit_flattened(
-    graph: Graph, operation_type: OperationType, inputs: Sequence[int], result: int, *, to_scalar: bool
-) -> None:
-    """An operation that leaves one dimension, of length 1, where TFLite leaves none."""
-    target = graph.temporary(result, (1,)) if to_scalar else result
-    graph.emit(operation_type, inputs, (target,))
-    if to_scalar:
-        graph.reshape(target, (), result)
-
-
 def emit_limited(
     graph: Graph,
     operator: Operator,
@@ -112,16 +102,16 @@ def short_vector(graph: Graph, index: int, what: str) -> int:
     dimensions = operand.dimensions
     if operand.type is not OperandType.TENSOR_INT32:
         raise Unsupported(f"{what} has type {operand.type.name}; TENSOR_INT32 is expected")
-    if dimensions is None or len(dimensions) > 1 or any(length > MAXIMUM_RANK for length in dimensions):
+    if dimensions is None:
+        return graph.flat(index)
+    if len(dimensions) > 1 or any(length > MAXIMUM_RANK for length in dimensions):
         raise Unsupported(f"{what} has shape {dimensions}; a list of at most {MAXIMUM_RANK} is expected")
     if dimensions:
         return index
     value = graph.value(index)
     if value is not None:
         return graph.vector((int(value),))
-    result = graph.temporary(index, (1,))
-    graph.reshape(index, (1,), result)
-    return result
+    return graph.flat(index)
 
 
 def covers(axes: Sequence[int], rank: int) -> bool:
@@ -207,15 +197,3 @@ def narrow(graph: Graph, index: int) -> int:
     if ((value < limits.min) | (value > limits.max)).any():
         return index
     return graph.vector(value.tolist())
-
-
-def rank_of(graph: Graph, index: int, what: str) -> int:
-    """The rank of an operand.
-
-    Raises:
-        Unsupported: it is not known, and `what` needs it.
-    """
-    dimensions = graph.operand(index).dimensions
-    if dimensions is None:
-        raise Unsupported(f"{what} of an input of unknown rank is not supported")
-    return len(dimensions)
