@@ -11,11 +11,11 @@ from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.activation import sigmoid
 from neurald.hal.operations.call import Array, Call
 from neurald.hal.operations.definition import Check, Definition
-from neurald.hal.operations.fixed_point import multiply, quantize_multiplier
+from neurald.hal.operations.fixed_point import multiply, quantize_multiplier, single_ratio
 from neurald.hal.operations.quantized import is_quantized, round_away
 from neurald.hal.operations.rules import shape_of_input
 from neurald.hal.operations.selection import DEFINITIONS as SELECTIONS
-from neurald.hal.operations.signature import ANY_RANK, Form, Parameter, row, scalar, tensor
+from neurald.hal.operations.signature import ANY_RANK, Form, Parameter, Row, row, scalar, tensor
 from neurald.hal.operations.tflite.activation16 import logistic16, tanh16
 from neurald.hal.operations.tflite.error_function import erfc
 from neurald.hal.operations.tflite.tables import FLOATS, QUANT8, lookup, typed_rows, unary_form
@@ -40,9 +40,9 @@ def _clamp(low: float, high: float) -> Callable[[Call], tuple[Array, ...]]:
         with np.errstate(over="ignore"):
             ends = round_away(np.array([low, high], np.float32) / np.float32(output.scale))
         lowest, highest = np.clip(ends.astype(np.float64) + output.zero_point, limits.min, limits.max)
-        ratio = np.float32(operand.scale) / np.float32(output.scale)
         differences = values.astype(np.int64) - operand.zero_point
-        rescaled = multiply(differences, *quantize_multiplier(float(ratio))) + output.zero_point
+        ratio = single_ratio(operand.scale, 1, output.scale)
+        rescaled = multiply(differences, *quantize_multiplier(ratio)) + output.zero_point
         return (np.clip(rescaled, int(lowest), int(highest)).astype(values.dtype),)
 
     return reference
@@ -104,10 +104,10 @@ def _leaky(call: Call) -> tuple[Array, ...]:
         real = values.astype(np.float32)
         with np.errstate(all="ignore"):
             return (np.where(real > 0, real, real * alpha).astype(values.dtype),)
-    scale, output_scale = np.float32(operand.scale), np.float32(output.scale)
     differences = values.astype(np.int64) - operand.zero_point
-    above = multiply(differences, *quantize_multiplier(float(scale / output_scale)))
-    below = multiply(differences, *quantize_multiplier(float(scale * abs(alpha) / output_scale)))
+    above = multiply(differences, *quantize_multiplier(single_ratio(operand.scale, 1, output.scale)))
+    slope = single_ratio(operand.scale, float(abs(alpha)), output.scale)
+    below = multiply(differences, *quantize_multiplier(slope))
     results = np.where(differences >= 0, above, -below if alpha < 0 else below) + output.zero_point
     limits = np.iinfo(values.dtype)
     return (np.clip(results, limits.min, limits.max).astype(values.dtype),)
@@ -125,11 +125,12 @@ def _definition(
     *scalars: Parameter,
     checks: tuple[Check, ...] = (),
     widens: OperationType | None = None,
+    rows: tuple[Row, ...] = _ROWS,
 ) -> Definition:
     return Definition(
         type=operation_type,
         forms=(unary_form(*scalars),),
-        rows=_ROWS,
+        rows=rows,
         checks=checks,
         shape=shape_of_input,
         reference=reference,
@@ -161,6 +162,7 @@ DEFINITIONS = (
         OperationType.TFLITE_GELU,
         _tabulated(_gelu),
         scalar("approximate", OperandType.BOOL),
+        rows=typed_rows(*FLOATS, *QUANT8, _INT16, zero_points16=True),
     ),
     _definition(OperationType.TFLITE_LEAKY_RELU, _leaky, scalar("alpha", "S"), checks=(_finite_alpha,)),
     replace(
@@ -173,7 +175,7 @@ DEFINITIONS = (
             ),
         ),
         rows=tuple(
-            row(FeatureLevel.LEVEL_1, T=data, A=_INT8 if data is _INT16 else data)
+            row(FeatureLevel.LEVEL_1, T=data, A=_INT8 if data is _INT16 else data, zero_points16=True)
             for data in (*FLOATS, *QUANT8, _INT16)
         ),
         widens=OperationType.PRELU,
