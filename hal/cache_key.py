@@ -15,6 +15,7 @@ from neurald._version import __version__
 from neurald.hal.device import Device, PrepareOptions
 from neurald.hal.file_memory import FileMemory
 from neurald.hal.memory import Memory, SharedMemory
+from neurald.hal.numbering import operand_number, operation_numbers
 from neurald.hal.types import Model, Operand, Subgraph
 
 _KEY_DOMAIN = b"neurald cache key 1\0"
@@ -118,6 +119,10 @@ def _graph(graph: Subgraph) -> tuple[object, ...]:
         ),
         tuple(map(int, graph.inputs)),
         tuple(map(int, graph.outputs)),
+        # Artifacts have messages in them, which name operations and operands.
+        graph.number,
+        operation_numbers(graph),
+        tuple(operand_number(graph.operands, index) for index in range(len(graph.operands))),
     )
 
 

@@ -7,7 +7,7 @@ A tensor of rank 0, `()`, is a real scalar tensor, as TFLite has them.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import lru_cache
 from types import MappingProxyType
@@ -218,6 +218,7 @@ class Operand:
         location: where the bytes of a CONSTANT_POOL operand are.
         subgraph: for a SUBGRAPH operand, the index into `Model.referenced`.
         name: for people and for `.npz` keys; need not be unique.
+        number: what messages call it, see `neurald.hal.numbering`; None for its index.
     """
 
     type: OperandType
@@ -230,6 +231,7 @@ class Operand:
     location: Location | None = None
     subgraph: int | None = None
     name: str = ""
+    number: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_fully_specified(self) -> bool:
@@ -253,21 +255,32 @@ def value_size(operand_type: OperandType, dimensions: Dimensions) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One step of a subgraph: operands read and written, by index."""
+    """One step of a subgraph: operands read and written, by index.
+
+    Attributes:
+        number: the application's, see `neurald.hal.numbering`; None for its position.
+    """
 
     type: OperationType
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    number: int | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Subgraph:
-    """Operands and operations in execution order; `inputs` and `outputs` are operand indexes."""
+    """Operands and operations in execution order; `inputs` and `outputs` are operand indexes.
+
+    Attributes:
+        number: of the graph in the application's model: 0 for the main one, k + 1 for `Model.referenced[k]`. A model gives its
+            graphs that have none theirs.
+    """
 
     operands: tuple[Operand, ...]
     operations: tuple[Operation, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    number: int = field(default=0, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,6 +328,15 @@ class Model:
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
     signatures: Mapping[str, SignatureNames] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        if all(graph.number for graph in self.referenced):
+            return
+        numbered = tuple(
+            graph if graph.number else replace(graph, number=position)
+            for position, graph in enumerate(self.referenced, start=1)
+        )
+        object.__setattr__(self, "referenced", numbered)
 
     @property
     def inputs(self) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.inference import at_operation, bind_operations, declared_shape, infer_shapes
 from neurald.hal.memory import Memory, checked_range
+from neurald.hal.numbering import operand_name, operation_number
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.signature import MAXIMUM_RANK, Binding
@@ -193,8 +194,8 @@ def validate_model(model: Model) -> FeatureLevel:
         ResourceExhaustedPersistent: control flow is nested too deep.
     """
     level = FeatureLevel.LEVEL_4 if model.referenced else FeatureLevel.LEVEL_1
-    for position, graph in enumerate((model.main, *model.referenced)):
-        prefix = "" if position == 0 else f"referenced graph {position - 1}: "
+    for graph in (model.main, *model.referenced):
+        prefix = f"graph {graph.number}: " if graph.number else ""
         try:
             level = max(level, _validate_graph(model, graph))
         except BadData as error:
@@ -213,7 +214,7 @@ def _validate_graph(model: Model, graph: Subgraph) -> FeatureLevel:
         )
     level = FeatureLevel.LEVEL_1
     for index, operand in enumerate(graph.operands):
-        what = f"operand {index}"
+        what = operand_name(graph.operands, index)
         validate_operand_type(operand, what)
         validate_value(operand, model.pools, len(model.referenced), what)
         level = max(level, type_level(operand.type))
@@ -286,7 +287,9 @@ def _validate_ends(graph: Subgraph) -> None:
                 raise BadData(f"{what} {position}: there is no operand {index}")
             if graph.operands[index].lifetime is not lifetime:
                 found = graph.operands[index].lifetime.name
-                raise BadData(f"{what} {position}: operand {index} has lifetime {found}")
+                raise BadData(
+                    f"{what} {position}: {operand_name(graph.operands, index)} has lifetime {found}"
+                )
         if len(set(indexes)) != len(indexes):
             raise BadData(f"an operand is listed twice among the {what}s")
         declared = sum(operand.lifetime is lifetime for operand in graph.operands)
@@ -302,23 +305,23 @@ def _validate_order(graph: Subgraph) -> None:
         for operand in graph.operands
     ]
     for position, operation in enumerate(graph.operations):
-        what = f"operation {position} {operation.type.name}"
+        what = f"operation {operation_number(graph, position)} {operation.type.name}"
         for index in (*operation.inputs, *operation.outputs):
             if not 0 <= index < count:
                 raise BadData(f"{what}: there is no operand {index}")
         for index in operation.inputs:
             if not written[index]:
-                raise BadData(f"{what}: operand {index} is read before it is written")
+                raise BadData(f"{what}: {operand_name(graph.operands, index)} is read before it is written")
         for index in operation.outputs:
             if written[index]:
                 lifetime = graph.operands[index].lifetime.name
                 raise BadData(
-                    f"{what}: operand {index} ({lifetime}) is written where it must not be, or twice"
+                    f"{what}: {operand_name(graph.operands, index)} ({lifetime}) is written where it must not be, or twice"
                 )
             written[index] = True
     missing = [index for index, done in enumerate(written) if not done]
     if missing:
-        raise BadData(f"operand {missing[0]} is never written")
+        raise BadData(f"{operand_name(graph.operands, missing[0])} is never written")
 
 
 def _validate_references(model: Model) -> None:

@@ -110,6 +110,7 @@ def _graph_to_wire(graph: Subgraph) -> types_pb2.Subgraph:
         operations=map(_operation_to_wire, graph.operations),
         inputs=graph.inputs,
         outputs=graph.outputs,
+        number=graph.number,
     )
 
 
@@ -118,6 +119,7 @@ def _operation_to_wire(operation: Operation) -> types_pb2.Operation:
         type=operation.type,  # type: ignore[arg-type]
         inputs=operation.inputs,
         outputs=operation.outputs,
+        number=operation.number,
     )
 
 
@@ -138,6 +140,7 @@ def _operand_to_wire(operand: Operand) -> types_pb2.Operand:
         else types_pb2.Location(pool=place.pool, offset=place.offset, length=place.length),
         subgraph=operand.subgraph,
         name=text(operand.name),
+        number=operand.number,
     )
 
 
@@ -202,11 +205,13 @@ def _graph_from_wire(message: types_pb2.Subgraph) -> Subgraph:
                 type=member(OperationType, operation.type, f"operation {position}: type"),
                 inputs=tuple(operation.inputs),
                 outputs=tuple(operation.outputs),
+                number=operation.number if operation.HasField("number") else None,
             )
             for position, operation in enumerate(message.operations)
         ),
         inputs=tuple(message.inputs),
         outputs=tuple(message.outputs),
+        number=message.number,
     )
 
 
@@ -230,6 +235,7 @@ def _operand_from_wire(message: types_pb2.Operand, what: str) -> Operand:
         location=place,
         subgraph=message.subgraph if message.HasField("subgraph") else None,
         name=message.name,
+        number=message.number if message.HasField("number") else None,
     )
 
 

@@ -6,7 +6,7 @@ from neurald.hal.device import Capabilities, Device, Performance, Verdict
 from neurald.hal.errors import Error
 from neurald.hal.types import DeviceType, Model
 from neurald.runtime.branches import Nesting, graph_of
-from neurald.runtime.devices import check_devices, cpu_device, supported_operations
+from neurald.runtime.devices import check_devices, cpu_device, verdicts_as_run
 from neurald.runtime.grouping import MAIN
 from neurald.runtime.partition import Candidate
 from neurald.runtime.partitioning_options import PartitioningMode
@@ -38,7 +38,7 @@ def find_candidates(
     asked = [device for device in devices if mode is not PartitioningMode.NONE or device is cpu]
     numbers = (MAIN,) if cpu is None or mode is PartitioningMode.NONE else Nesting(model).placed_graphs()
     verdicts = {
-        number: supported_operations(_as_model(model, number), asked) if asked else {} for number in numbers
+        number: verdicts_as_run(_as_model(model, number), asked) if asked else {} for number in numbers
     }
     return tuple(
         _candidate(device, {n: verdicts[n][device.name] for n in numbers}, is_cpu=device is cpu)

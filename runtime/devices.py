@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from neurald.hal import registry
 from neurald.hal.device import Device, Verdict
 from neurald.hal.errors import BadData, BadState, Error, UnexpectedNull
+from neurald.hal.numbering import positions_by_number
 from neurald.hal.types import Model
 from neurald.runtime.slicing import slice_for
 
@@ -66,7 +67,7 @@ def connect(address: str) -> "RemoteDevice":
 def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, tuple[Verdict, ...]]:
     """What each device says of each operation of the main graph, by the device's name.
 
-    A device that fails, or answers with another number of verdicts, supports nothing.
+    Verdicts come in the order in which the application added the operations. A device that fails, or answers with another number of verdicts, supports nothing.
 
     Raises:
         BadState: the model is not finished.
@@ -77,6 +78,17 @@ def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, t
         raise UnexpectedNull("model is None")
     if not isinstance(model, Model):
         raise BadState(f"{type(model).__name__} is no finished model; finish() returns one")
+    found = verdicts_as_run(model, devices)
+    positions = positions_by_number(model.main).values()
+    return {name: tuple(verdicts[position] for position in positions) for name, verdicts in found.items()}
+
+
+def verdicts_as_run(model: Model, devices: Sequence[Device]) -> dict[str, tuple[Verdict, ...]]:
+    """The same as `supported_operations` in the order in which the operations of a finished model run.
+
+    Raises:
+        BadData: there is no device, or one is listed twice.
+    """
     check_devices(devices)
     return {device.name: _verdicts(model, device) for device in devices}
 

@@ -237,7 +237,7 @@ class ModelBuilder:
         except BadData:
             self._state = "broken"
             raise
-        operations = [self._operations[position] for position in order]
+        operations = [replace(self._operations[position], number=position) for position in order]
         model = self._assemble([without_defaults(operation, self._operands) for operation in operations])
         validate_model(model)
         self._state = "finished"
@@ -259,6 +259,7 @@ class ModelBuilder:
                 lifetime=Lifetime.CONSTANT_POOL if i in places else self._operands[i].lifetime,
                 location=places.get(i, self._operands[i].location),
                 subgraph=graph_of.get(i),
+                number=i,
             )
             for i in kept
         ]
@@ -380,6 +381,7 @@ def _shifted(graph: Subgraph, *, graphs: int, pools: int) -> Subgraph:
     """A graph of another model, once that model's graphs and pools have moved to higher indexes."""
     return replace(
         graph,
+        number=0,
         operands=tuple(
             replace(
                 operand,

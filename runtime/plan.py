@@ -27,7 +27,7 @@ class ExecutionStep:
     Attributes:
         device: the device.
         graph: number of the graph that the operations belong to, see `neurald.runtime.grouping`.
-        operations: their positions in that graph.
+        operations: their positions in that graph, in the application's order, as they run.
         model: what the device was given.
         prepared_model: what it made of it.
         inputs, outputs: for each input and output of `model` the operand of the graph that it is.
@@ -123,7 +123,7 @@ class Value:
     """Something that steps of a plan hand on, or share with the client.
 
     Attributes:
-        graph, operand: the outermost operand that stands for it.
+        graph, operand: the outermost operand that stands for it, by the application's number.
         type, dimensions: what that operand declares.
         client_input, client_output: the input or output of the model that it is; at most one of them.
         constant: its bytes, if it is a constant.

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnexpectedNull
+from neurald.hal.numbering import operation_numbers
 from neurald.hal.types import Model
 from neurald.runtime.boundary import Boundary, boundaries
 from neurald.runtime.branches import graph_of
@@ -135,7 +136,7 @@ class _Planner:
         graph = self._model.main
         step = ExecutionStep(
             device=device,
-            operations=tuple(range(len(graph.operations))),
+            operations=operation_numbers(graph),
             model=self._model,
             prepared_model=prepared.prepared_model,
             inputs=graph.inputs,
@@ -197,7 +198,7 @@ class _Planner:
         return ExecutionStep(
             device=device,
             graph=group.graph,
-            operations=group.operations,
+            operations=operation_numbers(part.model.main),
             model=part.model,
             prepared_model=prepared.prepared_model,
             inputs=part.inputs,

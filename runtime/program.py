@@ -234,7 +234,8 @@ class _Builder:
 
 
 def _value(graph: int, index: int, operand: Operand) -> Value:
-    return Value(graph=graph, operand=index, type=operand.type, dimensions=operand.dimensions)
+    number = index if operand.number is None else operand.number
+    return Value(graph=graph, operand=number, type=operand.type, dimensions=operand.dimensions)
 
 
 def _constant(model: Model, operand: Operand) -> Constant:

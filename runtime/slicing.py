@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
+from neurald.hal.numbering import operand_number, operation_number
 from neurald.hal.types import FeatureLevel, Lifetime, Model, Operand, Subgraph
 from neurald.hal.validate import operation_levels
 
@@ -59,7 +60,10 @@ def _only(model: Model, kept: Sequence[int]) -> Model:
             return replace(operand, lifetime=Lifetime.SUBGRAPH_INPUT)
         return operand
 
-    operands = tuple(changed(index) for index in used)
+    def numbered(index: int) -> Operand:
+        return replace(changed(index), number=operand_number(graph.operands, index))
+
+    operands = tuple(numbered(index) for index in used)
     return replace(
         model,
         main=Subgraph(
@@ -69,11 +73,13 @@ def _only(model: Model, kept: Sequence[int]) -> Model:
                     operation,
                     inputs=tuple(place[index] for index in operation.inputs),
                     outputs=tuple(place[index] for index in operation.outputs),
+                    number=operation_number(graph, position),
                 )
-                for operation in operations
+                for position, operation in zip(kept, operations, strict=True)
             ),
             inputs=tuple(n for n, o in enumerate(operands) if o.lifetime is Lifetime.SUBGRAPH_INPUT),
             outputs=tuple(n for n, o in enumerate(operands) if o.lifetime is Lifetime.SUBGRAPH_OUTPUT),
+            number=graph.number,
         ),
         state=(),
         input_names=(),

@@ -11,6 +11,7 @@ from neurald.drivers.cpu.native_model import NativeModel
 from neurald.hal.device import LOOP_TIMEOUT_MAXIMUM_S, REFERENCE, ExecuteOptions, KernelTime
 from neurald.hal.errors import BadData, MissedDeadlineTransient, OpFailed, OutOfMemory
 from neurald.hal.inference import bind_operations, merge
+from neurald.hal.numbering import operand_name, operation_name
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Array, Call, UnknownValue
 from neurald.hal.operations.signature import Binding
@@ -155,7 +156,7 @@ class ReferenceGraph:
     def _run_segment(self, segment: NativeSegment, values: dict[int, Array], run: Run) -> bool:
         """Whether the segment could run: its inputs are there, and of the shapes that it was compiled for."""
         first = segment.operations[0]
-        run.require_time(f"operation {first} {self.graph.operations[first].type.name}")
+        run.require_time(operation_name(self.graph, first))
         ports = segment.native.executable.inputs
         inputs = [values.get(index) for index in segment.inputs]
         given = [
@@ -174,7 +175,7 @@ class ReferenceGraph:
     ) -> None:
         operation = self.graph.operations[position]
         operands = self.graph.operands
-        where = f"operation {position} {operation.type.name}"
+        where = operation_name(self.graph, position)
         run.require_time(where)
 
         def shape_of(index: int) -> tuple[int, ...] | None:
@@ -193,7 +194,7 @@ class ReferenceGraph:
         try:
             results = self._results(call)
             for index, result in zip(operation.outputs, results, strict=True):
-                merge(operands[index].dimensions, result.shape, f"operand {index} (output)")
+                merge(operands[index].dimensions, result.shape, f"{operand_name(operands, index)} (output)")
         except BadData as error:
             raise OpFailed(f"{where}: {error}") from None
         except UnknownValue as error:
@@ -212,7 +213,11 @@ class ReferenceGraph:
             return list(definition.reference(call))
         outputs = [index for indexes in call.binding.outputs.values() for index in indexes]
         for index, shape in zip(outputs, shapes, strict=True):
-            merge(self.graph.operands[index].dimensions, shape, f"operand {index} (output)")
+            merge(
+                self.graph.operands[index].dimensions,
+                shape,
+                f"{operand_name(self.graph.operands, index)} (output)",
+            )
         return [
             np.ascontiguousarray(result, self.graph.operands[index].type.dtype).reshape(shape)
             for index, shape, result in zip(outputs, shapes, definition.reference(call), strict=True)

@@ -65,7 +65,7 @@ def pack_axis(call: Call) -> int:
         if shape != first:
             index = call.indexes("inputs")[position]
             raise BadData(
-                f"operand {index} (inputs[{position}] of PACK) has shape {list(shape)}; "
+                f"{call.place(index)} (inputs[{position}] of PACK) has shape {list(shape)}; "
                 f"that of inputs[0], {list(first)}, is expected"
             )
     return call.scalar_in("axis", 0, len(first))

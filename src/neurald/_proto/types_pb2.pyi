@@ -402,7 +402,7 @@ class ChannelQuant(_message.Message):
     def __init__(self, dimension: _Optional[int] = ..., scales: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Operand(_message.Message):
-    __slots__ = ("type", "dimensions", "scale", "zero_point", "channel_quant", "lifetime", "value", "location", "subgraph", "name")
+    __slots__ = ("type", "dimensions", "scale", "zero_point", "channel_quant", "lifetime", "value", "location", "subgraph", "name", "number")
     TYPE_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     SCALE_FIELD_NUMBER: _ClassVar[int]
@@ -413,6 +413,7 @@ class Operand(_message.Message):
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     SUBGRAPH_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     type: OperandType
     dimensions: Dimensions
     scale: float
@@ -423,29 +424,34 @@ class Operand(_message.Message):
     location: Location
     subgraph: int
     name: str
-    def __init__(self, type: _Optional[_Union[OperandType, str]] = ..., dimensions: _Optional[_Union[Dimensions, _Mapping]] = ..., scale: _Optional[float] = ..., zero_point: _Optional[int] = ..., channel_quant: _Optional[_Union[ChannelQuant, _Mapping]] = ..., lifetime: _Optional[_Union[Lifetime, str]] = ..., value: _Optional[bytes] = ..., location: _Optional[_Union[Location, _Mapping]] = ..., subgraph: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
+    number: int
+    def __init__(self, type: _Optional[_Union[OperandType, str]] = ..., dimensions: _Optional[_Union[Dimensions, _Mapping]] = ..., scale: _Optional[float] = ..., zero_point: _Optional[int] = ..., channel_quant: _Optional[_Union[ChannelQuant, _Mapping]] = ..., lifetime: _Optional[_Union[Lifetime, str]] = ..., value: _Optional[bytes] = ..., location: _Optional[_Union[Location, _Mapping]] = ..., subgraph: _Optional[int] = ..., name: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
 
 class Operation(_message.Message):
-    __slots__ = ("type", "inputs", "outputs")
+    __slots__ = ("type", "inputs", "outputs", "number")
     TYPE_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     type: OperationType
     inputs: _containers.RepeatedScalarFieldContainer[int]
     outputs: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, type: _Optional[_Union[OperationType, str]] = ..., inputs: _Optional[_Iterable[int]] = ..., outputs: _Optional[_Iterable[int]] = ...) -> None: ...
+    number: int
+    def __init__(self, type: _Optional[_Union[OperationType, str]] = ..., inputs: _Optional[_Iterable[int]] = ..., outputs: _Optional[_Iterable[int]] = ..., number: _Optional[int] = ...) -> None: ...
 
 class Subgraph(_message.Message):
-    __slots__ = ("operands", "operations", "inputs", "outputs")
+    __slots__ = ("operands", "operations", "inputs", "outputs", "number")
     OPERANDS_FIELD_NUMBER: _ClassVar[int]
     OPERATIONS_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     operands: _containers.RepeatedCompositeFieldContainer[Operand]
     operations: _containers.RepeatedCompositeFieldContainer[Operation]
     inputs: _containers.RepeatedScalarFieldContainer[int]
     outputs: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, operands: _Optional[_Iterable[_Union[Operand, _Mapping]]] = ..., operations: _Optional[_Iterable[_Union[Operation, _Mapping]]] = ..., inputs: _Optional[_Iterable[int]] = ..., outputs: _Optional[_Iterable[int]] = ...) -> None: ...
+    number: int
+    def __init__(self, operands: _Optional[_Iterable[_Union[Operand, _Mapping]]] = ..., operations: _Optional[_Iterable[_Union[Operation, _Mapping]]] = ..., inputs: _Optional[_Iterable[int]] = ..., outputs: _Optional[_Iterable[int]] = ..., number: _Optional[int] = ...) -> None: ...
 
 class Model(_message.Message):
     __slots__ = ("main", "referenced", "pools", "relaxed", "input_names", "output_names", "signatures")
