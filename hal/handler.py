@@ -17,8 +17,16 @@ from neurald.hal.buffer_use import buffers_in_use
 from neurald.hal.burst_server import BurstServer
 from neurald.hal.cache_seal import check_seal, make_seal
 from neurald.hal.cancellation import Cancellation
-from neurald.hal.device import Artifact, Device, ExecuteOptions, ExecutionResult, PrepareOptions
+from neurald.hal.device import (
+    Artifact,
+    Device,
+    ExecuteOptions,
+    ExecutionResult,
+    PrepareOptions,
+    declared_extensions,
+)
 from neurald.hal.errors import BadData, DeadObject, Error, MissedDeadlinePersistent
+from neurald.hal.extension_support import require_extensions
 from neurald.hal.fenced import FencedRun
 from neurald.hal.limits import Limits
 from neurald.hal.memory import Memory, SharedMemory
@@ -77,7 +85,9 @@ class DeviceHandler:
 
     def get_capabilities(self) -> device_pb2.GetCapabilitiesReply:
         """How good the device is at what."""
-        return device_pb2.GetCapabilitiesReply(capabilities=capabilities_to_wire(self._device.capabilities()))
+        return device_pb2.GetCapabilitiesReply(
+            capabilities=capabilities_to_wire(self._device.capabilities(), declared_extensions(self._device))
+        )
 
     def get_status(self) -> device_pb2.GetStatusReply:
         """How busy the daemon is."""
@@ -150,6 +160,7 @@ class DeviceHandler:
         """What the device says about each operation of a valid model."""
         model = self._model(session, message.model)
         validate_model(model)
+        require_extensions(model, self._device)
         return verdicts_to_wire(self._device.supported_operations(model))
 
     def prepare_model(
@@ -166,6 +177,7 @@ class DeviceHandler:
                 f"the model needs feature level {level.name}; "
                 f"{self._device.name} has {self._device.feature_level.name}"
             )
+        require_extensions(model, self._device)
         with self.call(options):
             prepared = self._device.prepare_model(model, options)
         # Only what a device caches is asked for.
@@ -216,7 +228,7 @@ class DeviceHandler:
     def _model(self, session: Session, message: types_pb2.Model) -> Model:
         pools = [self._constant(session, token) for token in message.pools]
         session.check_model(sum(pool.size for pool in pools))
-        return model_from_wire(message, pools)
+        return model_from_wire(message, pools, declared_extensions(self._device))
 
     def _constant(self, session: Session, token: bytes) -> Memory:
         memory = session.take_memory(token)

@@ -5,9 +5,9 @@ from weakref import ref
 
 from neurald.hal.errors import BadData
 from neurald.hal.numbering import operand_name, operation_number
-from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.signature import Binding
+from neurald.hal.operations.vendor import definition_of
 from neurald.hal.types import Dimensions, Model, Operand, Subgraph
 
 
@@ -51,7 +51,7 @@ _bindings: dict[int, tuple[ref[Subgraph], tuple[Binding, ...]]] = {}
 def _bound(graph: Subgraph) -> tuple[Binding, ...]:
     bindings = []
     for position, operation in enumerate(graph.operations):
-        definition = DEFINITIONS.get(operation.type)
+        definition = definition_of(operation.type)
         if definition is None:
             raise at_operation(graph, position, BadData("it is not implemented"))
         try:
@@ -99,7 +99,10 @@ def infer_shapes(
     for position, (operation, binding) in enumerate(zip(graph.operations, bindings, strict=True)):
         call = Call(binding, graph.operands, shapes.get, value_of, referenced=model.referenced)
         try:
-            results = DEFINITIONS[operation.type].output_shapes(call)
+            definition = definition_of(operation.type)
+            if definition is None:
+                continue
+            results = definition.output_shapes(call)
             for index, shape in zip(operation.outputs, results, strict=True):
                 shapes[index] = merge(
                     graph.operands[index].dimensions, shape, f"{operand_name(graph.operands, index)} (output)"

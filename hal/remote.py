@@ -46,6 +46,7 @@ from neurald.hal.errors import (
     UnavailableDevice,
     UnknownCall,
 )
+from neurald.hal.extension import Extension
 from neurald.hal.fence import Fence
 from neurald.hal.fenced_remote import RemoteFencedExecution
 from neurald.hal.in_process import InProcessBurst, start_fenced
@@ -130,6 +131,11 @@ class RemoteDevice:
         return self._description.extensions
 
     @property
+    def declared_extensions(self) -> tuple[Extension, ...]:
+        """See `DeclaresExtensions.declared_extensions`."""
+        return self._description.declared_extensions
+
+    @property
     def cache_files_needed(self) -> CacheFilesNeeded:
         """See `Device.cache_files_needed`."""
         return self._description.cache_files_needed
@@ -176,7 +182,7 @@ class RemoteDevice:
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> "RemotePreparedModel":
         """See `Device.prepare_model_from_cache`; the artifact must be one that a daemon has sealed."""
         _require_time(options.deadline_s)
-        interface = read_seal(artifact.seal).interface_model()
+        interface = read_seal(artifact.seal).interface_model(self.declared_extensions)
         memories = [sealed_memory(memory) for memory in (*artifact.model, *artifact.data)]
 
         def prepare(connection: Connection) -> RemotePreparedModel:
@@ -408,7 +414,9 @@ def _open(address: Address, traffic: Traffic) -> tuple[Connection, DeviceDescrip
             cleanup.callback(connection.close)
             description = connection.call("Describe", device_pb2.DescribeRequest(), limit)
             capabilities = connection.call("GetCapabilities", device_pb2.GetCapabilitiesRequest(), limit)
-            found = description_from_wire(description), capabilities_from_wire(capabilities.capabilities)
+            described = description_from_wire(description)
+            measured = capabilities_from_wire(capabilities.capabilities, described.declared_extensions)
+            found = described, measured
             cleanup.pop_all()
     except (UnavailableDevice, DeadObject, MissedDeadlineTransient):
         raise UnavailableDevice(

@@ -16,7 +16,7 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory import Memory
-from neurald.hal.operation_type import TFLITE_EXTENSION_BASE, OperationType
+from neurald.hal.operation_type import TFLITE_EXTENSION_BASE, OperationType, add_member
 from neurald.hal.strings import decode_strings, encode_strings, least_bytes
 
 Dimensions = tuple[int, ...] | None
@@ -26,7 +26,10 @@ MAXIMUM_OPERAND_BYTES = 0xFFFF_FFFF
 
 
 class OperandType(IntEnum):
-    """Android NN's operand types (`OperandType.aidl`; MODEL is its SUBGRAPH), and those of an extension."""
+    """Android NN's operand types (`OperandType.aidl`; MODEL is its SUBGRAPH), and those of `neurald.tflite`.
+
+    Operand types of vendors' extensions are added while the process runs; see `neurald.hal.extension`.
+    """
 
     FLOAT32 = 0
     INT32 = 1
@@ -71,16 +74,14 @@ class OperandType(IntEnum):
         return _DTYPES[self]
 
 
-_SCALARS = frozenset(
-    (
-        OperandType.FLOAT32,
-        OperandType.INT32,
-        OperandType.UINT32,
-        OperandType.BOOL,
-        OperandType.FLOAT16,
-        OperandType.MODEL,
-    )
-)
+_SCALARS = {
+    OperandType.FLOAT32,
+    OperandType.INT32,
+    OperandType.UINT32,
+    OperandType.BOOL,
+    OperandType.FLOAT16,
+    OperandType.MODEL,
+}
 
 _DTYPES: dict[OperandType, "np.dtype[np.generic]"] = {
     OperandType.FLOAT32: np.dtype("<f4"),
@@ -105,6 +106,14 @@ _DTYPES: dict[OperandType, "np.dtype[np.generic]"] = {
     OperandType.TENSOR_COMPLEX64: np.dtype("<c8"),
     OperandType.TENSOR_STRING: np.dtype(object),
 }
+
+
+def add_operand_type(number: int, name: str, dtype: "np.dtype[np.generic]", *, is_tensor: bool) -> None:
+    """Makes the operand type of a vendor's extension that has this number; see `neurald.hal.extension`."""
+    kind = add_member(OperandType, number, name)
+    _DTYPES[kind] = dtype
+    if not is_tensor:
+        _SCALARS.add(kind)
 
 
 class FeatureLevel(IntEnum):
@@ -218,6 +227,7 @@ class Operand:
         location: where the bytes of a CONSTANT_POOL operand are.
         subgraph: for a SUBGRAPH operand, the index into `Model.referenced`.
         name: for people and for `.npz` keys; need not be unique.
+        extension_data: for an operand of a vendor's type, bytes that mean something to its devices.
         number: what messages call it, see `neurald.hal.numbering`; None for its index.
     """
 
@@ -231,6 +241,7 @@ class Operand:
     location: Location | None = None
     subgraph: int | None = None
     name: str = ""
+    extension_data: bytes = b""
     number: int | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -391,6 +402,20 @@ def stored_array(source: memoryview, operand_type: OperandType, shape: tuple[int
     if dtype.kind == "b":
         return np.asarray(np.frombuffer(source, np.uint8) != 0).reshape(shape)
     return np.frombuffer(source, dtype).reshape(shape)
+
+
+def as_elements(array: "np.ndarray", operand_type: OperandType) -> "np.ndarray":
+    """`array`, or where the type is a vendor's, its elements of the same size as the plain bytes that they are to everybody else.
+
+    Args:
+        array: of any type. What is not C-contiguous, or has elements of another size, stays as it is.
+        operand_type: that its elements are to have.
+    """
+    dtype = operand_type.dtype
+    is_raw = dtype.kind == "V" and isinstance(array, np.ndarray) and not array.dtype.hasobject
+    if is_raw and array.dtype.itemsize == dtype.itemsize and array.flags.c_contiguous:
+        return array.view(dtype)
+    return array
 
 
 def array_to_store(array: "np.ndarray", operand_type: OperandType) -> "np.ndarray":

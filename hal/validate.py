@@ -9,12 +9,13 @@ import numpy as np
 
 from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
+from neurald.hal.extension import extension_of
 from neurald.hal.inference import at_operation, bind_operations, declared_shape, infer_shapes
 from neurald.hal.memory import Memory, checked_range
 from neurald.hal.numbering import operand_name, operation_number
-from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.signature import MAXIMUM_RANK, Binding
+from neurald.hal.operations.vendor import definition_of
 from neurald.hal.strings import decode_strings
 from neurald.hal.types import (
     MAXIMUM_OPERAND_BYTES,
@@ -36,6 +37,8 @@ _LARGEST_SCALE = float(np.finfo(np.float32).max)
 
 MAXIMUM_OPERANDS = 1_000_000
 MAXIMUM_OPERATIONS = 100_000
+#: Of one operand.
+MAXIMUM_EXTENSION_DATA_BYTES = 1 << 20
 #: How deep IF and WHILE may be nested: whoever runs them calls himself that often.
 MAXIMUM_DEPTH = 16
 
@@ -79,14 +82,34 @@ def validate_operand_type(operand: Operand, what: str) -> None:
             raise BadData(f"{what}: dimensions {list(dimensions)}; they must be from 0 to 2^32 - 1")
         if byte_size(kind, dimensions) > MAXIMUM_OPERAND_BYTES:
             raise BadData(f"{what}: {kind.name}{list(dimensions)} has more than 2^32 - 1 bytes")
+    _validate_extension_data(operand, what)
     _validate_scale(operand, what)
     _validate_channel_quant(operand, what)
+
+
+def _validate_extension_data(operand: Operand, what: str) -> None:
+    if not operand.extension_data:
+        return
+    if extension_of(operand.type) is None:
+        raise BadData(
+            f"{what}: {operand.type.name} takes no extension data; only types of vendors' extensions do"
+        )
+    if len(operand.extension_data) > MAXIMUM_EXTENSION_DATA_BYTES:
+        raise BadData(
+            f"{what}: {len(operand.extension_data)} bytes of extension data; "
+            f"at most {MAXIMUM_EXTENSION_DATA_BYTES} are allowed"
+        )
 
 
 def _validate_scale(operand: Operand, what: str) -> None:
     kind, scale, zero_point = operand.type, operand.scale, operand.zero_point
     if not abs(scale) <= _LARGEST_SCALE:
         raise BadData(f"{what}: scale {scale}; it must be a finite float32")
+    if extension_of(kind) is not None:
+        # What these mean, only the vendor's devices know.
+        if not -(2**31) <= zero_point < 2**31:
+            raise BadData(f"{what}: zero point {zero_point}; it must be an int32")
+        return
     limits = _ZERO_POINTS.get(kind)
     if limits is not None:
         if scale <= 0:
@@ -224,7 +247,9 @@ def _validate_graph(model: Model, graph: Subgraph) -> FeatureLevel:
     for position, binding in enumerate(bindings):
         level = max(level, binding.level)
         try:
-            DEFINITIONS[binding.type].check(declared_call(model, graph, binding))
+            definition = definition_of(binding.type)
+            if definition is not None:
+                definition.check(declared_call(model, graph, binding))
         except BadData as error:
             raise at_operation(graph, position, error) from None
     infer_shapes(model, graph, bindings)
@@ -260,7 +285,9 @@ def operation_levels(model: Model, graph: Subgraph | None = None) -> list[Featur
 
 
 def type_level(operand_type: OperandType) -> FeatureLevel:
-    """The first feature level that knows an operand type; types of extensions belong to none."""
+    """The first feature level that knows an operand type; those of `neurald.tflite` belong to none."""
+    if extension_of(operand_type) is not None:
+        return FeatureLevel.LEVEL_3
     return _TYPE_LEVELS.get(operand_type, FeatureLevel.LEVEL_1)
 
 

@@ -3,15 +3,17 @@
 import logging
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
 from neurald.hal import registry
 from neurald.hal.device import Device, Verdict
 from neurald.hal.errors import BadData, BadState, Error, UnexpectedNull
+from neurald.hal.extension_support import refused_operations
 from neurald.hal.numbering import positions_by_number
 from neurald.hal.types import Model
+from neurald.runtime.extensions import conflicts
 from neurald.runtime.slicing import slice_for
 
 if TYPE_CHECKING:
@@ -90,7 +92,8 @@ def verdicts_as_run(model: Model, devices: Sequence[Device]) -> dict[str, tuple[
         BadData: there is no device, or one is listed twice.
     """
     check_devices(devices)
-    return {device.name: _verdicts(model, device) for device in devices}
+    disabled = conflicts(devices)
+    return {device.name: _verdicts(model, device, disabled) for device in devices}
 
 
 def check_devices(devices: Sequence[Device]) -> None:
@@ -105,11 +108,15 @@ def check_devices(devices: Sequence[Device]) -> None:
         raise BadData(f"device {name} is listed {count} times")
 
 
-def _verdicts(model: Model, device: Device) -> tuple[Verdict, ...]:
-    """One verdict for each operation; the device is only asked about those that its feature level has."""
-    part, positions = slice_for(model, device.feature_level)
-    newer = Verdict(ok=False, reason=f"newer than its feature level, {device.feature_level.name}")
-    verdicts = [newer] * len(model.main.operations)
+def _verdicts(model: Model, device: Device, disabled: Mapping[str, str]) -> tuple[Verdict, ...]:
+    """One verdict for each operation; the device is only asked about those that its feature level and its extensions have."""
+    refused = refused_operations(model, device, disabled)
+    part, positions = slice_for(model, device.feature_level, refused)
+    newer = f"newer than its feature level, {device.feature_level.name}"
+    verdicts = [
+        Verdict(ok=False, reason=refused.get(position, newer))
+        for position in range(len(model.main.operations))
+    ]
     answers = _answers(part, device) if positions else ()
     for position, answer in zip(positions, answers, strict=True):
         verdicts[position] = answer

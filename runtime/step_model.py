@@ -50,7 +50,7 @@ def step_model(model: Model, number: int, operations: Sequence[int], boundary: B
     if not boundary.outputs:
         names = ", ".join(operation_name(graph, n) for n in operations)
         raise OpFailed(f"a step has no outputs: nobody reads what {names} writes")
-    part = _Part(model)
+    part = ModelPart(model)
     main = part.graph(graph, operations, boundary.inputs, boundary.outputs)
     referenced = part.referenced()
     return StepModel(
@@ -60,7 +60,7 @@ def step_model(model: Model, number: int, operations: Sequence[int], boundary: B
     )
 
 
-class _Part:
+class ModelPart:
     """What of a model goes into another one; pools and graphs get new numbers when they are first met."""
 
     def __init__(self, model: Model) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.drivers.sample.artifact import write_artifact
+from neurald.drivers.sample.extension import DEFINITIONS
 from neurald.hal.device import (
     Artifact,
     Burst,
@@ -30,7 +31,7 @@ class SamplePreparedModel:
         self.model = model
         self.device = device
         self._keeps_artifact = keeps_artifact
-        self._compiled = ReferenceModel(model)
+        self._compiled = ReferenceModel(model, definitions=DEFINITIONS)
 
     @property
     def tolerates_changing_inputs(self) -> bool:
