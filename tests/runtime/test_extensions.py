@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.control_flow import below
 from support.daemon import daemon_process, running_daemon
 from support.devices import SampleDevice
 from support.plans import cpu
@@ -17,7 +16,7 @@ from neurald.drivers.sample.device import SampleDevice as Driver
 from neurald.drivers.sample.device import create_all, create_float_fast
 from neurald.drivers.sample.extension import EXTENSION
 from neurald.drivers.sample.flavour import ALL
-from neurald.hal.device import Capabilities, Performance, PrepareOptions, Verdict
+from neurald.hal.device import Performance, PrepareOptions, Verdict
 from neurald.hal.errors import BadData, DeadObject, OpFailed
 from neurald.hal.extension import Extension, ExtensionOperandType, ExtensionOperation
 from neurald.hal.types import FeatureLevel
@@ -39,7 +38,9 @@ def vendor(request: pytest.FixtureRequest) -> Iterator[nd.Device]:
         yield create_all()
 
 
-def gray_model(devices: Sequence[nd.Device] | None, shape: Sequence[int] = (2, 3), data: bytes = b"") -> nd.Model:
+def gray_model(
+    devices: Sequence[nd.Device] | None, shape: Sequence[int] = (2, 3), data: bytes = b""
+) -> nd.Model:
     """pixels -> gray -> FLOOR -> pixels; added last to first."""
     builder = nd.ModelBuilder(devices)
     pixels = builder.extension_operand_type(NAME, 0)
@@ -53,7 +54,12 @@ def gray_model(devices: Sequence[nd.Device] | None, shape: Sequence[int] = (2, 3
     builder.add_operation(builder.extension_operation_type(NAME, 1), [whole], [result])
     builder.add_operation(nd.OperationType.FLOOR, [gray], [whole])
     builder.add_operation(builder.extension_operation_type(NAME, 0), [source, weights], [gray])
-    builder.identify_inputs_and_outputs([source], [result, ])
+    builder.identify_inputs_and_outputs(
+        [source],
+        [
+            result,
+        ],
+    )
     return builder.finish()
 
 
@@ -106,7 +112,8 @@ def test_the_rest_goes_elsewhere(vendor: nd.Device) -> None:
     assert told.operations[0].type == f"{NAME}.GRAY_TO_PIXELS"
     assert "does not list the extension org.neurald.sample" in told.operations[0].rejected[0].reason
     assert f"operation 2 {NAME}.PIXELS_TO_GRAY -> {vendor.name}" in told.text()
-    assert f"{NAME}.TENSOR_PIXELS" in str(told.to_json()) and NAME in told.to_html()
+    assert f"{NAME}.TENSOR_PIXELS" in str(told.to_json())
+    assert NAME in told.to_html()
     assert {n for profile in compilation.profile() for n in profile.operations} == {0, 1, 2}
 
 
@@ -122,7 +129,7 @@ def test_open_shapes_bursts_fences_and_reuse(vendor: nd.Device) -> None:
             execution.set_input(0, pixels(IMAGE))
             output = np.zeros((2, 3), "V3")
             execution.set_output(0, output)
-            burst.compute(execution)
+            execution.compute(burst=burst)
             np.testing.assert_array_equal(channels(output), expected(IMAGE))
     execution = nd.Execution(compilation)
     execution.set_reusable(True)
@@ -152,7 +159,7 @@ def test_branches_with_vendors_types(vendor: nd.Device) -> None:
     builder = nd.ModelBuilder([vendor])
     condition = builder.add_operand(nd.OperandType.TENSOR_BOOL8, (1,))
     then, otherwise = (builder.add_operand(nd.OperandType.MODEL) for _ in range(2))
-    builder.set_operand_value_from_model(then, graph(1.0))
+    builder.set_operand_value_from_model(then, graph(0.25))
     builder.set_operand_value_from_model(otherwise, graph(0.0))
     source = builder.add_operand(builder.extension_operand_type(NAME, 0), (2, 3))
     result = builder.add_operand(FLOAT, (2, 3))
@@ -163,9 +170,10 @@ def test_branches_with_vendors_types(vendor: nd.Device) -> None:
         compilation = compiled(model, devices)
         for value in (True, False):
             (gray,) = compilation.run(np.array([value]), pixels(IMAGE))
-            np.testing.assert_array_equal(gray, IMAGE.sum(-1) * float(value))
+            np.testing.assert_array_equal(gray, IMAGE.sum(-1) * value / 4)
     (verdict,) = nd.supported_operations(model, [cpu()])["cpu"]
-    assert not verdict.ok and NAME in verdict.reason
+    assert not verdict.ok
+    assert NAME in verdict.reason
     with pytest.raises(BadData, match=NAME):
         CpuDevice().prepare_model(model, PrepareOptions())
 
@@ -209,7 +217,7 @@ def test_a_device_is_never_asked_about_extensions_that_it_does_not_list() -> Non
         assert [each.type.name for each in plain.asked[-1].main.operations] == ["FLOOR"]
         assert not plain.asked[-1].referenced
     assert all(v.ok for v in nd.supported_operations(tflite_model(), [all_listed])["all"])
-    with pytest.raises(BadData, match="does not list the extension neurald.tflite"):
+    with pytest.raises(BadData, match=r"does not list the extension neurald\.tflite"):
         compiled(tflite_model(), [plain])
 
 
@@ -234,9 +242,11 @@ def test_a_daemon_refuses_what_its_device_does_not_list() -> None:
 def test_a_daemon_refuses_operations_of_this_package_that_its_device_does_not_list() -> None:
     with running_daemon("support.vendors:create_without_tflite") as address:
         device = nd.connect(address)
-        with pytest.raises(BadData, match="operation 0 TFLITE_FLOOR: .*does not list the extension neurald.tflite"):
+        with pytest.raises(
+            BadData, match=r"operation 0 TFLITE_FLOOR: .*does not list the extension neurald\.tflite"
+        ):
             device.supported_operations(tflite_model())
-        with pytest.raises(BadData, match="does not list the extension neurald.tflite"):
+        with pytest.raises(BadData, match=r"does not list the extension neurald\.tflite"):
             device.prepare_model(tflite_model(), PrepareOptions())
 
 
@@ -281,7 +291,8 @@ def test_different_declarations_disable_an_extension() -> None:
 def test_types_are_found_by_name_and_code() -> None:
     builder = nd.ModelBuilder([cpu(), create_all()])
     kind = builder.extension_operation_type(NAME, 1)
-    assert kind is nd.OperationType(int(kind)) and kind.name == f"{NAME}.GRAY_TO_PIXELS"
+    assert kind is nd.OperationType(int(kind))
+    assert kind.name == f"{NAME}.GRAY_TO_PIXELS"
     assert builder.extension_operand_type(NAME, 0).dtype == np.dtype("V3")
     assert not builder.extension_operand_type(NAME, 1).is_tensor
     wrong = (
@@ -372,11 +383,11 @@ def test_caches_tell_extensions_apart(vendor: nd.Device, tmp_path: Path) -> None
         compilation = compiled(model, [vendor], tmp_path)
         np.testing.assert_array_equal(compilation.run(pixels(IMAGE))[0].shape, (2, 3))
         (report,) = compilation.report.steps
-        return report.cache
+        return report.cache.value
 
-    assert "hit" not in reason(gray_model([vendor]))
-    assert "hit" in reason(gray_model([vendor]))
-    assert "hit" not in reason(gray_model([vendor], data=b"bgr"))
+    assert reason(gray_model([vendor])) == "miss"
+    assert reason(gray_model([vendor])) == "hit"
+    assert reason(gray_model([vendor], data=b"bgr")) == "miss"
 
 
 def test_keys_do_not_depend_on_the_process() -> None:
@@ -386,7 +397,9 @@ def test_keys_do_not_depend_on_the_process() -> None:
     extra.operation_type(0)
     model = gray_model([create_all()])
     known = key_parts(model, create_all(), PrepareOptions())
-    moved = Extension(name="com.other.second", operations=EXTENSION.operations, operand_types=EXTENSION.operand_types)
+    moved = Extension(
+        name="com.other.second", operations=EXTENSION.operations, operand_types=EXTENSION.operand_types
+    )
     device = declaring("sample-all", moved)
     builder = nd.ModelBuilder([device])
     assert builder.extension_operation_type("com.other.second", 0) is not model.main.operations[0].type
@@ -411,11 +424,14 @@ def test_the_cpu_cannot_stand_in_for_a_vendor(monkeypatch: pytest.MonkeyPatch) -
 
     failing = Failing(ALL)
     monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu(), failing))
-    with pytest.raises(OpFailed, match=rf"out of order; cpu cannot stand in: operation \d {NAME}.*does not list"):
-        nd.CompilationBuilder(gray_model([failing])).finish()
+    builder = nd.CompilationBuilder(gray_model([failing]))
+    builder.set_caching(None)
+    words = rf"out of order; cpu cannot stand in: operation \d {NAME}.*does not list"
+    with pytest.raises(OpFailed, match=words):
+        builder.finish()
 
 
-def test_executions_say_why_the_cpu_cannot_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_executions_do_not_go_to_a_cpu_that_cannot_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     with daemon_process("sample-all") as (process, address):
         device = nd.connect(address)
         monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu(), device))
@@ -423,9 +439,8 @@ def test_executions_say_why_the_cpu_cannot_stand_in(monkeypatch: pytest.MonkeyPa
         compilation.run(pixels(IMAGE))
         process.kill()
         process.wait()
-        with pytest.raises(nd.Error, match=NAME) as raised:
+        with pytest.raises(DeadObject, match="is gone"):
             compilation.run(pixels(IMAGE))
-        assert device.name in str(raised.value)
 
 
 def test_capabilities_of_vendors_types(monkeypatch: pytest.MonkeyPatch) -> None:
