@@ -58,7 +58,7 @@ class IfStep:
     """Goes on with the next position if the condition holds, with `else_position` otherwise.
 
     Attributes:
-        graph, operation: the IF that this is.
+        graph, operation: the IF that this is, by its position in the application's order.
         condition: the value that decides.
     """
 
@@ -66,6 +66,14 @@ class IfStep:
     operation: int
     condition: int
     else_position: int
+
+    def __str__(self) -> str:
+        return _operation_name(self.graph, self.operation, "IF")
+
+
+def _operation_name(graph: int, number: int, kind: str) -> str:
+    """How messages name an operation that the runtime interprets."""
+    return f"graph {graph} operation {number} {kind}" if graph else f"operation {number} {kind}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +84,7 @@ class WhileStep:
     by the body in another place, so that an iteration never overwrites what it still reads.
 
     Attributes:
-        graph, operation: the WHILE that this is.
+        graph, operation: the WHILE that this is, by its position in the application's order.
         condition: the value that decides whether there is another iteration.
         initial: the values that the loop starts with.
         carried: for each of them the value that the steps of the loop read.
@@ -97,6 +105,9 @@ class WhileStep:
     outputs: tuple[int, ...]
     body_position: int
     end_position: int
+
+    def __str__(self) -> str:
+        return _operation_name(self.graph, self.operation, "WHILE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

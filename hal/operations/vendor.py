@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from neurald.hal.errors import BadData
 from neurald.hal.extension import extension_of
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations import DEFINITIONS as _BUILT_IN
 from neurald.hal.operations.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.definition import Definition
 from neurald.hal.operations.signature import ANY_RANK, Binding, Form, Parameter, Row
@@ -62,8 +62,8 @@ def _reference(call: Call) -> tuple[Array, ...]:
 
 
 def definition_of(kind: OperationType) -> Definition | None:
-    """What is known of an operation: its definition in `DEFINITIONS`, or that it is a vendor's; None where it is not implemented."""
-    known: Definition | None = DEFINITIONS.get(kind)
+    """What is known of an operation: its definition in `neurald.hal.operations`, or that it is a vendor's; None where it is not implemented."""
+    known: Definition | None = _BUILT_IN.get(kind)
     if known is None and extension_of(kind) is not None:
         return _VendorDefinition(type=kind, forms=(_FORM,), rows=(_ROW,), shape=_shape, reference=_reference)
     return known

@@ -29,6 +29,7 @@ from neurald.hal.errors import (
     OpFailed,
     ResultCode,
 )
+from neurald.hal.extension import Extension
 from neurald.hal.fence import Fence
 from neurald.hal.memory import HostMemory, Memory
 from neurald.hal.operation_type import OperationType
@@ -102,7 +103,7 @@ def _require_right(subject: Subject, bound: Bound, prepared: PreparedModel, what
 
 
 def identity(subject: Subject) -> None:
-    """Name and version are texts, feature level is one, and the numbers of cache files are within bounds."""
+    """Name and version are texts, feature level is one, and every extension that is declared is listed."""
     device = subject.device
     _require(bool(device.name), "the device has no name")
     _require(bool(device.version), "the device has no version")
@@ -110,6 +111,14 @@ def identity(subject: Subject) -> None:
         device.feature_level in tuple(FeatureLevel), f"feature level {device.feature_level} is not known"
     )
     _require(all(isinstance(name, str) and name for name in device.extensions), "an extension has no name")
+    declared = tuple(getattr(device, "declared_extensions", ()))
+    for extension in declared:
+        _require(isinstance(extension, Extension), f"{extension!r} is no declaration of an extension")
+        listed = [each.name for each in declared].count(extension.name)
+        _require(
+            extension.name in device.extensions and listed == 1,
+            f"the extension {extension.name} is declared, and not listed once",
+        )
 
 
 def capabilities(subject: Subject) -> None:

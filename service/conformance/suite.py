@@ -8,6 +8,7 @@ from pathlib import Path
 
 from neurald.hal.device import Device
 from neurald.hal.errors import DeadObject, Error, ResultCode
+from neurald.hal.extension_support import refused_operations
 from neurald.hal.operation_type import OperationType
 from neurald.hal.validate import operation_levels
 from neurald.service.conformance.case import Case, generate, signatures
@@ -110,6 +111,9 @@ def _run_case(device: Device, case: Case, *, is_in_all_ways: bool) -> tuple[Outc
     (level,) = operation_levels(case.model)
     if level > device.feature_level:
         return Outcome.DECLINED, f"{level.name} is newer than its feature level, {device.feature_level.name}"
+    refused = refused_operations(case.model, device)
+    if refused:
+        return Outcome.DECLINED, refused[0]
     answers = tuple(device.supported_operations(case.model))
     if len(answers) != 1:
         return Outcome.FAILED, f"{len(answers)} verdicts on one operation"

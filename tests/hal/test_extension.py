@@ -40,7 +40,7 @@ def to_pixels() -> nd.Model:
     ["", "vendor", "Com.vendor", "com..x", ".com.x", "com.x.", "com.x\n", "com.vendör", "a." + 300 * "b"],
 )
 def test_names(name: str) -> None:
-    with pytest.raises(BadData, match="a name like com.vendor.name"):
+    with pytest.raises(BadData, match=r"a name like com\.vendor\.name"):
         Extension(name=name)
 
 
@@ -111,10 +111,10 @@ def hostile() -> list[tuple[types_pb2.Model, str]]:
     case("com.other.name is not there").extensions[0].name = "com.other.name"
     case("a name like").extensions[0].name = "../../etc"
     case("an element of 0 bytes").extensions[0].operand_types[0].element_bytes = 0
-    case("has no operation 9").main.operations[0].type = 0x20009
-    case("type is 196609").main.operations[0].type = 0x30001
-    case("type is -131071").main.operations[0].type = -131071
-    case("has no operand type 5").main.operands[1].type = 0x20005
+    case("has no operation 9").main.operations[0].type = 0x20009  # type: ignore[assignment]
+    case("type is 196609").main.operations[0].type = 0x30001  # type: ignore[assignment]
+    case("type is -131071").main.operations[0].type = -131071  # type: ignore[assignment]
+    case("has no operand type 5").main.operands[1].type = 0x20005  # type: ignore[assignment]
     message = case("declared twice")
     message.extensions.append(message.extensions[0])
     case("takes no extension data").main.operands[0].extension_data = b"x"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from support.control_flow import Graph, branching
+from support.control_flow import Graph, below, branching, counting
 from support.daemon import running_daemon
 from support.devices import FailingDevice
 from support.plans import all_but, cpu, only
@@ -269,3 +269,23 @@ def test_no_number_is_that_of_a_sorted_position() -> None:
             nd.CompilationBuilder(subject.model, [all_but("all", missing)]).finish()
         number, name = re.findall(r"operation (\d+) (\w+)", str(raised.value))[0]
         assert subject.types[int(number)].name == name == missing.name
+
+
+def test_interpreted_loops_are_named() -> None:
+    graph = Graph()
+    counter, last, rounded = (graph.value(shape=(1,)) for _ in range(3))
+    value, scaled = graph.value(), graph.value()
+    condition, body = below(1e9), counting(1.0, 1.0)
+    graph.builder.add_operation(nd.OperationType.FLOOR, [last], [rounded])
+    graph.builder.add_operation(
+        nd.OperationType.WHILE, [graph.model(condition), graph.model(body), counter, value], [last, scaled]
+    )
+    model = graph.finish([counter, value], [rounded, scaled])
+    compilation = nd.CompilationBuilder(model, [cpu(), only("adder", nd.OperationType.ADD)]).finish()
+    execution = nd.Execution(compilation)
+    for index, size in enumerate((1, 2)):
+        execution.set_input(index, np.zeros(size, np.float32))
+        execution.set_output(index, np.zeros(size, np.float32))
+    execution.set_loop_timeout(0.05)
+    with pytest.raises(nd.Error, match="operation 1 WHILE ran longer"):
+        execution.compute()
