@@ -275,7 +275,7 @@ def test_interpreted_loops_are_named() -> None:
     graph = Graph()
     counter, last, rounded = (graph.value(shape=(1,)) for _ in range(3))
     value, scaled = graph.value(), graph.value()
-    condition, body = below(1e9), counting(1.0, 1.0)
+    condition, body = below(1e9, extra=1), counting(1.0, 1.0)
     graph.builder.add_operation(nd.OperationType.FLOOR, [last], [rounded])
     graph.builder.add_operation(
         nd.OperationType.WHILE, [graph.model(condition), graph.model(body), counter, value], [last, scaled]
