@@ -13,9 +13,12 @@ import msgspec
 
 from neurald._version import __version__
 from neurald.hal.device import Device, PrepareOptions
+from neurald.hal.extension import code_of, extension_of
 from neurald.hal.file_memory import FileMemory
 from neurald.hal.memory import Memory, SharedMemory
-from neurald.hal.types import Model, Operand, Subgraph
+from neurald.hal.numbering import operand_number, operation_numbers
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import Model, Operand, OperandType, Subgraph
 
 _KEY_DOMAIN = b"neurald cache key 2\0"
 _TOKEN_DOMAIN = b"neurald cache token 1\0"
@@ -121,25 +124,38 @@ def _graph(graph: Subgraph) -> tuple[object, ...]:
     return (
         tuple(map(_operand, graph.operands)),
         tuple(
-            (int(operation.type), tuple(map(int, operation.inputs)), tuple(map(int, operation.outputs)))
+            (_type(operation.type), tuple(map(int, operation.inputs)), tuple(map(int, operation.outputs)))
             for operation in graph.operations
         ),
         tuple(map(int, graph.inputs)),
         tuple(map(int, graph.outputs)),
+        # Artifacts have messages in them, which name operations and operands.
+        graph.number,
+        operation_numbers(graph),
+        tuple(operand_number(graph.operands, index) for index in range(len(graph.operands))),
     )
 
 
 def _operand(operand: Operand) -> tuple[object, ...]:
     quant, dimensions = operand.channel_quant, operand.dimensions
     return (
-        int(operand.type),
+        _type(operand.type),
         None if dimensions is None else tuple(map(int, dimensions)),
         float(operand.scale),
         int(operand.zero_point),
         None if quant is None else (int(quant.dimension), tuple(map(float, quant.scales))),
         "constant" if operand.lifetime.is_constant else int(operand.lifetime),
         operand.subgraph,
+        operand.extension_data,
     )
+
+
+def _type(kind: OperationType | OperandType) -> object:
+    """What stands for a type in every process."""
+    extension = extension_of(kind)
+    if extension is None:
+        return int(kind)
+    return (code_of(kind), *astuple(extension))
 
 
 def constants_question(model: Model) -> bytes | None:

@@ -15,8 +15,9 @@ import msgspec
 
 from neurald.hal.cache_file import Fingerprint
 from neurald.hal.cache_secret import MAC_BYTES, authentication_code, installation_secret
-from neurald.hal.device import Artifact, Device
+from neurald.hal.device import Artifact, Device, declared_extensions
 from neurald.hal.errors import BadData, BadState, OpFailed
+from neurald.hal.extension import Extension
 from neurald.hal.memory import Memory
 from neurald.hal.types import Model, Subgraph
 from neurald.hal.wire import decode_model, encode_model
@@ -44,13 +45,13 @@ class Seal:
     model: tuple[Fingerprint, ...]
     data: tuple[Fingerprint, ...]
 
-    def interface_model(self) -> Model:
-        """The model with nothing in it but its inputs and outputs.
+    def interface_model(self, extensions: Sequence[Extension] = ()) -> Model:
+        """The model with nothing in it but its inputs and outputs, where there are these vendors' extensions.
 
         Raises:
             BadData: it is none.
         """
-        return decode_model(self.interface, ())
+        return decode_model(self.interface, (), extensions)
 
 
 def interface_of(model: Model) -> Model:
@@ -123,7 +124,7 @@ def check_seal(device: Device, artifact: Artifact, cache_key: bytes) -> Model:
         raise BadData("the artifact was made under another key")
     if (seal.model, seal.data) != (_fingerprints(artifact.model), _fingerprints(artifact.data)):
         raise BadData("the artifact is not the one that its seal was made for")
-    return seal.interface_model()
+    return seal.interface_model(declared_extensions(device))
 
 
 def named_tokens(memories: Sequence[Memory], tokens: Iterable[bytes]) -> list[bytes]:

@@ -13,6 +13,7 @@ from typing import Protocol
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.deadline import deadline_in
 from neurald.hal.errors import BadData
+from neurald.hal.extension import Extension
 from neurald.hal.fence import Fence
 from neurald.hal.memory import Memory
 from neurald.hal.types import (
@@ -460,6 +461,21 @@ class BufferDescription:
     output_roles: tuple[BufferRole, ...] = ()
 
 
+class DeclaresExtensions(Protocol):
+    """What a device has beside, if it takes operations or operand types of vendors' extensions."""
+
+    @property
+    def declared_extensions(self) -> tuple[Extension, ...]:
+        """The vendors' extensions that `Device.extensions` names, as whoever made them declares them."""
+        ...
+
+
+def declared_extensions(device: "Device") -> tuple[Extension, ...]:
+    """Those of `DeclaresExtensions.declared_extensions` that the device also lists; none for a device without it."""
+    declared: tuple[Extension, ...] = getattr(device, "declared_extensions", ())
+    return tuple(extension for extension in declared if extension.name in device.extensions)
+
+
 class Device(Protocol):
     """One accelerator. Thread-safe; outlives the models that it prepared."""
 
@@ -485,7 +501,10 @@ class Device(Protocol):
 
     @property
     def extensions(self) -> tuple[str, ...]:
-        """Names of the extensions whose operations it may run."""
+        """Names of the extensions whose operations it may run; it is not asked about those of any other.
+
+        `neurald.tflite` is part of this package. A vendor's extension is declared, see `DeclaresExtensions`.
+        """
         ...
 
     @property

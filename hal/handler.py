@@ -20,8 +20,16 @@ from neurald.hal.cache_seal import check_seal, make_seal, named_tokens
 from neurald.hal.cache_variants import daemon_variants
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.deadline import deadline_in
-from neurald.hal.device import Artifact, Device, ExecuteOptions, ExecutionResult, PrepareOptions
+from neurald.hal.device import (
+    Artifact,
+    Device,
+    ExecuteOptions,
+    ExecutionResult,
+    PrepareOptions,
+    declared_extensions,
+)
 from neurald.hal.errors import BadData, DeadObject, Error, MissedDeadlinePersistent, UnavailableDevice
+from neurald.hal.extension_support import require_extensions
 from neurald.hal.fenced import FencedRun
 from neurald.hal.limits import Limits
 from neurald.hal.memory import HostMemory, Memory, SharedMemory
@@ -83,7 +91,9 @@ class DeviceHandler:
 
     def get_capabilities(self) -> device_pb2.GetCapabilitiesReply:
         """How good the device is at what."""
-        return device_pb2.GetCapabilitiesReply(capabilities=capabilities_to_wire(self._device.capabilities()))
+        return device_pb2.GetCapabilitiesReply(
+            capabilities=capabilities_to_wire(self._device.capabilities(), declared_extensions(self._device))
+        )
 
     def get_status(self) -> device_pb2.GetStatusReply:
         """How busy the daemon is."""
@@ -157,6 +167,7 @@ class DeviceHandler:
         self._require_sound()
         model = self._model(session, message.model)
         validate_model(model)
+        require_extensions(model, self._device)
         return verdicts_to_wire(self._device.supported_operations(model))
 
     def prepare_model(
@@ -174,6 +185,7 @@ class DeviceHandler:
                 f"the model needs feature level {level.name}; "
                 f"{self._device.name} has {self._device.feature_level.name}"
             )
+        require_extensions(model, self._device)
         # Only what a device caches is asked for.
         cache_key = options.cache_key if self._device.cache_files_needed else b""
         variants = daemon_variants(self._device, model, options) if cache_key else None
@@ -228,7 +240,7 @@ class DeviceHandler:
     def _model(self, session: Session, message: types_pb2.Model) -> Model:
         pools = [self._constant(session, token) for token in message.pools]
         session.check_model(sum(pool.size for pool in pools))
-        return model_from_wire(message, pools)
+        return model_from_wire(message, pools, declared_extensions(self._device))
 
     def _artifact_memory(self, session: Session, token: bytes) -> Memory:
         """See `named_tokens`; whether it is what was sealed is checked later."""

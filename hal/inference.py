@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from weakref import ref
 
 from neurald.hal.errors import BadData
-from neurald.hal.operations import DEFINITIONS
+from neurald.hal.numbering import operand_name, operation_number
 from neurald.hal.operations.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.signature import Binding
+from neurald.hal.operations.vendor import definition_of
 from neurald.hal.types import Dimensions, Model, Operand, Subgraph
 
 
@@ -50,9 +51,9 @@ _bindings: dict[int, tuple[ref[Subgraph], tuple[Binding, ...]]] = {}
 def _bound(graph: Subgraph) -> tuple[Binding, ...]:
     bindings = []
     for position, operation in enumerate(graph.operations):
-        definition = DEFINITIONS.get(operation.type)
+        definition = definition_of(operation.type)
         if definition is None:
-            raise BadData(f"operation {position} {operation.type.name}: it is not implemented")
+            raise at_operation(graph, position, BadData("it is not implemented"))
         try:
             bindings.append(definition.bind(operation, graph.operands))
         except BadData as error:
@@ -62,7 +63,9 @@ def _bound(graph: Subgraph) -> tuple[Binding, ...]:
 
 def at_operation(graph: Subgraph, position: int, error: BadData) -> BadData:
     """`error`, saying which operation of the graph it is about."""
-    return BadData(f"operation {position} {graph.operations[position].type.name}: {error}")
+    return BadData(
+        f"operation {operation_number(graph, position)} {graph.operations[position].type.name}: {error}"
+    )
 
 
 def infer_shapes(
@@ -88,7 +91,7 @@ def infer_shapes(
         if (shape := declared_shape(operand)) is not None
     }
     for index, shape in (inputs or {}).items():
-        shapes[index] = merge(graph.operands[index].dimensions, shape, f"operand {index}")
+        shapes[index] = merge(graph.operands[index].dimensions, shape, operand_name(graph.operands, index))
 
     def value_of(index: int) -> Array | None:
         return model.constant(graph.operands[index])
@@ -96,9 +99,14 @@ def infer_shapes(
     for position, (operation, binding) in enumerate(zip(graph.operations, bindings, strict=True)):
         call = Call(binding, graph.operands, shapes.get, value_of, referenced=model.referenced)
         try:
-            results = DEFINITIONS[operation.type].output_shapes(call)
+            definition = definition_of(operation.type)
+            if definition is None:
+                continue
+            results = definition.output_shapes(call)
             for index, shape in zip(operation.outputs, results, strict=True):
-                shapes[index] = merge(graph.operands[index].dimensions, shape, f"operand {index} (output)")
+                shapes[index] = merge(
+                    graph.operands[index].dimensions, shape, f"{operand_name(graph.operands, index)} (output)"
+                )
         except UnknownValue:
             continue
         except BadData as error:

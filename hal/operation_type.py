@@ -1,13 +1,19 @@
 """The operations of Android NN and of the extension `neurald.tflite`."""
 
 from enum import IntEnum
+from typing import TypeVar
 
-#: Codes from here on belong to the extension `neurald.tflite`: what TFLite has and Android NN has not.
+_Member = TypeVar("_Member", bound=IntEnum)
+
+#: Codes from here on belong to extensions, the first of them to `neurald.tflite`: what TFLite has and Android NN has not.
 TFLITE_EXTENSION_BASE = 0x1_0000
 
 
 class OperationType(IntEnum):
-    """Android NN's operation codes; members named `TFLITE_…` are operations of `neurald.tflite`."""
+    """Android NN's operation codes; members named `TFLITE_…` are operations of `neurald.tflite`.
+
+    Operations of vendors' extensions are added while the process runs.
+    """
 
     ADD = 0
     AVERAGE_POOL_2D = 1
@@ -274,3 +280,17 @@ class OperationType(IntEnum):
     TFLITE_STABLEHLO_SHIFT_LEFT = TFLITE_EXTENSION_BASE + 207
     #: TFLite's custom operator of that name.
     TFLITE_DETECTION_POSTPROCESS = TFLITE_EXTENSION_BASE + 0x1000
+
+    @classmethod
+    def add(cls, number: int, name: str) -> "OperationType":
+        """Makes the operation of a vendor's extension that has this number; see `neurald.hal.extension`."""
+        return add_member(cls, number, name)
+
+
+def add_member(kind: type[_Member], number: int, name: str) -> _Member:
+    """Adds a member to an enum, which `kind(number)` finds, and iteration does not."""
+    member = int.__new__(kind, number)
+    member._name_ = name
+    member._value_ = number
+    found: _Member = kind._value2member_map_.setdefault(number, member)  # type: ignore[assignment]
+    return found

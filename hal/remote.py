@@ -51,6 +51,7 @@ from neurald.hal.errors import (
     UnknownCall,
     Unreachable,
 )
+from neurald.hal.extension import Extension
 from neurald.hal.fence import Fence
 from neurald.hal.fenced_remote import RemoteFencedExecution
 from neurald.hal.in_process import InProcessBurst, start_fenced
@@ -158,6 +159,11 @@ class RemoteDevice:
         return self._description.extensions
 
     @property
+    def declared_extensions(self) -> tuple[Extension, ...]:
+        """See `DeclaresExtensions.declared_extensions`."""
+        return self._description.declared_extensions
+
+    @property
     def cache_files_needed(self) -> CacheFilesNeeded:
         """See `Device.cache_files_needed`."""
         return self._description.cache_files_needed
@@ -206,7 +212,7 @@ class RemoteDevice:
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> "RemotePreparedModel":
         """See `Device.prepare_model_from_cache`; the artifact must be one that a daemon has sealed."""
         _require_time(options.deadline_s)
-        interface = read_seal(artifact.seal).interface_model()
+        interface = read_seal(artifact.seal).interface_model(self.declared_extensions)
         sealed = replace(
             artifact,
             model=tuple(map(sealed_memory, artifact.model)),
@@ -488,10 +494,9 @@ def _open(
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(connection.close)
             capabilities = connection.call("GetCapabilities", device_pb2.GetCapabilitiesRequest(), limit)
-            found = (
-                description_from_wire(connection.description),
-                capabilities_from_wire(capabilities.capabilities),
-            )
+            described = description_from_wire(connection.description)
+            measured = capabilities_from_wire(capabilities.capabilities, described.declared_extensions)
+            found = described, measured
             cleanup.pop_all()
     except (DeadObject, MissedDeadlineTransient) as error:
         raise UnavailableDevice(str(error)) from None

@@ -7,7 +7,7 @@ A tensor of rank 0, `()`, is a real scalar tensor, as TFLite has them.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import lru_cache
 from types import MappingProxyType
@@ -16,7 +16,7 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory import Memory
-from neurald.hal.operation_type import TFLITE_EXTENSION_BASE, OperationType
+from neurald.hal.operation_type import TFLITE_EXTENSION_BASE, OperationType, add_member
 from neurald.hal.strings import decode_strings, encode_strings, least_bytes
 
 Dimensions = tuple[int, ...] | None
@@ -26,7 +26,10 @@ MAXIMUM_OPERAND_BYTES = 0xFFFF_FFFF
 
 
 class OperandType(IntEnum):
-    """Android NN's operand types (`OperandType.aidl`; MODEL is its SUBGRAPH), and those of an extension."""
+    """Android NN's operand types (`OperandType.aidl`; MODEL is its SUBGRAPH), and those of `neurald.tflite`.
+
+    Operand types of vendors' extensions are added while the process runs; see `neurald.hal.extension`.
+    """
 
     FLOAT32 = 0
     INT32 = 1
@@ -71,16 +74,14 @@ class OperandType(IntEnum):
         return _DTYPES[self]
 
 
-_SCALARS = frozenset(
-    (
-        OperandType.FLOAT32,
-        OperandType.INT32,
-        OperandType.UINT32,
-        OperandType.BOOL,
-        OperandType.FLOAT16,
-        OperandType.MODEL,
-    )
-)
+_SCALARS = {
+    OperandType.FLOAT32,
+    OperandType.INT32,
+    OperandType.UINT32,
+    OperandType.BOOL,
+    OperandType.FLOAT16,
+    OperandType.MODEL,
+}
 
 _DTYPES: dict[OperandType, "np.dtype[np.generic]"] = {
     OperandType.FLOAT32: np.dtype("<f4"),
@@ -105,6 +106,14 @@ _DTYPES: dict[OperandType, "np.dtype[np.generic]"] = {
     OperandType.TENSOR_COMPLEX64: np.dtype("<c8"),
     OperandType.TENSOR_STRING: np.dtype(object),
 }
+
+
+def add_operand_type(number: int, name: str, dtype: "np.dtype[np.generic]", *, is_tensor: bool) -> None:
+    """Makes the operand type of a vendor's extension that has this number; see `neurald.hal.extension`."""
+    kind = add_member(OperandType, number, name)
+    _DTYPES[kind] = dtype
+    if not is_tensor:
+        _SCALARS.add(kind)
 
 
 class FeatureLevel(IntEnum):
@@ -218,6 +227,8 @@ class Operand:
         location: where the bytes of a CONSTANT_POOL operand are.
         subgraph: for a SUBGRAPH operand, the index into `Model.referenced`.
         name: for people and for `.npz` keys; need not be unique.
+        extension_data: for an operand of a vendor's type, bytes that mean something to its devices.
+        number: what messages call it, see `neurald.hal.numbering`; None for its index.
     """
 
     type: OperandType
@@ -230,6 +241,8 @@ class Operand:
     location: Location | None = None
     subgraph: int | None = None
     name: str = ""
+    extension_data: bytes = b""
+    number: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_fully_specified(self) -> bool:
@@ -258,21 +271,32 @@ def value_size(operand_type: OperandType, dimensions: Dimensions) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One step of a subgraph: operands read and written, by index."""
+    """One step of a subgraph: operands read and written, by index.
+
+    Attributes:
+        number: the application's, see `neurald.hal.numbering`; None for its position.
+    """
 
     type: OperationType
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    number: int | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True, repr=False)
 class Subgraph:
-    """Operands and operations in execution order; `inputs` and `outputs` are operand indexes."""
+    """Operands and operations in execution order; `inputs` and `outputs` are operand indexes.
+
+    Attributes:
+        number: of the graph in the application's model: 0 for the main one, k + 1 for `Model.referenced[k]`. A model gives its
+            graphs that have none theirs.
+    """
 
     operands: tuple[Operand, ...]
     operations: tuple[Operation, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    number: int = field(default=0, compare=False, repr=False)
 
     def __repr__(self) -> str:
         return (
@@ -327,6 +351,15 @@ class Model:
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
     signatures: Mapping[str, SignatureNames] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        if all(graph.number for graph in self.referenced):
+            return
+        numbered = tuple(
+            graph if graph.number else replace(graph, number=position)
+            for position, graph in enumerate(self.referenced, start=1)
+        )
+        object.__setattr__(self, "referenced", numbered)
 
     def __repr__(self) -> str:
         graphs = f", {counted(len(self.referenced), 'referenced graph')}" if self.referenced else ""
@@ -389,6 +422,20 @@ def stored_array(source: memoryview, operand_type: OperandType, shape: tuple[int
     if dtype.kind == "b":
         return np.asarray(np.frombuffer(source, np.uint8) != 0).reshape(shape)
     return np.frombuffer(source, dtype).reshape(shape)
+
+
+def as_elements(array: "np.ndarray", operand_type: OperandType) -> "np.ndarray":
+    """`array`, or where the type is a vendor's, its elements of the same size as the plain bytes that they are to everybody else.
+
+    Args:
+        array: of any type. What is not C-contiguous, or has elements of another size, stays as it is.
+        operand_type: that its elements are to have.
+    """
+    dtype = operand_type.dtype
+    is_raw = dtype.kind == "V" and isinstance(array, np.ndarray) and not array.dtype.hasobject
+    if is_raw and array.dtype.itemsize == dtype.itemsize and array.flags.c_contiguous:
+        return array.view(dtype)
+    return array
 
 
 def array_to_store(array: "np.ndarray", operand_type: OperandType) -> "np.ndarray":

@@ -9,12 +9,14 @@ import numpy as np
 
 from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
+from neurald.hal.extension import extension_of
 from neurald.hal.inference import at_operation, bind_operations, declared_shape, infer_shapes
 from neurald.hal.memory import Memory, checked_range
+from neurald.hal.numbering import operand_name, operation_number
 from neurald.hal.operation_type import TFLITE_EXTENSION_BASE, OperationType
-from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.signature import MAXIMUM_RANK, Binding
+from neurald.hal.operations.vendor import definition_of
 from neurald.hal.strings import decode_strings
 from neurald.hal.types import (
     MAXIMUM_OPERAND_BYTES,
@@ -36,6 +38,8 @@ _LARGEST_SCALE = float(np.finfo(np.float32).max)
 
 MAXIMUM_OPERANDS = 1_000_000
 MAXIMUM_OPERATIONS = 100_000
+#: Of one operand.
+MAXIMUM_EXTENSION_DATA_BYTES = 1 << 20
 #: How deep IF and WHILE may be nested: whoever runs them calls himself that often.
 MAXIMUM_DEPTH = 16
 
@@ -89,14 +93,34 @@ def validate_operand_type(operand: Operand, what: str, *, is_extended: bool = Fa
             raise BadData(f"{what}: dimensions {list(dimensions)}; they must be from 0 to 2^32 - 1")
         if byte_size(kind, dimensions) > MAXIMUM_OPERAND_BYTES:
             raise BadData(f"{what}: {kind.name}{list(dimensions)} has more than 2^32 - 1 bytes")
+    _validate_extension_data(operand, what)
     _validate_scale(operand, what, _EXTENDED_ZERO_POINTS if is_extended else _ZERO_POINTS)
     _validate_channel_quant(operand, what)
+
+
+def _validate_extension_data(operand: Operand, what: str) -> None:
+    if not operand.extension_data:
+        return
+    if extension_of(operand.type) is None:
+        raise BadData(
+            f"{what}: {operand.type.name} takes no extension data; only types of vendors' extensions do"
+        )
+    if len(operand.extension_data) > MAXIMUM_EXTENSION_DATA_BYTES:
+        raise BadData(
+            f"{what}: {len(operand.extension_data)} bytes of extension data; "
+            f"at most {MAXIMUM_EXTENSION_DATA_BYTES} are allowed"
+        )
 
 
 def _validate_scale(operand: Operand, what: str, zero_points: Mapping[OperandType, tuple[int, int]]) -> None:
     kind, scale, zero_point = operand.type, operand.scale, operand.zero_point
     if not abs(scale) <= _LARGEST_SCALE:
         raise BadData(f"{what}: scale {scale}; it must be a finite float32")
+    if extension_of(kind) is not None:
+        # What these mean, only the vendor's devices know.
+        if not -(2**31) <= zero_point < 2**31:
+            raise BadData(f"{what}: zero point {zero_point}; it must be an int32")
+        return
     limits = zero_points.get(kind)
     if limits is not None:
         if scale <= 0:
@@ -204,8 +228,8 @@ def validate_model(model: Model) -> FeatureLevel:
         ResourceExhaustedPersistent: control flow is nested too deep.
     """
     level = FeatureLevel.LEVEL_4 if model.referenced else FeatureLevel.LEVEL_1
-    for position, graph in enumerate((model.main, *model.referenced)):
-        prefix = "" if position == 0 else f"referenced graph {position - 1}: "
+    for graph in (model.main, *model.referenced):
+        prefix = f"graph {graph.number}: " if graph.number else ""
         try:
             level = max(level, _validate_graph(model, graph))
         except BadData as error:
@@ -225,7 +249,7 @@ def _validate_graph(model: Model, graph: Subgraph) -> FeatureLevel:
     level = FeatureLevel.LEVEL_1
     extended = _extended(graph)
     for index, operand in enumerate(graph.operands):
-        what = f"operand {index}"
+        what = operand_name(graph.operands, index)
         validate_operand_type(operand, what, is_extended=index in extended)
         validate_value(operand, model.pools, len(model.referenced), what)
         level = max(level, type_level(operand.type))
@@ -235,7 +259,9 @@ def _validate_graph(model: Model, graph: Subgraph) -> FeatureLevel:
     for position, binding in enumerate(bindings):
         level = max(level, binding.level)
         try:
-            DEFINITIONS[binding.type].check(declared_call(model, graph, binding))
+            definition = definition_of(binding.type)
+            if definition is not None:
+                definition.check(declared_call(model, graph, binding))
         except BadData as error:
             raise at_operation(graph, position, error) from None
     infer_shapes(model, graph, bindings)
@@ -281,7 +307,9 @@ def operation_levels(model: Model, graph: Subgraph | None = None) -> list[Featur
 
 
 def type_level(operand_type: OperandType) -> FeatureLevel:
-    """The first feature level that knows an operand type; types of extensions belong to none."""
+    """The first feature level that knows an operand type; those of `neurald.tflite` belong to none."""
+    if extension_of(operand_type) is not None:
+        return FeatureLevel.LEVEL_3
     return _TYPE_LEVELS.get(operand_type, FeatureLevel.LEVEL_1)
 
 
@@ -308,7 +336,9 @@ def _validate_ends(graph: Subgraph) -> None:
                 raise BadData(f"{what} {position}: there is no operand {index}")
             if graph.operands[index].lifetime is not lifetime:
                 found = graph.operands[index].lifetime.name
-                raise BadData(f"{what} {position}: operand {index} has lifetime {found}")
+                raise BadData(
+                    f"{what} {position}: {operand_name(graph.operands, index)} has lifetime {found}"
+                )
         if len(set(indexes)) != len(indexes):
             raise BadData(f"an operand is listed twice among the {what}s")
         declared = sum(operand.lifetime is lifetime for operand in graph.operands)
@@ -324,23 +354,23 @@ def _validate_order(graph: Subgraph) -> None:
         for operand in graph.operands
     ]
     for position, operation in enumerate(graph.operations):
-        what = f"operation {position} {operation.type.name}"
+        what = f"operation {operation_number(graph, position)} {operation.type.name}"
         for index in (*operation.inputs, *operation.outputs):
             if not 0 <= index < count:
                 raise BadData(f"{what}: there is no operand {index}")
         for index in operation.inputs:
             if not written[index]:
-                raise BadData(f"{what}: operand {index} is read before it is written")
+                raise BadData(f"{what}: {operand_name(graph.operands, index)} is read before it is written")
         for index in operation.outputs:
             if written[index]:
                 lifetime = graph.operands[index].lifetime.name
                 raise BadData(
-                    f"{what}: operand {index} ({lifetime}) is written where it must not be, or twice"
+                    f"{what}: {operand_name(graph.operands, index)} ({lifetime}) is written where it must not be, or twice"
                 )
             written[index] = True
     missing = [index for index, done in enumerate(written) if not done]
     if missing:
-        raise BadData(f"operand {missing[0]} is never written")
+        raise BadData(f"{operand_name(graph.operands, missing[0])} is never written")
 
 
 def _validate_references(model: Model) -> None:

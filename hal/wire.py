@@ -13,9 +13,9 @@ from google.protobuf.message import DecodeError
 from neurald._proto import device_pb2, types_pb2
 from neurald.hal.device import ExecutionResult, OutputShape, Timing
 from neurald.hal.errors import BadData, OpFailed, ResourceExhaustedPersistent, ResultCode, error_for
+from neurald.hal.extension import Extension, vendor_extensions
 from neurald.hal.fenced import FencedOutcome
 from neurald.hal.memory import Memory
-from neurald.hal.operation_type import OperationType
 from neurald.hal.types import (
     Argument,
     ChannelQuant,
@@ -24,13 +24,13 @@ from neurald.hal.types import (
     Location,
     Model,
     Operand,
-    OperandType,
     Operation,
     Request,
     SignatureNames,
     Subgraph,
 )
 from neurald.hal.validate import MAXIMUM_OPERANDS, MAXIMUM_OPERATIONS
+from neurald.hal.wire_extension import ExtensionNumbers, extension_to_wire, extensions_from_wire
 
 #: Graphs that IF and WHILE may refer to.
 MAXIMUM_REFERENCED = 1024
@@ -85,10 +85,13 @@ def model_to_wire(model: Model, pools: Sequence[bytes]) -> types_pb2.Model:
     Raises:
         BadData: a number is larger than its field.
     """
+    extensions = vendor_extensions(model)
+    numbers = ExtensionNumbers(extensions)
     try:
         return types_pb2.Model(
-            main=_graph_to_wire(model.main),
-            referenced=map(_graph_to_wire, model.referenced),
+            main=_graph_to_wire(model.main, numbers),
+            referenced=[_graph_to_wire(graph, numbers) for graph in model.referenced],
+            extensions=map(extension_to_wire, extensions),
             pools=pools,
             relaxed=model.relaxed,
             input_names=map(text, model.input_names),
@@ -104,27 +107,29 @@ def model_to_wire(model: Model, pools: Sequence[bytes]) -> types_pb2.Model:
         raise BadData(f"the model cannot be sent: {error}") from None
 
 
-def _graph_to_wire(graph: Subgraph) -> types_pb2.Subgraph:
+def _graph_to_wire(graph: Subgraph, numbers: ExtensionNumbers) -> types_pb2.Subgraph:
     return types_pb2.Subgraph(
-        operands=map(_operand_to_wire, graph.operands),
-        operations=map(_operation_to_wire, graph.operations),
+        operands=[_operand_to_wire(operand, numbers) for operand in graph.operands],
+        operations=[_operation_to_wire(operation, numbers) for operation in graph.operations],
         inputs=graph.inputs,
         outputs=graph.outputs,
+        number=graph.number,
     )
 
 
-def _operation_to_wire(operation: Operation) -> types_pb2.Operation:
+def _operation_to_wire(operation: Operation, numbers: ExtensionNumbers) -> types_pb2.Operation:
     return types_pb2.Operation(
-        type=operation.type,  # type: ignore[arg-type]
+        type=numbers.number(operation.type),  # type: ignore[arg-type]
         inputs=operation.inputs,
         outputs=operation.outputs,
+        number=operation.number,
     )
 
 
-def _operand_to_wire(operand: Operand) -> types_pb2.Operand:
+def _operand_to_wire(operand: Operand, numbers: ExtensionNumbers) -> types_pb2.Operand:
     quant, place = operand.channel_quant, operand.location
     return types_pb2.Operand(
-        type=operand.type,  # type: ignore[arg-type]
+        type=numbers.number(operand.type),  # type: ignore[arg-type]
         dimensions=dimensions_to_wire(operand.dimensions),
         scale=operand.scale,
         zero_point=operand.zero_point,
@@ -138,24 +143,30 @@ def _operand_to_wire(operand: Operand) -> types_pb2.Operand:
         else types_pb2.Location(pool=place.pool, offset=place.offset, length=place.length),
         subgraph=operand.subgraph,
         name=text(operand.name),
+        number=operand.number,
+        extension_data=operand.extension_data,
     )
 
 
-def model_from_wire(message: types_pb2.Model, pools: Sequence[Memory]) -> Model:
+def model_from_wire(
+    message: types_pb2.Model, pools: Sequence[Memory], extensions: Sequence[Extension] = ()
+) -> Model:
     """The model that a message holds, to be validated.
 
     Args:
         message: from a client.
         pools: the memories that `message.pools` stands for.
+        extensions: of vendors, that there are.
 
     Raises:
-        BadData: a number is not known, or a limit is passed.
+        BadData: a number is not known, a limit is passed, or there is no such extension.
     """
+    numbers = ExtensionNumbers(_extensions(message, extensions))
     graphs = (message.main, *message.referenced)
     _limit(len(message.referenced), MAXIMUM_REFERENCED, "referenced graphs")
     _limit(sum(len(graph.operands) for graph in graphs), MAXIMUM_OPERANDS, "operands")
     _limit(sum(len(graph.operations) for graph in graphs), MAXIMUM_OPERATIONS, "operations")
-    main, *referenced = map(_graph_from_wire, graphs)
+    main, *referenced = (_graph_from_wire(graph, numbers) for graph in graphs)
     return Model(
         main=main,
         referenced=tuple(referenced),
@@ -179,38 +190,52 @@ def encode_model(model: Model) -> bytes:
     return model_to_wire(model, ()).SerializeToString(deterministic=True)
 
 
-def decode_model(data: bytes, pools: Sequence[Memory]) -> Model:
+def _extensions(message: types_pb2.Model, known: Sequence[Extension]) -> tuple[Extension, ...]:
+    """The extensions of a model, each of which must be there as it is declared."""
+    found = extensions_from_wire(message.extensions)
+    for extension in found:
+        if extension not in known:
+            same = extension.name in (each.name for each in known)
+            reason = "is declared differently here" if same else "is not there"
+            raise BadData(f"extension {extension.name} {reason}")
+    return found
+
+
+def decode_model(data: bytes, pools: Sequence[Memory], extensions: Sequence[Extension] = ()) -> Model:
     """The model that `encode_model` wrote, to be validated.
 
     Raises:
-        BadData: the bytes are no model, a number is not known, or a limit is passed.
+        BadData: the bytes are no model, a number is not known, a limit is passed, or there is no such extension.
     """
     try:
         message = types_pb2.Model.FromString(data)
     except DecodeError:
         raise BadData(f"these {len(data)} bytes are no model") from None
-    return model_from_wire(message, pools)
+    return model_from_wire(message, pools, extensions)
 
 
-def _graph_from_wire(message: types_pb2.Subgraph) -> Subgraph:
+def _graph_from_wire(message: types_pb2.Subgraph, numbers: ExtensionNumbers) -> Subgraph:
     return Subgraph(
         operands=tuple(
-            _operand_from_wire(operand, f"operand {index}") for index, operand in enumerate(message.operands)
+            _operand_from_wire(operand, f"operand {index}", numbers)
+            for index, operand in enumerate(message.operands)
         ),
         operations=tuple(
             Operation(
-                type=member(OperationType, operation.type, f"operation {position}: type"),
+                type=numbers.operation_type(operation.type, f"operation {position}: type"),
                 inputs=tuple(operation.inputs),
                 outputs=tuple(operation.outputs),
+                number=operation.number if operation.HasField("number") else None,
             )
             for position, operation in enumerate(message.operations)
         ),
         inputs=tuple(message.inputs),
         outputs=tuple(message.outputs),
+        number=message.number,
     )
 
 
-def _operand_from_wire(message: types_pb2.Operand, what: str) -> Operand:
+def _operand_from_wire(message: types_pb2.Operand, what: str, numbers: ExtensionNumbers) -> Operand:
     quant = place = None
     if message.HasField("channel_quant"):
         quant = ChannelQuant(
@@ -220,7 +245,7 @@ def _operand_from_wire(message: types_pb2.Operand, what: str) -> Operand:
         at = message.location
         place = Location(pool=at.pool, offset=at.offset, length=at.length)
     return Operand(
-        type=member(OperandType, message.type, f"{what}: type"),
+        type=numbers.operand_type(message.type, f"{what}: type"),
         dimensions=dimensions_from_wire(message),
         scale=message.scale,
         zero_point=message.zero_point,
@@ -230,6 +255,8 @@ def _operand_from_wire(message: types_pb2.Operand, what: str) -> Operand:
         location=place,
         subgraph=message.subgraph if message.HasField("subgraph") else None,
         name=message.name,
+        number=message.number if message.HasField("number") else None,
+        extension_data=message.extension_data,
     )
 
 

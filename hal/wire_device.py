@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -19,10 +19,13 @@ from neurald.hal.device import (
     Performance,
     PrepareOptions,
     Verdict,
+    declared_extensions,
 )
 from neurald.hal.errors import BadData
-from neurald.hal.types import DeviceType, FeatureLevel, OperandType, Preference, Priority
+from neurald.hal.extension import Extension
+from neurald.hal.types import DeviceType, FeatureLevel, Preference, Priority
 from neurald.hal.wire import member, text
+from neurald.hal.wire_extension import ExtensionNumbers, extension_to_wire, extensions_from_wire
 
 #: Threads that a client may ask for.
 MAXIMUM_THREADS = 1024
@@ -38,6 +41,7 @@ class DeviceDescription:
     feature_level: FeatureLevel
     extensions: tuple[str, ...]
     cache_files_needed: CacheFilesNeeded
+    declared_extensions: tuple[Extension, ...] = ()
 
 
 class DeviceStatus(IntEnum):
@@ -162,6 +166,7 @@ def description_to_wire(device: Device) -> device_pb2.DescribeReply:
         extensions=device.extensions,
         model_cache_files=device.cache_files_needed.model,
         data_cache_files=device.cache_files_needed.data,
+        declared_extensions=map(extension_to_wire, declared_extensions(device)),
     )
 
 
@@ -169,7 +174,7 @@ def description_from_wire(message: device_pb2.DescribeReply) -> DeviceDescriptio
     """What a device behind a socket says about itself.
 
     Raises:
-        BadData: a number is not known.
+        BadData: a number is not known, or an extension is not declared as one can be.
     """
     return DeviceDescription(
         name=message.name,
@@ -177,6 +182,7 @@ def description_from_wire(message: device_pb2.DescribeReply) -> DeviceDescriptio
         version=message.version,
         feature_level=_feature_level(message.feature_level),
         extensions=tuple(message.extensions),
+        declared_extensions=extensions_from_wire(message.declared_extensions),
         cache_files_needed=CacheFilesNeeded(model=message.model_cache_files, data=message.data_cache_files),
     )
 
@@ -235,13 +241,27 @@ def verdicts_from_wire(
     return tuple(Verdict(ok=verdict.ok, reason=verdict.reason) for verdict in message.verdicts)
 
 
-def capabilities_to_wire(capabilities: Capabilities) -> types_pb2.Capabilities:
-    """A message for `capabilities`, sorted by operand type."""
+def capabilities_to_wire(
+    capabilities: Capabilities, extensions: Sequence[Extension] = ()
+) -> types_pb2.Capabilities:
+    """A message for `capabilities`, sorted by operand type.
+
+    Args:
+        capabilities: of a device.
+        extensions: that it declares.
+
+    Raises:
+        BadData: an operand type belongs to none of these.
+    """
+    numbers = ExtensionNumbers(extensions)
+    numbered = {
+        numbers.number(kind): performance for kind, performance in capabilities.operand_performance.items()
+    }
     entry = types_pb2.Capabilities.OperandPerformance
     return types_pb2.Capabilities(
         operand_performance=(
             entry(type=kind, performance=_performance_to_wire(performance))  # type: ignore[arg-type]
-            for kind, performance in sorted(capabilities.operand_performance.items())
+            for kind, performance in sorted(numbered.items())
         ),
         relaxed_float32_scalar=_performance_to_wire(capabilities.relaxed_float32_scalar),
         relaxed_float32_tensor=_performance_to_wire(capabilities.relaxed_float32_tensor),
@@ -254,15 +274,18 @@ def _performance_to_wire(performance: Performance) -> types_pb2.Performance:
     return types_pb2.Performance(exec_time=performance.exec_time, power_usage=performance.power_usage)
 
 
-def capabilities_from_wire(message: types_pb2.Capabilities) -> Capabilities:
-    """The capabilities that a message holds.
+def capabilities_from_wire(
+    message: types_pb2.Capabilities, extensions: Sequence[Extension] = ()
+) -> Capabilities:
+    """The capabilities that a message holds, of a device that declares these extensions.
 
     Raises:
         BadData: an operand type is not known, or a performance is not positive.
     """
+    numbers = ExtensionNumbers(extensions)
     return Capabilities(
         operand_performance={
-            member(OperandType, entry.type, "operand type"): _performance_from_wire(entry.performance)
+            numbers.operand_type(entry.type, "operand type"): _performance_from_wire(entry.performance)
             for entry in message.operand_performance
         },
         relaxed_float32_scalar=_performance_from_wire(message.relaxed_float32_scalar),

@@ -13,7 +13,16 @@ from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.hal.managed_buffer import ManagedBuffer, Role
 from neurald.hal.memory import HostMemory, Memory
 from neurald.hal.strings import as_strings, encode_strings
-from neurald.hal.types import Argument, Dimensions, Model, Operand, OperandType, Request, value_size
+from neurald.hal.types import (
+    Argument,
+    Dimensions,
+    Model,
+    Operand,
+    OperandType,
+    Request,
+    as_elements,
+    value_size,
+)
 from neurald.hal.validate import merge_dimensions, validate_argument
 from neurald.runtime.device_memory import DeviceMemory
 from neurald.runtime.string_output import StringOutput
@@ -278,6 +287,7 @@ def _place_in(
 def _array_memory(array: "np.ndarray[Any, Any]", operand: Operand, what: str) -> HostMemory:
     if operand.type is OperandType.TENSOR_STRING and isinstance(array, np.ndarray):
         return HostMemory(encode_strings(as_strings(array, what)))
+    array = as_elements(array, operand.type)
     _check_array(array, operand, what)
     return HostMemory(array)
 

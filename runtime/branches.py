@@ -5,6 +5,7 @@ Graphs are numbered as in `neurald.runtime.grouping`.
 
 from collections.abc import Sequence
 
+from neurald.hal.numbering import operand_name
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
 from neurald.runtime.grouping import MAIN, Group, IfGroup, WhileGroup
@@ -86,12 +87,12 @@ class Nesting:
         branches = referenced_graphs(graph, operation)
         found = _of_unknown_size(graph, (*operation.inputs, *operation.outputs))
         if found is not None:
-            return f"operand {found} has an unknown size"
+            return f"{operand_name(graph.operands, found)} has an unknown size"
         for branch in branches:
             inner = graph_of(self._model, branch)
             found = _of_unknown_size(inner, (*inner.inputs, *inner.outputs))
             if found is not None:
-                return f"operand {found} of graph {branch} has an unknown size"
+                return f"{operand_name(inner.operands, found)} of graph {branch} has an unknown size"
         if sum(self.unrolled[branch] for branch in branches) > MAXIMUM_UNROLLED:
             return f"its branches have more than {MAXIMUM_UNROLLED} operations"
         return ""

@@ -6,7 +6,7 @@ from neurald.hal.device import Capabilities, Device, Performance, Verdict
 from neurald.hal.errors import Error
 from neurald.hal.types import Model
 from neurald.runtime.branches import Nesting, graph_of
-from neurald.runtime.devices import ask_devices, check_devices, cpu_device
+from neurald.runtime.devices import check_devices, cpu_device, verdicts_as_run
 from neurald.runtime.driver_faults import checked, faults_of, is_cpu
 from neurald.runtime.grouping import MAIN
 from neurald.runtime.partition import Candidate
@@ -43,7 +43,7 @@ def find_candidates(
     asked = [device for device in devices if mode is not PartitioningMode.NONE or device is cpu]
     numbers = (MAIN,) if cpu is None or mode is PartitioningMode.NONE else Nesting(model).placed_graphs()
     verdicts = {
-        number: ask_devices(_as_model(model, number), asked, deadline_s) if asked else {}
+        number: verdicts_as_run(_as_model(model, number), asked, deadline_s) if asked else {}
         for number in numbers
     }
     return tuple(

@@ -14,7 +14,7 @@ from neurald.hal.deadline import deadline_in
 from neurald.hal.device import Device, PrepareOptions
 from neurald.hal.errors import BadData, BadState, OutputInsufficientSize, UnexpectedNull
 from neurald.hal.inference import bind_operations, infer_shapes
-from neurald.hal.types import Dimensions, Model, Preference, Priority, counted
+from neurald.hal.types import Dimensions, Model, OperandType, Preference, Priority, as_elements, counted
 from neurald.runtime.burst import Burst
 from neurald.runtime.candidates import find_candidates
 from neurald.runtime.devices import check_devices, devices
@@ -397,7 +397,7 @@ class Compilation:
         if len(arrays) != len(self.model.inputs):
             raise BadData(f"{len(arrays)} inputs are given; the model has {len(self.model.inputs)}")
         inputs = [
-            None if array is None else _contiguous(array, graph.operands[index].type.dtype, position)
+            None if array is None else _contiguous(array, graph.operands[index].type, position)
             for position, (array, index) in enumerate(zip(arrays, self.model.inputs, strict=True))
         ]
         shapes = list(self._output_shapes(tuple(None if a is None else a.shape for a in inputs)))
@@ -434,10 +434,11 @@ class Compilation:
         return tuple(shapes.get(index, graph.operands[index].dimensions) for index in self.model.outputs)
 
 
-def _contiguous(value: Any, dtype: "np.dtype[Any]", position: int) -> np.ndarray[Any, Any]:
+def _contiguous(value: Any, kind: OperandType, position: int) -> np.ndarray[Any, Any]:
     """`value` as a C-contiguous array; its type is only chosen where it had none."""
+    dtype = kind.dtype
     try:
         array = np.asarray(value, None if isinstance(value, np.ndarray | np.generic) else dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise BadData(f"input {position} cannot be stored as {dtype}: {error}") from None
-    return np.ascontiguousarray(array).reshape(array.shape)
+    return as_elements(np.ascontiguousarray(array).reshape(array.shape), kind)

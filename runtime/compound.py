@@ -119,7 +119,7 @@ class _Run:
             elif isinstance(step, GotoStep):
                 position = step.position
             elif isinstance(step, IfStep):
-                is_true = holds(self.temporaries.places[step.condition], "IF")
+                is_true = holds(self.temporaries.places[step.condition], step)
                 position = position + 1 if is_true else step.else_position
             else:
                 position = self._loops.meet(position, step)

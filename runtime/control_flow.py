@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from neurald.hal.device import LOOP_TIMEOUT_MAXIMUM_S
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
 from neurald.hal.types import OperandType, stored_array
-from neurald.runtime.plan import WhileStep
+from neurald.runtime.plan import IfStep, WhileStep
 from neurald.runtime.temporaries import Place, Temporaries
 
 
-def holds(place: Place, what: str) -> bool:
-    """The value of a condition.
+def holds(place: Place, step: IfStep | WhileStep) -> bool:
+    """The value of the condition of a step.
 
     Raises:
         OpFailed: it has not exactly one element.
     """
     values = stored_array(place.content().view(), OperandType.TENSOR_BOOL8, place.dimensions or ())
     if values.size != 1:
-        raise OpFailed(f"the condition of {what} has {values.size} elements; one is expected")
+        kind = "IF" if isinstance(step, IfStep) else "WHILE"
+        raise OpFailed(f"{step}: the condition of {kind} has {values.size} elements; one is expected")
     return bool(values.reshape(-1)[0])
 
 
@@ -59,12 +60,12 @@ class Loops:
             loop.is_after_body = False
             self._carry(step)
             return position + 1
-        if not holds(self._temporaries.places[step.condition], "WHILE"):
+        if not holds(self._temporaries.places[step.condition], step):
             del self._running[position]
             self._leave(step)
             return step.end_position
         if time.monotonic() >= loop.deadline_s:
-            raise MissedDeadlineTransient("WHILE ran longer than its loop timeout")
+            raise MissedDeadlineTransient(f"{step} ran longer than its loop timeout")
         loop.is_after_body = True
         return step.body_position
 

@@ -7,6 +7,7 @@ operation outside that needs one of its own.
 from collections.abc import Collection, Sequence
 
 from neurald.hal.errors import OpFailed
+from neurald.hal.numbering import operand_name, operation_number
 from neurald.hal.types import Model, Subgraph
 from neurald.runtime.boundary import waits_for
 from neurald.runtime.branches import branch_groups, graph_of, referenced_graphs
@@ -59,14 +60,14 @@ def _check_sequence(graph: Subgraph, number: int, groups: Sequence[Group]) -> No
     for group in groups:
         operations = group.operations if isinstance(group, StepGroup) else (group.operation,)
         for position in operations:
-            what = f"graph {number}: operation {position} {graph.operations[position].type.name}"
+            what = f"graph {number}: operation {operation_number(graph, position)} {graph.operations[position].type.name}"
             if position in done or group.graph != number:
                 raise OpFailed(f"{what} is in more than one step")
             missing = waits_for(graph, position) - written
             if missing:
-                raise OpFailed(f"{what} runs before operand {min(missing)} is written")
+                raise OpFailed(f"{what} runs before {operand_name(graph.operands, min(missing))} is written")
             done.add(position)
             written.update(graph.operations[position].outputs)
     if len(done) < len(graph.operations):
         left_out = min(set(range(len(graph.operations))) - done)
-        raise OpFailed(f"graph {number}: operation {left_out} is in no step")
+        raise OpFailed(f"graph {number}: operation {operation_number(graph, left_out)} is in no step")

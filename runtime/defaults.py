@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.signature import Parameter
+from neurald.hal.operations.vendor import definition_of
 from neurald.hal.types import Lifetime, Operand, Operation
 
 
@@ -15,7 +15,10 @@ def without_defaults(operation: Operation, operands: Sequence[Operand]) -> Opera
 
     Only small constants are looked at. Arguments that go together, such as two dilations, stay or go together.
     """
-    form = DEFINITIONS[operation.type].bind(operation, operands).form
+    definition = definition_of(operation.type)
+    if definition is None:
+        return operation
+    form = definition.bind(operation, operands).form
     given = len(operation.inputs)
     if any(parameter.variadic for parameter in form.inputs):
         return operation

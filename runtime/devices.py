@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -10,9 +10,12 @@ from neurald.hal import registry
 from neurald.hal.api_arguments import instance, shown
 from neurald.hal.device import Device, Verdict
 from neurald.hal.errors import BadData, BadState, Error, UnexpectedNull
+from neurald.hal.extension_support import refused_operations
+from neurald.hal.numbering import positions_by_number
 from neurald.hal.types import Model
 from neurald.runtime.daemons import all_at_once, daemon_at, wanted_addresses
 from neurald.runtime.driver_faults import checked, faults_of, feature_level
+from neurald.runtime.extensions import conflicts
 from neurald.runtime.slicing import slice_for
 
 if TYPE_CHECKING:
@@ -69,39 +72,50 @@ def connect(address: str) -> "RemoteDevice":
 def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, tuple[Verdict, ...]]:
     """What each device says of each operation of the main graph, by the device's name.
 
-    A device that fails, or answers with another number of verdicts, supports nothing.
+    Verdicts come in the order in which the application added the operations. A device that fails, or answers with another
+    number of verdicts, supports nothing.
 
     Raises:
         BadState: the model is not finished.
         BadData: there is no device, or one is listed twice.
         UnexpectedNull: there is no model.
     """
-    return ask_devices(model, devices)
+    if model is None:
+        raise UnexpectedNull("model is None")
+    if not isinstance(model, Model):
+        raise BadState(f"{type(model).__name__} is no finished model; finish() returns one")
+    found = verdicts_as_run(model, devices)
+    positions = positions_by_number(model.main).values()
+    return {name: tuple(verdicts[position] for position in positions) for name, verdicts in found.items()}
 
 
-def ask_devices(
+def verdicts_as_run(
     model: Model, devices: Sequence[Device], deadline_s: float | None = None
 ) -> dict[str, tuple[Verdict, ...]]:
-    """See `supported_operations`. Daemons are asked at the same time, each in a thread; devices of this process in this one.
+    """Gives what `supported_operations` does in the order in which the operations of a finished model run.
+
+    Daemons are asked at the same time, each in a thread; devices of this process in this one.
 
     Args:
         model: a finished model.
         devices: all of different names.
         deadline_s: when daemons that have not answered count as supporting nothing, on the clock of `time.monotonic()`.
+
+    Raises:
+        BadData: there is no device, or one is listed twice.
     """
-    if model is None:
-        raise UnexpectedNull("model is None")
-    if not isinstance(model, Model):
-        raise BadState(f"{type(model).__name__} is no finished model; finish() returns one")
     check_devices(devices)
+    disabled = conflicts(devices)
     remote = [device for device in devices if hasattr(device, "address")]
-    answers = all_at_once([partial(_verdicts, model, device) for device in remote], deadline_s)
+    answers = all_at_once([partial(_verdicts, model, device, disabled) for device in remote], deadline_s)
     late = Verdict(ok=False, reason="it has not answered within the time that compiling may take")
     verdicts = {
         device.name: answer if isinstance(answer, tuple) else (late,) * len(model.main.operations)
         for device, answer in zip(remote, answers, strict=True)
     }
-    return {device.name: verdicts.get(device.name) or _verdicts(model, device) for device in devices}
+    return {
+        device.name: verdicts.get(device.name) or _verdicts(model, device, disabled) for device in devices
+    }
 
 
 def check_devices(devices: Sequence[Device]) -> None:
@@ -118,16 +132,21 @@ def check_devices(devices: Sequence[Device]) -> None:
         raise BadData(f"device {name} is listed {count} times")
 
 
-def _verdicts(model: Model, device: Device) -> tuple[Verdict, ...]:
-    """One verdict for each operation; the device is only asked about those that its feature level has."""
+def _verdicts(model: Model, device: Device, disabled: Mapping[str, str]) -> tuple[Verdict, ...]:
+    """One verdict for each operation; the device is only asked about those that its feature level and its extensions have."""
     try:
         level = feature_level(device)
+        with faults_of(device.name):
+            refused = refused_operations(model, device, disabled)
     except Error as error:
         _LOGGER.warning("%s supports nothing: %s", device.name, error)
         return (Verdict(ok=False, reason=str(error)),) * len(model.main.operations)
-    part, positions = slice_for(model, level)
-    newer = Verdict(ok=False, reason=f"newer than its feature level, {level.name}")
-    verdicts = [newer] * len(model.main.operations)
+    part, positions = slice_for(model, level, refused)
+    newer = f"newer than its feature level, {level.name}"
+    verdicts = [
+        Verdict(ok=False, reason=refused.get(position, newer))
+        for position in range(len(model.main.operations))
+    ]
     answers = _answers(part, device) if positions else ()
     for position, answer in zip(positions, answers, strict=True):
         verdicts[position] = answer

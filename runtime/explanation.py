@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from neurald.hal.numbering import operand_number, operation_numbers, positions_by_number
 from neurald.hal.types import Model, Operand, OperandType, Subgraph, byte_size
 from neurald.runtime.boundary import boundaries, waits_for, writers
 from neurald.runtime.branches import graph_of, referenced_graphs
@@ -35,7 +36,7 @@ class OperationExplanation:
     """Where one operation runs, and why.
 
     Attributes:
-        graph, operation: its graph's number (0 for the main one) and its position there.
+        graph, operation: its graph's number (0 for the main one) and its position there, in the application's order.
         type: of the operation.
         steps: the steps that it is part of: one; none if it is interpreted; several in a graph that several operations use.
         device: a device's name, or `INTERPRETER_NAME`.
@@ -75,7 +76,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepExplanation:
-    """What one step runs, reads and gives."""
+    """What one step runs, reads and gives; operations in the order in which they run, by the application's positions."""
 
     step: int
     graph: int
@@ -220,13 +221,15 @@ def _operations(
     for number in sorted(result.placements):
         graph = graph_of(model, number)
         written_by = writers(graph)
-        for position, placement in enumerate(result.placements[number]):
+        numbers = operation_numbers(graph)
+        for position in positions_by_number(graph).values():
+            placement = result.placements[number][position]
             operation = graph.operations[position]
             is_interpreted = placement.device == INTERPRETER
             found.append(
                 OperationExplanation(
                     graph=number,
-                    operation=position,
+                    operation=numbers[position],
                     type=operation.type.name,
                     steps=tuple(member.get((number, position), ())),
                     device=INTERPRETER_NAME if is_interpreted else names[placement.device],
@@ -235,7 +238,7 @@ def _operations(
                         Rejection(device=names[n], reason=reason)
                         for n, reason in sorted(placement.rejected.items())
                     ),
-                    after=tuple(sorted({written_by[index] for index in waits_for(graph, position)})),
+                    after=tuple(sorted({numbers[written_by[index]] for index in waits_for(graph, position)})),
                     branches=referenced_graphs(graph, operation) if is_interpreted else (),
                 )
             )
@@ -249,13 +252,14 @@ def _steps(model: Model, names: Sequence[str], steps: Sequence[StepGroup]) -> tu
     found: dict[int, StepExplanation] = {}
     for graph_number, numbers in by_graph.items():
         graph = graph_of(model, graph_number)
+        shown = operation_numbers(graph)
         edges = boundaries(graph, [steps[number].operations for number in numbers])
         for number, edge in zip(numbers, edges, strict=True):
             found[number] = StepExplanation(
                 step=number,
                 graph=graph_number,
                 device=names[steps[number].device],
-                operations=steps[number].operations,
+                operations=tuple(shown[position] for position in steps[number].operations),
                 inputs=tuple(_value(graph, index) for index in edge.inputs),
                 outputs=tuple(_value(graph, index) for index in edge.outputs),
             )
@@ -265,7 +269,7 @@ def _steps(model: Model, names: Sequence[str], steps: Sequence[StepGroup]) -> tu
 def _value(graph: Subgraph, index: int) -> Value:
     operand = graph.operands[index]
     return Value(
-        operand=index,
+        operand=operand_number(graph.operands, index),
         name=operand.name,
         type=operand.type.name,
         dimensions=operand.dimensions,

@@ -17,15 +17,11 @@ def layered(after: Sequence[Sequence[int]]) -> list[Spot]:
     """A spot for each node. Nodes of one layer are at least one column apart, and near the nodes that they come after.
 
     Args:
-        after: for each node the nodes that it comes after, which all have smaller numbers.
+        after: for each node the nodes that it comes after.
     """
-    layers: list[list[int]] = []
-    layer_of: list[int] = []
-    for node, sources in enumerate(after):
-        layer = 1 + max((layer_of[source] for source in sources), default=-1)
-        layer_of.append(layer)
-        if layer == len(layers):
-            layers.append([])
+    layer_of = _layers(after)
+    layers: list[list[int]] = [[] for _ in range(1 + max(layer_of, default=-1))]
+    for node, layer in enumerate(layer_of):
         layers[layer].append(node)
     columns = [0.0] * len(after)
     for nodes in layers:
@@ -40,3 +36,22 @@ def layered(after: Sequence[Sequence[int]]) -> list[Spot]:
             columns[node] -= shift
     left = min(columns, default=0.0)
     return [Spot(layer=layer, column=column - left) for layer, column in zip(layer_of, columns, strict=True)]
+
+
+def _layers(after: Sequence[Sequence[int]]) -> list[int]:
+    """The length of the longest path that leads to each node."""
+    followers: list[list[int]] = [[] for _ in after]
+    missing = [len(sources) for sources in after]
+    for node, sources in enumerate(after):
+        for source in sources:
+            followers[source].append(node)
+    layer_of = [0] * len(after)
+    ready = [node for node, count in enumerate(missing) if count == 0]
+    while ready:
+        source = ready.pop()
+        for node in followers[source]:
+            layer_of[node] = max(layer_of[node], layer_of[source] + 1)
+            missing[node] -= 1
+            if missing[node] == 0:
+                ready.append(node)
+    return layer_of

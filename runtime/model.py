@@ -15,10 +15,12 @@ import numpy as np
 
 from neurald.hal.api_arguments import flag, instance, integer, integers, member, number, shown
 from neurald.hal.buffer import DeviceBuffer
+from neurald.hal.device import Device
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
+from neurald.hal.extension import extension_of
 from neurald.hal.memory import HostMemory, Memory, align, checked_range
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.vendor import definition_of
 from neurald.hal.strings import as_strings, encode_strings
 from neurald.hal.types import (
     ChannelQuant,
@@ -29,10 +31,12 @@ from neurald.hal.types import (
     OperandType,
     Operation,
     Subgraph,
+    as_elements,
     byte_size,
 )
 from neurald.hal.validate import validate_model, validate_operand_type
 from neurald.runtime.defaults import without_defaults
+from neurald.runtime.extensions import find_extension
 from neurald.runtime.order import execution_order
 
 #: Constants of at most so many bytes are copied at once, larger ones when the model is finished.
@@ -40,9 +44,14 @@ SMALL_CONSTANT_BYTES = 128
 
 
 class ModelBuilder:
-    """Builds one model. Not thread-safe."""
+    """Builds one model. Not thread-safe.
 
-    def __init__(self) -> None:
+    Args:
+        devices: whose vendors' extensions the model may use; None: all that `neurald.devices()` lists when they are asked for.
+    """
+
+    def __init__(self, devices: Sequence[Device] | None = None) -> None:
+        self._devices = devices
         self._operands: list[Operand] = []
         self._operations: list[Operation] = []
         self._inputs: tuple[int, ...] = ()
@@ -91,6 +100,41 @@ class ModelBuilder:
         validate_operand_type(operand, f"operand {index}")
         self._operands.append(operand)
         return index
+
+    def extension_operand_type(self, extension: str, code: int) -> OperandType:
+        """The operand type of a vendor's extension, by its name and the code inside of it, for `add_operand`.
+
+        Raises:
+            BadData: no device lists the extension, or two declare it differently, or it has no such type.
+        """
+        return find_extension(extension, self._devices).operand_type(integer(code, "the code"))
+
+    def extension_operation_type(self, extension: str, code: int) -> OperationType:
+        """The operation of a vendor's extension, by its name and the code inside of it, for `add_operation`.
+
+        Raises:
+            BadData: no device lists the extension, or two declare it differently, or it has no such operation.
+        """
+        return find_extension(extension, self._devices).operation_type(integer(code, "the code"))
+
+    def set_operand_extension_data(self, index: int, data: bytes | None) -> None:
+        """Gives an operand of a vendor's type bytes that mean something to its devices; None takes them away.
+
+        Raises:
+            BadData: no such operand, one of another type, or too many bytes.
+            BadState: the model is finished.
+        """
+        self._require_open()
+        (checked,) = self._indexes((index,), "extension data")
+        if data is not None and not isinstance(data, bytes | bytearray | memoryview):
+            raise BadData(f"operand {index}: extension data of {type(data).__name__}; bytes are expected")
+        operand = replace(self._operands[checked], extension_data=bytes(data or b""))
+        if extension_of(operand.type) is None:
+            raise BadData(
+                f"operand {index}: {operand.type.name} takes no extension data; only types of vendors' extensions do"
+            )
+        validate_operand_type(operand, f"operand {index}")
+        self._operands[checked] = operand
 
     def set_operand_value(self, index: int, value: Any) -> None:
         """Makes an operand a constant, or, with None, an omitted optional argument.
@@ -181,7 +225,7 @@ class ModelBuilder:
         """
         self._require_open()
         kind = member(operation_type, OperationType, "the operation type")
-        definition = DEFINITIONS.get(kind)
+        definition = definition_of(kind)
         if definition is None:
             raise BadData(f"operation {kind.name} is not implemented")
         operation = Operation(
@@ -240,7 +284,7 @@ class ModelBuilder:
         except BadData:
             self._state = "broken"
             raise
-        operations = [self._operations[position] for position in order]
+        operations = [replace(self._operations[position], number=position) for position in order]
         model = self._assemble([without_defaults(operation, self._operands) for operation in operations])
         validate_model(model)
         self._state = "finished"
@@ -262,6 +306,7 @@ class ModelBuilder:
                 lifetime=Lifetime.CONSTANT_POOL if i in places else self._operands[i].lifetime,
                 location=places.get(i, self._operands[i].location),
                 subgraph=graph_of.get(i),
+                number=i,
             )
             for i in kept
         ]
@@ -366,7 +411,7 @@ class ModelBuilder:
         if operand.type is OperandType.TENSOR_STRING:
             return _stored_strings(value, operand, f"operand {index}")
         if isinstance(value, np.ndarray | np.generic):
-            array = np.asarray(value)
+            array = as_elements(np.asarray(value), operand.type)
             if array.dtype != dtype:
                 raise BadData(f"operand {index}: an array of {array.dtype}; {operand.type.name} has {dtype}")
         else:
@@ -383,6 +428,7 @@ def _shifted(graph: Subgraph, *, graphs: int, pools: int) -> Subgraph:
     """A graph of another model, once that model's graphs and pools have moved to higher indexes."""
     return replace(
         graph,
+        number=0,
         operands=tuple(
             replace(
                 operand,

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from heapq import heappop, heappush
 
 from neurald.hal.errors import BadData
 from neurald.hal.types import Lifetime, Operand, Operation
@@ -10,7 +11,8 @@ from neurald.hal.types import Lifetime, Operand, Operation
 def execution_order(operands: Sequence[Operand], operations: Sequence[Operation]) -> list[int]:
     """Positions of the operations so that nothing is read before it is written.
 
-    Ready operations wait on a stack, as on Android: the one that became ready last runs first.
+    Of those that are ready the one that was added first runs first, so that operations which were added in such an order keep
+    it. (Android's order is another: the one that became ready last runs first.)
 
     Raises:
         BadData: an operand is written twice, or where it must not be; one is read and never written; or there is a cycle.
@@ -37,16 +39,17 @@ def execution_order(operands: Sequence[Operand], operations: Sequence[Operation]
                     raise BadData(f"operand {index} is read by operation {position}, and nothing writes it")
                 readers[index].append(position)
                 missing[position] += 1
+    # A sorted list is a heap.
     ready = [position for position, count in enumerate(missing) if count == 0]
     order: list[int] = []
     while ready:
-        position = ready.pop()
+        position = heappop(ready)
         order.append(position)
         for index in operations[position].outputs:
             for reader in readers[index]:
                 missing[reader] -= 1
                 if missing[reader] == 0:
-                    ready.append(reader)
+                    heappush(ready, reader)
     if len(order) < len(operations):
         stuck = next(position for position, count in enumerate(missing) if count)
         raise BadData(f"operation {stuck} {operations[stuck].type.name} is part of a cycle, or waits for one")

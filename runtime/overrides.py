@@ -1,6 +1,7 @@
 """Rules by which an application decides about single operations: pin, forbid, prefer.
 
-A rule names a device and selects operations. Positions are those of the main graph. A type of operation, and the name of
+A rule names a device and selects operations. Positions are those of the
+main graph, in the order in which the application added its operations. A type of operation, and the name of
 an operand that operations write, select in every graph; control flow that a device would run whole stays away from a
 device that may not run all of what it refers to.
 
@@ -14,6 +15,7 @@ from enum import Enum
 
 from neurald.hal.api_arguments import instance, integer, integers, shown
 from neurald.hal.errors import BadData
+from neurald.hal.numbering import positions_by_number
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import Model
 from neurald.runtime.branches import Nesting, graph_of, referenced_graphs
@@ -39,7 +41,7 @@ class Override:
     Attributes:
         kind: what it wants.
         device: the name of a device.
-        operations: positions in the main graph.
+        operations: positions in the main graph, in the application's order.
         operation_type: operations of this type.
         output: the operations that write an operand of this name.
 
@@ -249,12 +251,13 @@ class _Rules:
 
     def _selected(self, rule: Override) -> Iterator[Place]:
         main = self._model.main
-        for position in rule.operations:
-            if 0 <= position < len(main.operations):
-                yield MAIN, position
+        positions = positions_by_number(main)
+        for number in rule.operations:
+            if number in positions:
+                yield MAIN, positions[number]
             else:
                 self._problems.append(
-                    f"{rule}: there is no operation {position}; the model has {len(main.operations)}"
+                    f"{rule}: there is no operation {number}; the model has {len(main.operations)}"
                 )
         if rule.operations:
             return

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from neurald.hal.device import Capabilities, Performance, Verdict
 from neurald.hal.errors import BadData
+from neurald.hal.numbering import operation_name
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import Model, OperandType, Operation, Preference, Subgraph
 from neurald.runtime.branches import Nesting, graph_of, is_control_flow, referenced_graphs
@@ -114,8 +115,7 @@ def find_best_device_for_each_operation(
 def describe(model: Model, place: Place) -> str:
     """An operation as messages name it."""
     number, position = place
-    prefix = "" if number == MAIN else f"graph {number} "
-    return f"{prefix}operation {position} {graph_of(model, number).operations[position].type.name}"
+    return operation_name(graph_of(model, number), position)
 
 
 def nobody_can(

@@ -29,7 +29,7 @@ class ExecutionStep:
     Attributes:
         device: the device.
         graph: number of the graph that the operations belong to, see `neurald.runtime.grouping`.
-        operations: their positions in that graph.
+        operations: their positions in that graph, in the application's order, as they run.
         model: what the device was given.
         prepared_model: what it made of it.
         inputs, outputs: for each input and output of `model` the operand of the graph that it is.
@@ -60,7 +60,7 @@ class IfStep:
     """Goes on with the next position if the condition holds, with `else_position` otherwise.
 
     Attributes:
-        graph, operation: the IF that this is.
+        graph, operation: the IF that this is, by its position in the application's order.
         condition: the value that decides.
     """
 
@@ -68,6 +68,14 @@ class IfStep:
     operation: int
     condition: int
     else_position: int
+
+    def __str__(self) -> str:
+        return _operation_name(self.graph, self.operation, "IF")
+
+
+def _operation_name(graph: int, number: int, kind: str) -> str:
+    """How messages name an operation that the runtime interprets."""
+    return f"graph {graph} operation {number} {kind}" if graph else f"operation {number} {kind}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +86,7 @@ class WhileStep:
     by the body in another place, so that an iteration never overwrites what it still reads.
 
     Attributes:
-        graph, operation: the WHILE that this is.
+        graph, operation: the WHILE that this is, by its position in the application's order.
         condition: the value that decides whether there is another iteration.
         initial: the values that the loop starts with.
         carried: for each of them the value that the steps of the loop read.
@@ -99,6 +107,9 @@ class WhileStep:
     outputs: tuple[int, ...]
     body_position: int
     end_position: int
+
+    def __str__(self) -> str:
+        return _operation_name(self.graph, self.operation, "WHILE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +136,7 @@ class Value:
     """Something that steps of a plan hand on, or share with the client.
 
     Attributes:
-        graph, operand: the outermost operand that stands for it.
+        graph, operand: the outermost operand that stands for it, by the application's number.
         type, dimensions: what that operand declares.
         client_input, client_output: the input or output of the model that it is; at most one of them.
         constant: its bytes, if it is a constant.

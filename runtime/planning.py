@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from neurald.hal.device import Device
-from neurald.hal.errors import BadData, Error, UnexpectedNull
+from neurald.hal.errors import BadData, Error, UnexpectedNull, error_for
+from neurald.hal.numbering import operation_name, operation_numbers
 from neurald.hal.types import Model
 from neurald.runtime.boundary import Boundary, boundaries
 from neurald.runtime.branches import graph_of
 from neurald.runtime.delegation import step_groups
-from neurald.runtime.devices import cpu_device
+from neurald.runtime.devices import cpu_device, verdicts_as_run
 from neurald.runtime.grouping import Group, StepGroup
 from neurald.runtime.plan import CompoundBody, ExecutionPlan, ExecutionStep, SimpleBody
 from neurald.runtime.preparation import PreparationReport, Prepared, Preparer, is_remote
@@ -67,16 +68,23 @@ def make_plan(
     except Error as error:
         cpu = cpu_device()
         was_that = len(groups) == 1 and isinstance(groups[0], StepGroup) and devices[groups[0].device] is cpu
-        if not may_fall_back or was_that or not _can_run(cpu, model):
+        if not may_fall_back or was_that:
             raise
+        obstacle = _obstacle(cpu, model)
+        if obstacle:
+            raise error_for(error.code, f"{error}; {cpu.name} cannot stand in: {obstacle}") from error
         reason = f"{planner.failing} could not prepare the model: {error}" if planner.failing else str(error)
         _LOGGER.warning("the CPU runs the whole model: %s", reason)
         planner = _Planner(model, (cpu,), preparer, leaves_out_unread=False)
         return planner.simple_plan(cpu, fallback=reason)
 
 
-def _can_run(device: Device, model: Model) -> bool:
-    return all(verdict.ok for verdict in device.supported_operations(model))
+def _obstacle(device: Device, model: Model) -> str:
+    """Why a device cannot run a model whole: its first operation that the device refuses; empty if there is none."""
+    for position, verdict in enumerate(verdicts_as_run(model, [device])[device.name]):
+        if not verdict.ok:
+            return f"{operation_name(model.main, position)}: {verdict.reason}"
+    return ""
 
 
 class _Planner:
@@ -123,7 +131,7 @@ class _Planner:
         graph = self._model.main
         step = ExecutionStep(
             device=device,
-            operations=tuple(range(len(graph.operations))),
+            operations=operation_numbers(graph),
             model=self._model,
             prepared_model=prepared.prepared_model,
             inputs=graph.inputs,
@@ -185,7 +193,7 @@ class _Planner:
         return ExecutionStep(
             device=device,
             graph=group.graph,
-            operations=group.operations,
+            operations=operation_numbers(part.model.main),
             model=part.model,
             prepared_model=prepared.prepared_model,
             inputs=part.inputs,

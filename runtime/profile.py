@@ -20,7 +20,7 @@ class StepProfile:
         step: its position among the plan's steps.
         device: name of the device that runs it now: the CPU device where that stands in for another.
         graph: number of the graph that its operations belong to: 0 for the main one, or a branch.
-        operations: their positions in that graph.
+        operations: their positions in that graph, in the application's order.
         kernels: in the order in which they run; their operations are positions in that graph too.
         reason: why there are no kernels; empty where there are.
     """

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from neurald.hal.memory import HostMemory
 from neurald.hal.memory_plan import Lifespan, MemoryPlan
+from neurald.hal.numbering import operation_number
 from neurald.hal.types import Lifetime, Model, Operand
 from neurald.runtime.arena import plan_arena
 from neurald.runtime.branches import graph_of, referenced_graphs
@@ -115,7 +116,7 @@ class _Builder:
         self._lay_out_branch(branches[1], group.else_groups, inputs, outputs, scope.loops)
         self.program[start] = IfStep(
             graph=group.graph,
-            operation=group.operation,
+            operation=operation_number(graph, group.operation),
             condition=condition,
             else_position=end_of_then + 1,
         )
@@ -153,7 +154,7 @@ class _Builder:
         end_of_body = self._reserve()
         self.program[start] = WhileStep(
             graph=group.graph,
-            operation=group.operation,
+            operation=operation_number(graph, group.operation),
             condition=condition,
             initial=tuple(initial),
             carried=tuple(carried),
@@ -234,7 +235,8 @@ class _Builder:
 
 
 def _value(graph: int, index: int, operand: Operand) -> Value:
-    return Value(graph=graph, operand=index, type=operand.type, dimensions=operand.dimensions)
+    number = index if operand.number is None else operand.number
+    return Value(graph=graph, operand=number, type=operand.type, dimensions=operand.dimensions)
 
 
 def _constant(model: Model, operand: Operand) -> Constant:

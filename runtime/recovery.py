@@ -34,6 +34,7 @@ from neurald.hal.errors import (
     ResultCode,
     Unreachable,
 )
+from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory import SharedMemory
 from neurald.hal.types import Model, Request
 from neurald.runtime.devices import cpu_device
@@ -117,7 +118,9 @@ class RecoveringStep:
     def __init__(self, step: ExecutionStep, preparer: Preparer, *, may_fall_back: bool) -> None:
         self._step = step
         self._preparer = preparer
-        self._may_fall_back = may_fall_back and step.device is not cpu_device()
+        is_other = step.device is not cpu_device()
+        # The CPU device does not know what operations of vendors' extensions mean.
+        self._may_fall_back = may_fall_back and is_other and not refused_operations(step.model, cpu_device())
         self._lock = threading.Lock()
         self._prepared: PreparedModel | None = step.prepared_model
         self._on_cpu: PreparedModel | None = None
@@ -431,7 +434,10 @@ class Recovery:
         #: For executions that fail although their steps could fall back; None where that may not be, or is no help.
         self._whole_model = (
             WholeModelFallback(model, preparer)
-            if may_fall_back and has_other_device and len(steps) > 1
+            if may_fall_back
+            and has_other_device
+            and len(steps) > 1
+            and not refused_operations(model, cpu_device())
             else None
         )
 

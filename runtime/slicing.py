@@ -1,17 +1,19 @@
 """The part of a model that a device of an older feature level may be asked about (Android's MetaModel)."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
 from weakref import WeakKeyDictionary
 
-from neurald.hal.types import FeatureLevel, Lifetime, Model, Operand, Subgraph
+from neurald.hal.types import FeatureLevel, Lifetime, Model
 from neurald.hal.validate import operation_levels
+from neurald.runtime.step_model import ModelPart
 
 _levels: WeakKeyDictionary[Model, Sequence[FeatureLevel]] = WeakKeyDictionary()
 
 
-def slice_for(model: Model, level: FeatureLevel) -> tuple[Model, tuple[int, ...]]:
-    """The operations of the main graph that `level` has, as a model of their own.
+def slice_for(
+    model: Model, level: FeatureLevel, without: Collection[int] = ()
+) -> tuple[Model, tuple[int, ...]]:
+    """The operations of the main graph that `level` has, apart from those of `without`, as a model of their own.
 
     What the operations that are left out write becomes an input, what they read an output.
 
@@ -21,7 +23,9 @@ def slice_for(model: Model, level: FeatureLevel) -> tuple[Model, tuple[int, ...]
     levels = _operation_levels(model)
     # What is in no released level is a matter between the model and the device.
     kept = tuple(
-        n for n, needed in enumerate(levels) if needed <= level or needed is FeatureLevel.EXPERIMENTAL
+        n
+        for n, needed in enumerate(levels)
+        if n not in without and (needed <= level or needed is FeatureLevel.EXPERIMENTAL)
     )
     if len(kept) == len(levels):
         return model, kept
@@ -37,45 +41,24 @@ def _operation_levels(model: Model) -> Sequence[FeatureLevel]:
 
 def _only(model: Model, kept: Sequence[int]) -> Model:
     graph = model.main
-    operations = [graph.operations[position] for position in kept]
-    written = {index for operation in operations for index in operation.outputs}
+    chosen = set(kept)
+    used = {i for n in kept for i in (*graph.operations[n].inputs, *graph.operations[n].outputs)}
+    written = {index for n in kept for index in graph.operations[n].outputs}
     read_outside = {
-        index
-        for position, operation in enumerate(graph.operations)
-        if position not in set(kept)
-        for index in operation.inputs
+        index for n, each in enumerate(graph.operations) if n not in chosen for index in each.inputs
     }
-    used = sorted({i for operation in operations for i in (*operation.inputs, *operation.outputs)})
-    place = {index: position for position, index in enumerate(used)}
 
-    def changed(index: int) -> Operand:
-        operand = graph.operands[index]
-        is_output = operand.lifetime is Lifetime.SUBGRAPH_OUTPUT
-        if index in written:
-            shown = is_output or index in read_outside
-            lifetime = Lifetime.SUBGRAPH_OUTPUT if shown else Lifetime.TEMPORARY_VARIABLE
-            return replace(operand, lifetime=lifetime)
-        if is_output or operand.lifetime is Lifetime.TEMPORARY_VARIABLE:
-            return replace(operand, lifetime=Lifetime.SUBGRAPH_INPUT)
-        return operand
+    def lifetime(index: int) -> Lifetime:
+        return graph.operands[index].lifetime
 
-    operands = tuple(changed(index) for index in used)
-    return replace(
-        model,
-        main=Subgraph(
-            operands=operands,
-            operations=tuple(
-                replace(
-                    operation,
-                    inputs=tuple(place[index] for index in operation.inputs),
-                    outputs=tuple(place[index] for index in operation.outputs),
-                )
-                for operation in operations
-            ),
-            inputs=tuple(n for n, o in enumerate(operands) if o.lifetime is Lifetime.SUBGRAPH_INPUT),
-            outputs=tuple(n for n, o in enumerate(operands) if o.lifetime is Lifetime.SUBGRAPH_OUTPUT),
-        ),
-        state=(),
-        input_names=(),
-        output_names=(),
-    )
+    variables = (Lifetime.SUBGRAPH_INPUT, Lifetime.SUBGRAPH_OUTPUT, Lifetime.TEMPORARY_VARIABLE)
+    inputs = [index for index in sorted(used - written) if lifetime(index) in variables]
+    outputs = [
+        index
+        for index in sorted(written)
+        if lifetime(index) is Lifetime.SUBGRAPH_OUTPUT or index in read_outside
+    ]
+    part = ModelPart(model)
+    main = part.graph(graph, kept, inputs, outputs)
+    referenced = part.referenced()
+    return Model(main=main, referenced=referenced, pools=part.pools(), relaxed=model.relaxed)

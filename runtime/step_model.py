@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from neurald.hal.errors import OpFailed
 from neurald.hal.memory import Memory
-from neurald.hal.types import Lifetime, Model, Operand, Operation, Subgraph
+from neurald.hal.numbering import operand_number, operation_name, operation_number
+from neurald.hal.types import Lifetime, Model, Operand, Subgraph
 from neurald.runtime.boundary import Boundary
 from neurald.runtime.branches import graph_of
 
@@ -47,11 +48,10 @@ def step_model(model: Model, number: int, operations: Sequence[int], boundary: B
     """
     graph = graph_of(model, number)
     if not boundary.outputs:
-        names = ", ".join(f"{n} {graph.operations[n].type.name}" for n in operations)
-        raise OpFailed(f"a step has no outputs: nobody reads what operation {names} writes")
-    chosen = [graph.operations[position] for position in operations]
-    part = _Part(model)
-    main = part.graph(graph, chosen, boundary.inputs, boundary.outputs)
+        names = ", ".join(operation_name(graph, n) for n in operations)
+        raise OpFailed(f"a step has no outputs: nobody reads what {names} writes")
+    part = ModelPart(model)
+    main = part.graph(graph, operations, boundary.inputs, boundary.outputs)
     referenced = part.referenced()
     return StepModel(
         model=Model(main=main, referenced=referenced, pools=part.pools(), relaxed=model.relaxed),
@@ -60,7 +60,7 @@ def step_model(model: Model, number: int, operations: Sequence[int], boundary: B
     )
 
 
-class _Part:
+class ModelPart:
     """What of a model goes into another one; pools and graphs get new numbers when they are first met."""
 
     def __init__(self, model: Model) -> None:
@@ -69,10 +69,13 @@ class _Part:
         self._graphs: dict[int, int] = {}
 
     def graph(
-        self, graph: Subgraph, operations: Iterable[Operation], inputs: Sequence[int], outputs: Sequence[int]
+        self, graph: Subgraph, positions: Iterable[int], inputs: Sequence[int], outputs: Sequence[int]
     ) -> Subgraph:
-        """Operations of a graph, with the operands that they use."""
-        operations = tuple(operations)
+        """Operations of a graph, with the operands that they use. All keep the numbers that they have in the model."""
+        operations = [
+            replace(graph.operations[position], number=operation_number(graph, position))
+            for position in positions
+        ]
         used = sorted({i for o in operations for i in (*o.inputs, *o.outputs)} | set(inputs))
         place = {index: position for position, index in enumerate(used)}
         roles = dict.fromkeys(inputs, Lifetime.SUBGRAPH_INPUT) | dict.fromkeys(
@@ -83,13 +86,20 @@ class _Part:
             return tuple(place[index] for index in indexes)
 
         return Subgraph(
-            operands=tuple(self._operand(graph.operands[index], roles.get(index)) for index in used),
+            operands=tuple(
+                replace(
+                    self._operand(graph.operands[index], roles.get(index)),
+                    number=operand_number(graph.operands, index),
+                )
+                for index in used
+            ),
             operations=tuple(
                 replace(operation, inputs=moved(operation.inputs), outputs=moved(operation.outputs))
                 for operation in operations
             ),
             inputs=moved(inputs),
             outputs=moved(outputs),
+            number=graph.number,
         )
 
     def _operand(self, operand: Operand, role: Lifetime | None) -> Operand:
@@ -109,7 +119,8 @@ class _Part:
         made: list[Subgraph] = []
         while len(made) < len(self._graphs):
             original = self._model.referenced[list(self._graphs)[len(made)]]
-            made.append(self.graph(original, original.operations, original.inputs, original.outputs))
+            everything = range(len(original.operations))
+            made.append(self.graph(original, everything, original.inputs, original.outputs))
         return tuple(made)
 
     def pools(self) -> tuple[Memory, ...]:

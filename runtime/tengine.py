@@ -14,6 +14,7 @@ to the best other device; one that no rule may move to the CPU device stays.
 
 from collections.abc import Mapping, Sequence
 
+from neurald.hal.numbering import operation_number
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import Model, Operation, Preference
 from neurald.runtime.boundary import boundaries, writers
@@ -119,7 +120,7 @@ class _Cutter:
         blocked = [position for position, (device, _) in enumerate(chosen) if device != self._device]
         for covered in cut(self._operations, blocked):
             reason = (
-                f"too little for {self._name} follows operation {covered[0]}, which {self._name} does not run: "
+                f"too little for {self._name} follows operation {operation_number(self._model.main, covered[0])}, which {self._name} does not run: "
                 f"fewer than {COMPLEXITY} operations"
             )
             for position in covered[1:]:

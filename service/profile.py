@@ -8,6 +8,7 @@ from typing import Any
 
 import neurald as nd
 from neurald.hal.device import KernelTime
+from neurald.hal.numbering import positions_by_number
 from neurald.hal.types import Model
 from neurald.runtime.branches import graph_of
 from neurald.runtime.profile import StepProfile
@@ -101,13 +102,13 @@ def describe_profile(model: Model, profiles: Sequence[StepProfile]) -> dict[str,
     }
 
 
-def _operation(model: Model, graph: int, position: int) -> dict[str, Any]:
+def _operation(model: Model, graph: int, number: int) -> dict[str, Any]:
     """Which operation it is: its graph (0 for the main one), position and type, and the name of what it writes first."""
     found = graph_of(model, graph)
-    operation = found.operations[position]
+    operation = found.operations[positions_by_number(found)[number]]
     return {
         "graph": graph,
-        "operation": position,
+        "operation": number,
         "type": operation.type.name,
         "output": found.operands[operation.outputs[0]].name,
     }
@@ -121,9 +122,12 @@ def _sums(model: Model, profiles: Iterable[StepProfile], total_ns: int) -> Itera
     """Kernels by the types of their operations, which are not told apart inside of a kernel; longest first."""
     sums: dict[tuple[str, ...], list[KernelTime]] = {}
     for profile in profiles:
-        operations = graph_of(model, profile.graph).operations
+        graph = graph_of(model, profile.graph)
+        positions = positions_by_number(graph)
         for kernel in profile.kernels:
-            types = tuple(dict.fromkeys(operations[position].type.name for position in kernel.operations))
+            types = tuple(
+                dict.fromkeys(graph.operations[positions[number]].type.name for number in kernel.operations)
+            )
             sums.setdefault(types, []).append(kernel)
     by_time = sorted(sums.items(), key=lambda item: -sum(kernel.duration_ns for kernel in item[1]))
     for types, kernels in by_time:

@@ -11,6 +11,7 @@ from neurald.drivers.compiler.build import folded
 from neurald.drivers.compiler.graph import Shape
 from neurald.hal.errors import BadData
 from neurald.hal.inference import declared_shape, merge
+from neurald.hal.numbering import operand_name
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Array, Call, UnknownValue
@@ -122,7 +123,9 @@ class _Inlining:
                 self._set(index, result)
             return
         for index, shape in zip(moved.outputs, definition.output_shapes(call), strict=True):
-            self._shapes[index] = merge(self._operands[index].dimensions, shape, f"operand {index}")
+            self._shapes[index] = merge(
+                self._operands[index].dimensions, shape, operand_name(self._operands, index)
+            )
         if len(self._operations) >= _MOST_OPERATIONS:
             raise _DependsOnData
         self._operations.append(moved)

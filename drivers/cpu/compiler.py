@@ -27,10 +27,12 @@ from neurald.drivers.cpu.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.storage_order import reordered
 from neurald.drivers.cpu.tables import tabulated
 from neurald.drivers.cpu.target import Target
+from neurald.hal.numbering import operations_name
 from neurald.hal.types import Model
 
 #: How many operations a message names; the log has all of them at level DEBUG.
 _LISTED = 4
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compiled:
@@ -174,7 +176,7 @@ class _Names:
     """How messages name the operations of a kernel."""
 
     def __init__(self, model: Model, positions: Sequence[int] | None) -> None:
-        self._operations = model.main.operations
+        self._graph = model.main
         self._positions = positions
 
     def positions(self, operations: Sequence[int]) -> tuple[int, ...]:
@@ -184,12 +186,7 @@ class _Names:
         return tuple(dict.fromkeys(self._positions[each] for each in operations))
 
     def text(self, kernel: Kernel) -> str:
-        return listed(
-            f"{self._position(each)} {self._operations[each].type.name}" for each in kernel.operations
-        )
-
-    def _position(self, own: int) -> int:
-        return own if self._positions is None else self._positions[own]
+        return operations_name(self._graph, kernel.operations)
 
 
 def _users(graph: FusedGraph, routines: Sequence[Routine]) -> Mapping[Value, list[int]]:

@@ -24,6 +24,7 @@ from neurald.hal.device import (
     Verdict,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.extension_support import refused_operations
 from neurald.hal.managed_buffer import host_memory_for
 from neurald.hal.memory import Memory
 from neurald.hal.operations import DEFINITIONS
@@ -111,12 +112,15 @@ class CpuDevice:
         )
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
-        """Every operation that has a reference."""
+        """Every operation that has a reference, in whose graphs there is no operation of a vendor's extension either."""
+        refused = refused_operations(model, self)
         return tuple(
-            Verdict(ok=True)
+            Verdict(ok=False, reason=f"{operation.type.name}: {refused[position]}")
+            if position in refused
+            else Verdict(ok=True)
             if operation.type in DEFINITIONS
             else Verdict(ok=False, reason=f"{operation.type.name} has no reference")
-            for operation in model.main.operations
+            for position, operation in enumerate(model.main.operations)
         )
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> Prepared:

@@ -12,7 +12,7 @@ from neurald.drivers.compiler.graph import Shape
 from neurald.drivers.compiler.inlining import inlined
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.specialization import is_specified, with_shapes
-from neurald.drivers.cpu.compiler import KernelFailed, compile_model, listed
+from neurald.drivers.cpu.compiler import KernelFailed, compile_model
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.llvm import linked
 from neurald.drivers.cpu.native_model import NativeModel
@@ -27,6 +27,7 @@ from neurald.drivers.cpu.target import Target
 from neurald.drivers.cpu.threads import Team, process, runtime_unit
 from neurald.hal.errors import BadData, Error
 from neurald.hal.inference import bind_operations
+from neurald.hal.numbering import operations_name
 from neurald.hal.types import Model, Subgraph
 
 _LOG = logging.getLogger(__name__)
@@ -111,11 +112,7 @@ class Preparation:
             len(compiled),
             len(model.main.operations),
             (time.monotonic() - started) * 1e3,
-            ", ".join(
-                f"{position} {operation.type.name}"
-                for position, operation in enumerate(model.main.operations)
-                if position not in compiled
-            ),
+            operations_name(model.main, (n for n in range(len(model.main.operations)) if n not in compiled)),
         )
         return prepared
 
@@ -163,7 +160,7 @@ class Preparation:
         try:
             native = self._native(part, operations)
         except BadData as error:
-            _LOG.info("operations %s run on references: %s", list(operations), error)
+            _LOG.info("%s: on references: %s", operations_name(model.main, operations), error)
             return operations
         return [
             NativeSegment(
@@ -197,8 +194,9 @@ class Preparation:
         except (Error, KernelFailed):
             raise
         except Exception as error:
-            everything = range(len(model.main.operations)) if positions is None else positions
-            text = f"{listed(map(str, everything))}: {type(error).__name__}: {error}"
+            everything_here = range(len(model.main.operations))
+            everything = everything_here if positions is None else positions
+            text = f"{operations_name(model.main, everything_here)}: {type(error).__name__}: {error}"
             raise KernelFailed(text, tuple(everything)) from error
 
 

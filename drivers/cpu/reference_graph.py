@@ -1,8 +1,9 @@
 """A graph whose operations run one after another on their references, apart from those that a compiled step stands for."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
@@ -11,8 +12,11 @@ from neurald.drivers.cpu.native_model import NativeModel
 from neurald.hal.device import LOOP_TIMEOUT_MAXIMUM_S, REFERENCE, ExecuteOptions, KernelTime
 from neurald.hal.errors import BadData, MissedDeadlineTransient, OpFailed, OutOfMemory
 from neurald.hal.inference import bind_operations, merge
+from neurald.hal.numbering import operand_name, operation_name
+from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Array, Call, UnknownValue
+from neurald.hal.operations.definition import Definition
 from neurald.hal.operations.signature import Binding
 from neurald.hal.types import Lifetime, Model, OperandType, Subgraph
 
@@ -86,12 +90,25 @@ class ReferenceGraph:
         model: whose graph it is.
         graph: all operations of which have references.
         steps: positions of operations, and what is compiled, in an order in which they can run; None: nothing is compiled.
+        definitions: of operations of vendors' extensions.
     """
 
-    def __init__(self, model: Model, graph: Subgraph, steps: Sequence[Step] | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        graph: Subgraph,
+        steps: Sequence[Step] | None = None,
+        definitions: Mapping[OperationType, Definition] = MappingProxyType({}),
+    ) -> None:
         self.graph = graph
         self._model = model
-        self._bindings = bind_operations(graph)
+        self._definitions = [
+            definitions.get(each.type) or DEFINITIONS[each.type] for each in graph.operations
+        ]
+        self._bindings = [
+            definitions[each.type].bind(each, graph.operands) if each.type in definitions else known
+            for each, known in zip(graph.operations, bind_operations(graph), strict=True)
+        ]
         self._constants: dict[int, Array] = {
             index: value
             for index, operand in enumerate(graph.operands)
@@ -109,7 +126,7 @@ class ReferenceGraph:
     def is_tolerant(self) -> bool:
         """Whether executions stay inside their memories even if inputs change meanwhile."""
         return all(segment.native.executable.is_tolerant for segment in self.segments) and only_calculates(
-            self._model, self.graph, self._bindings
+            self._model, self.graph, self._bindings, self._definitions
         )
 
     def _last_uses(self) -> list[list[int]]:
@@ -155,7 +172,7 @@ class ReferenceGraph:
     def _run_segment(self, segment: NativeSegment, values: dict[int, Array], run: Run) -> bool:
         """Whether the segment could run: its inputs are there, and of the shapes that it was compiled for."""
         first = segment.operations[0]
-        run.require_time(f"operation {first} {self.graph.operations[first].type.name}")
+        run.require_time(operation_name(self.graph, first))
         ports = segment.native.executable.inputs
         inputs = [values.get(index) for index in segment.inputs]
         given = [
@@ -174,7 +191,7 @@ class ReferenceGraph:
     ) -> None:
         operation = self.graph.operations[position]
         operands = self.graph.operands
-        where = f"operation {position} {operation.type.name}"
+        where = operation_name(self.graph, position)
         run.require_time(where)
 
         def shape_of(index: int) -> tuple[int, ...] | None:
@@ -191,9 +208,9 @@ class ReferenceGraph:
             run,
         )
         try:
-            results = self._results(call)
+            results = self._results(call, self._definitions[position])
             for index, result in zip(operation.outputs, results, strict=True):
-                merge(operands[index].dimensions, result.shape, f"operand {index} (output)")
+                merge(operands[index].dimensions, result.shape, f"{operand_name(operands, index)} (output)")
         except BadData as error:
             raise OpFailed(f"{where}: {error}") from None
         except UnknownValue as error:
@@ -202,8 +219,7 @@ class ReferenceGraph:
             raise OutOfMemory(f"{where}: {error}") from None
         values.update(zip(operation.outputs, results, strict=True))
 
-    def _results(self, call: Call) -> list[Array]:
-        definition = DEFINITIONS[call.binding.type]
+    def _results(self, call: Call, definition: Definition) -> list[Array]:
         definition.check(call)
         try:
             shapes = definition.output_shapes(call)
@@ -212,7 +228,11 @@ class ReferenceGraph:
             return list(definition.reference(call))
         outputs = [index for indexes in call.binding.outputs.values() for index in indexes]
         for index, shape in zip(outputs, shapes, strict=True):
-            merge(self.graph.operands[index].dimensions, shape, f"operand {index} (output)")
+            merge(
+                self.graph.operands[index].dimensions,
+                shape,
+                f"{operand_name(self.graph.operands, index)} (output)",
+            )
         return [
             np.ascontiguousarray(result, self.graph.operands[index].type.dtype).reshape(shape)
             for index, shape, result in zip(outputs, shapes, definition.reference(call), strict=True)
@@ -229,11 +249,18 @@ def _operands_of(graph: Subgraph, step: Step) -> tuple[int, ...]:
     )
 
 
-def only_calculates(model: Model, graph: Subgraph, bindings: Sequence[Binding]) -> bool:
+def only_calculates(
+    model: Model,
+    graph: Subgraph,
+    bindings: Sequence[Binding],
+    definitions: Sequence[Definition] | None = None,
+) -> bool:
     """Whether all that is no constant is only calculated with; strings say themselves where they are."""
     return not any(operand.type is OperandType.TENSOR_STRING for operand in graph.operands) and all(
-        name in DEFINITIONS[binding.type].arithmetic or model.constant(graph.operands[index]) is not None
-        for binding in bindings
+        name in definition.arithmetic or model.constant(graph.operands[index]) is not None
+        for binding, definition in zip(
+            bindings, definitions or [DEFINITIONS[each.type] for each in bindings], strict=True
+        )
         for name, indexes in binding.inputs.items()
         for index in indexes
         if graph.operands[index].lifetime is not Lifetime.NO_VALUE

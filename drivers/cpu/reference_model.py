@@ -1,7 +1,8 @@
 """A model whose operations run on their references, apart from those that are compiled."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -19,7 +20,9 @@ from neurald.hal.device import (
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
 from neurald.hal.fence import Fence
 from neurald.hal.in_process import InProcessBurst, start_fenced
+from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array
+from neurald.hal.operations.definition import Definition
 from neurald.hal.types import (
     Argument,
     Model,
@@ -37,12 +40,18 @@ class ReferenceModel:
     Args:
         model: every operation of which has a reference.
         steps: of the main graph and of each that control flow refers to, see `ReferenceGraph`; None: nothing is compiled.
+        definitions: of operations of vendors' extensions.
     """
 
-    def __init__(self, model: Model, steps: Sequence[Sequence[Step] | None] | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        steps: Sequence[Sequence[Step] | None] | None = None,
+        definitions: Mapping[OperationType, Definition] = MappingProxyType({}),
+    ) -> None:
         graphs = (model.main, *model.referenced)
         self._main, *self._referenced = (
-            ReferenceGraph(model, graph, own)
+            ReferenceGraph(model, graph, own, definitions)
             for graph, own in zip(graphs, steps or [None] * len(graphs), strict=True)
         )
         self._is_tolerant = all(graph.is_tolerant for graph in (self._main, *self._referenced))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from neurald.hal.numbering import operation_number
 from neurald.hal.types import Lifetime, Model, Operand, Subgraph
 
 
@@ -84,9 +85,13 @@ def sub_model(model: Model, graph: Subgraph, operations: Sequence[int]) -> Model
     return Model(
         main=Subgraph(
             operands=tuple(operand_of(index, operand) for index, operand in enumerate(graph.operands)),
-            operations=tuple(graph.operations[position] for position in operations),
+            operations=tuple(
+                replace(graph.operations[position], number=operation_number(graph, position))
+                for position in operations
+            ),
             inputs=inputs,
             outputs=outputs,
+            number=graph.number,
         ),
         referenced=model.referenced,
         pools=model.pools,

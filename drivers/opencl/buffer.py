@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from neurald.hal.memory import Memory
 from neurald.hal.types import Dimensions
 
 if TYPE_CHECKING:
-    import pyopencl as cl
+    pass
 
 
 @dataclass(slots=True)
@@ -74,26 +75,34 @@ class OpenClBuffer(DeviceBuffer):
 
     def write(self, source: Memory, dimensions: Dimensions = None) -> None:
         """See `DeviceBuffer.write`."""
+        import pyopencl as cl
+
         self._require_room(source.size)
-        self._copy(self.handle, np.asarray(source.view()), source.size)
+        if not source.size:
+            return
+        self._run(
+            lambda: cl.enqueue_copy(self._queue, self.handle, np.asarray(source.view()), is_blocking=True)
+        )
         self._copies.copied(to_device=True)
 
     def read(self, target: Memory) -> None:
         """See `DeviceBuffer.read`."""
+        import pyopencl as cl
+
         self._require_room(target.size)
         if target.readonly:
             raise BadData("device memory is copied to memory that is read-only")
-        self._copy(np.asarray(target.view()), self.handle, target.size)
+        if not target.size:
+            return
+        self._run(
+            lambda: cl.enqueue_copy(self._queue, np.asarray(target.view()), self.handle, is_blocking=True)
+        )
         self._copies.copied(to_device=False)
 
     def _require_room(self, size_bytes: int) -> None:
         if size_bytes > self.size:
             raise BadData(f"a value of {size_bytes} bytes; the device memory has room for {self.size}")
 
-    def _copy(self, target: cl.Buffer | np.ndarray, source: cl.Buffer | np.ndarray, size_bytes: int) -> None:
-        import pyopencl as cl
-
-        if not size_bytes:
-            return
+    def _run(self, copy: Callable[[], object]) -> None:
         with self._lock, self.device.state.guard("copying device memory"):
-            cl.enqueue_copy(self._queue, target, source, is_blocking=True)
+            copy()

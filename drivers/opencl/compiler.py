@@ -33,6 +33,7 @@ from neurald.drivers.opencl.precision import Precision, lower_precision, suited
 from neurald.drivers.opencl.program_text import KernelTexts, argument_text, kernel_name, program_text
 from neurald.drivers.opencl.render import render
 from neurald.drivers.opencl.source import Source
+from neurald.hal.numbering import operations_name
 from neurald.hal.types import Model
 
 _LOG = logging.getLogger(__name__)
@@ -222,6 +223,7 @@ def _assembled(
             label=_label(source, facts),
             images=image_uses(source),
             operations=source.operations,
+            where=operations_name(model.main, source.operations),
         )
         uses.append((source, bases))
         calls.append(call)
@@ -305,4 +307,5 @@ def _together(phases: Sequence[Phase], facts: DeviceFacts) -> Call | None:
         local_size=size,
         label="persistent",
         operations=tuple(operations),
+        where="all operations",
     )

@@ -48,6 +48,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
         label: how the kernel computes, for profiles.
         operations: the positions in the model of the operations that it stands for.
         images: the arguments that are images.
+        where: how messages name the operations.
     """
 
     kernel: str
@@ -60,6 +61,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     label: str = ""
     operations: tuple[int, ...] = ()
     images: tuple[ImageUse, ...] = ()
+    where: str = ""
 
 
 class Executable(msgspec.Struct, frozen=True, array_like=True):

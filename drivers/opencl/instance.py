@@ -238,8 +238,7 @@ class Instance:
         for call in self._executable.calls:
             code = int(self._flags[call.status]) if call.status else 0
             if code:
-                where = ", ".join(str(operation) for operation in call.operations)
-                raise OpFailed(f"operation {where}: {call.messages[code - 1]}")
+                raise OpFailed(f"{call.where}: {call.messages[code - 1]}")
 
     def launch(self) -> int:
         """Runs the kernels that `run` does, and no transfers, on whatever is in the arena; returns the nanoseconds.
@@ -332,7 +331,7 @@ def bound_launch(
             np.uint64(call.workspace or 0),
             *arguments,
         )
-    name = f"{call.kernel} of operation {', '.join(map(str, call.operations))}"
+    name = f"{call.kernel} of {call.where}" if call.where else call.kernel
     return Launch(
         kernel=kernel, name=name, groups=call.groups, local_size=call.local_size, images=tuple(kept)
     )

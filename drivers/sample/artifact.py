@@ -11,9 +11,11 @@ checked is the copy.
 """
 
 import struct
+from collections.abc import Sequence
 
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
+from neurald.hal.extension import Extension
 from neurald.hal.memory import HostMemory, Memory, align
 from neurald.hal.types import Model
 from neurald.hal.validate import validate_model
@@ -40,8 +42,8 @@ def write_artifact(model: Model) -> Artifact:
     )
 
 
-def read_artifact(artifact: Artifact) -> Model:
-    """The valid model that an artifact was written of.
+def read_artifact(artifact: Artifact, extensions: Sequence[Extension] = ()) -> Model:
+    """The valid model that an artifact was written of, where there are these vendors' extensions.
 
     Raises:
         BadData: it is no artifact of this driver.
@@ -58,7 +60,7 @@ def read_artifact(artifact: Artifact) -> Model:
     if magic != _MODEL_MAGIC or len(head) != start + graph_bytes:
         raise BadData("these cache files are not of the sample driver")
     sizes = [_SIZE.unpack_from(head, _HEADER.size + position * _SIZE.size)[0] for position in range(pools)]
-    model = decode_model(head[start:], _pools(data, sizes))
+    model = decode_model(head[start:], _pools(data, sizes), extensions)
     validate_model(model)
     return model
 

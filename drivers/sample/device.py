@@ -1,8 +1,8 @@
 """The sample device: what a driver tells about its hardware, and how it makes prepared models.
 
-To write a driver, copy this folder. What is to be replaced is in three places: what the device says of itself and what it
-takes (`flavour.py`), what it makes of a model and how that runs (`prepared_model.py`), and how what it has made is kept in
-a cache (`artifact.py`). What stays is the order of things in `prepare_model`, and the checks.
+To write a driver, copy this folder. What is to be replaced is in four places: what the device says of itself and what it
+takes (`flavour.py`), operations of its own, if it has any (`extension.py`), what it makes of a model and how that runs
+(`prepared_model.py`), and how what it has made is kept in a cache (`artifact.py`). What stays is the order of things in `prepare_model`, and the checks.
 """
 
 import time
@@ -13,6 +13,7 @@ import numpy as np
 from neurald._version import __version__
 from neurald.drivers.sample.artifact import read_artifact
 from neurald.drivers.sample.buffer import allocate
+from neurald.drivers.sample.extension import why_not
 from neurald.drivers.sample.flavour import ALL, FLOAT_FAST, FLOAT_SLOW, MINIMAL, QUANT, Flavour
 from neurald.drivers.sample.prepared_model import SamplePreparedModel
 from neurald.hal.device import (
@@ -24,6 +25,7 @@ from neurald.hal.device import (
     Verdict,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.extension import TFLITE, extension_of
 from neurald.hal.memory import Memory
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Operation, Subgraph
@@ -40,7 +42,6 @@ class SampleDevice:
     type = DeviceType.ACCELERATOR
     # Names everything that what it makes depends on: an artifact of another version is never read.
     version = f"neurald sample {__version__}, numpy {np.__version__}"
-    extensions = ("neurald.tflite",)
     #: One memory with the graph, which decides what is executed, and one with the constants.
     cache_files_needed = CacheFilesNeeded(model=1, data=1)
 
@@ -48,6 +49,9 @@ class SampleDevice:
         self.name = flavour.name
         self.feature_level = feature_level
         self._flavour = flavour
+        #: Vendors' extensions, and the names of all: nobody asks a device about an operation of another.
+        self.declared_extensions = flavour.extensions
+        self.extensions = (TFLITE, *(extension.name for extension in flavour.extensions))
 
     def capabilities(self) -> Capabilities:
         """See `Device.capabilities`. A real driver measures once and keeps the figures; these are given."""
@@ -62,6 +66,8 @@ class SampleDevice:
 
     def _objection(self, model: Model, graph: Subgraph, operation: Operation) -> str:
         """Why an operation is not supported; control flow is if its graphs are, and validation saw to it that they end."""
+        if extension_of(operation.type) in self._flavour.extensions:
+            return why_not(model, graph, operation)
         if operation.type not in DEFINITIONS:
             return f"{operation.type.name} has no reference"
         reason = self._flavour.objection(operation, graph)
@@ -86,7 +92,7 @@ class SampleDevice:
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> SamplePreparedModel:
         """See `Device.prepare_model_from_cache`."""
-        model = read_artifact(artifact)
+        model = read_artifact(artifact, self.declared_extensions)
         self._require_supported(model)
         return SamplePreparedModel(model, device=self.name, keeps_artifact=bool(options.cache_key))
 

@@ -7,7 +7,9 @@ for 8-bit models, one that knows three operations, and one that takes everything
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from neurald.drivers.sample.extension import EXTENSION
 from neurald.hal.device import Capabilities, Performance
+from neurald.hal.extension import Extension
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import Lifetime, OperandType, Operation, Subgraph
 
@@ -28,11 +30,13 @@ class Flavour:
         name: of the device.
         capabilities: what it claims.
         objection: what it has against an operation.
+        extensions: of vendors, that it has.
     """
 
     name: str
     capabilities: Capabilities
     objection: Objection
+    extensions: tuple[Extension, ...] = ()
 
 
 def uniform(performance: Performance) -> Capabilities:
@@ -130,4 +134,5 @@ ALL = Flavour(
     name="sample-all",
     capabilities=uniform(_performance(1.1, 1.1)),
     objection=takes_all,
+    extensions=(EXTENSION,),
 )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from neurald.drivers.sample.artifact import write_artifact
+from neurald.drivers.sample.extension import DEFINITIONS
 from neurald.hal.device import REFERENCE, Artifact, ExecuteOptions, KernelTime
 from neurald.hal.execution import ArrayModel, Limits, ReferenceExecutor
 from neurald.hal.operations.call import Array
@@ -25,7 +26,7 @@ class SamplePreparedModel(ArrayModel):
         super().__init__(model)
         self.device = device
         self._keeps_artifact = keeps_artifact
-        self._compiled = ReferenceExecutor(model)
+        self._compiled = ReferenceExecutor(model, definitions=DEFINITIONS)
 
     def run(self, inputs: Sequence[Array | None], limits: Limits) -> Sequence[Array]:
         """See `ArrayModel.run`."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.numbering import operand_name
 from neurald.hal.operations.signature import Binding, Parameter
 from neurald.hal.types import FusedActivation, Lifetime, Operand, PaddingScheme, Subgraph
 
@@ -132,7 +133,7 @@ class Call:
             if self._operands[index].type.is_tensor and not low <= len(shape) <= high:
                 ranks = f"rank {low}" if low == high else f"a rank from {low} to {high}"
                 raise BadData(
-                    f"operand {index} ({name} of {self.binding.type.name}) has rank {len(shape)}; {ranks} is expected"
+                    f"{self.place(index)} ({name} of {self.binding.type.name}) has rank {len(shape)}; {ranks} is expected"
                 )
             shapes.append(shape)
         return tuple(shapes)
@@ -249,8 +250,12 @@ class Call:
             raise UnknownValue("a graph")
         return self._runner
 
+    def place(self, index: int) -> str:
+        """How messages name the operand of an index."""
+        return operand_name(self._operands, index)
+
     def name(self, name: str) -> str:
         """How messages name an argument."""
         if name in self.binding.inputs or name in self.binding.outputs:
-            return f"operand {self.index(name)} ({name} of {self.binding.type.name})"
+            return f"{self.place(self.index(name))} ({name} of {self.binding.type.name})"
         return f"{name} of {self.binding.type.name}"

@@ -14,7 +14,15 @@ from neurald.hal.operations.definition import Definition
 from neurald.hal.operations.signature import ANY_RANK, Form, Parameter, row, tensor
 from neurald.hal.types import FeatureLevel, Operand, OperandType, Subgraph
 
-_ANY = frozenset(OperandType) - {OperandType.MODEL}
+
+class _Anything(frozenset[OperandType]):
+    """All operand types but MODEL, those of vendors' extensions included."""
+
+    def __contains__(self, kind: object) -> bool:
+        return kind is not OperandType.MODEL
+
+
+_ANY = _Anything(frozenset(OperandType) - {OperandType.MODEL})
 _LEVEL = FeatureLevel.LEVEL_4
 
 

@@ -77,12 +77,12 @@ class Definition:
         """
         shapes = self.shape(call)
         outputs = [
-            (name, index, operand.type)
+            (name, call.place(index), operand.type)
             for name in call.binding.outputs
             for index, operand in zip(call.indexes(name), call.operands(name), strict=True)
         ]
-        for (name, index, kind), shape in zip(outputs, shapes, strict=True):
-            what = f"operand {index} ({name} of {self.type.name})"
+        for (name, place, kind), shape in zip(outputs, shapes, strict=True):
+            what = f"{place} ({name} of {self.type.name})"
             if len(shape) > MAXIMUM_RANK:
                 raise BadData(f"{what} would have rank {len(shape)}; at most {MAXIMUM_RANK} is allowed")
             # NumPy, too, refuses a shape whose other dimensions are too large, even if one of them is 0.

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from neurald.hal.errors import BadData
+from neurald.hal.numbering import operand_name
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import FeatureLevel, Lifetime, Operand, OperandType, Operation
 
@@ -256,7 +257,7 @@ def _mismatch(
     """How many parameters fit, and what is wrong with the first that does not ("" if all fit)."""
     for matched, (parameter, index) in enumerate(pairs):
         operand = operands[index]
-        where = f"operand {index} ({parameter.name} of {name})"
+        where = f"{operand_name(operands, index)} ({parameter.name} of {name})"
         if operand.lifetime is Lifetime.NO_VALUE:
             if not parameter.optional:
                 return matched, f"{where} is omitted; it is not optional"

@@ -1,8 +1,12 @@
 """`neurald devices`."""
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from neurald.hal.extension import Extension
 
 
 def devices(
@@ -10,17 +14,21 @@ def devices(
 ) -> None:
     """Lists every device with what it says of itself."""
     import neurald as nd
+    from neurald.runtime.extensions import conflicts
     from neurald.service.output import status, write_json
 
     with status("looking for devices", quiet=json):
-        found = [_describe(device) for device in nd.devices()]
+        listed = nd.devices()
+        disabled = conflicts(listed)
+        found = [_describe(device, disabled) for device in listed]
     if json:
         write_json({"devices": found})
     else:
         _show(found)
 
 
-def _describe(device: Any) -> dict[str, Any]:
+def _describe(device: Any, disabled: Mapping[str, str]) -> dict[str, Any]:
+    from neurald.hal.device import declared_extensions
     from neurald.hal.errors import Error
     from neurald.service.devices import address, performance
 
@@ -31,6 +39,12 @@ def _describe(device: Any) -> dict[str, Any]:
         "feature_level": device.feature_level.name,
         "address": address(device),
         "extensions": list(device.extensions),
+        "declared_extensions": [_declaration(extension) for extension in declared_extensions(device)],
+        "disabled_extensions": {
+            extension.name: disabled[extension.name]
+            for extension in declared_extensions(device)
+            if extension.name in disabled
+        },
     }
     try:
         description["performance"] = performance(device)
@@ -38,6 +52,17 @@ def _describe(device: Any) -> dict[str, Any]:
         # One daemon that dies meanwhile does not hide the others.
         description["error"] = str(error)
     return description
+
+
+def _declaration(extension: "Extension") -> dict[str, Any]:
+    return {
+        "name": extension.name,
+        "operations": {operation.name: operation.code for operation in extension.operations},
+        "operand_types": {
+            kind.name: {"code": kind.code, "is_tensor": kind.is_tensor, "element_bytes": kind.element_bytes}
+            for kind in extension.operand_types
+        },
+    }
 
 
 def _show(found: list[dict[str, Any]]) -> None:
@@ -61,3 +86,8 @@ def _show(found: list[dict[str, Any]]) -> None:
     for device in found:
         if "error" in device:
             note(f"{device['name']}: {device['error']}")
+        for extension in device["declared_extensions"]:
+            names = ", ".join((*extension["operations"], *extension["operand_types"]))
+            note(f"{device['name']}: extension {extension['name']} with {names}")
+        for name, reason in device["disabled_extensions"].items():
+            note(f"{device['name']}: extension {name} is disabled: {reason}")

@@ -11,6 +11,7 @@ from functools import partial
 
 from neurald.hal.device import MAXIMUM_CACHE_FILES, Performance
 from neurald.hal.errors import Error, ResultCode
+from neurald.hal.extension import Extension
 from neurald.hal.fence import Fence
 from neurald.hal.memory import Memory
 from neurald.hal.operation_type import OperationType
@@ -48,7 +49,7 @@ from neurald.service.conformance.time_rules import cancellation, deadline_of_a_r
 
 
 def identity(subject: Subject) -> None:
-    """Name and version are texts, feature level is one, and the numbers of cache files are within bounds."""
+    """Name and version are texts, feature level is one, and every extension that is declared is listed."""
     device = subject.device
     require(bool(device.name), "the device has no name")
     require(bool(device.version), "the device has no version")
@@ -65,6 +66,14 @@ def identity(subject: Subject) -> None:
         again == (device.name, device.version, device.feature_level, device.extensions, device.type),
         "name, version, feature level, extensions or type changes from one question to the next",
     )
+    declared = tuple(getattr(device, "declared_extensions", ()))
+    for extension in declared:
+        require(isinstance(extension, Extension), f"{extension!r} is no declaration of an extension")
+        listed = [each.name for each in declared].count(extension.name)
+        require(
+            extension.name in device.extensions and listed == 1,
+            f"the extension {extension.name} is declared, and not listed once",
+        )
 
 
 def capabilities(subject: Subject) -> None:

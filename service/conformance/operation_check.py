@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from neurald.hal.device import Artifact, Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import DeadObject, Error
+from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory import Memory
 from neurald.hal.validate import operation_levels
 from neurald.service.conformance.case import Case, Signature, generate
@@ -162,6 +163,10 @@ class OperationCheck:
         (level,) = operation_levels(case.model)
         if level > device.feature_level:
             declined.append(f"{level.name} is newer than its feature level, {device.feature_level.name}")
+            return ""
+        refused = refused_operations(case.model, device)
+        if refused:
+            declined.append(refused[0])
             return ""
         answers = tuple(device.supported_operations(case.model))
         if len(answers) != 1:

@@ -1,7 +1,11 @@
+from dataclasses import replace
+
 import pytest
 from support.command_line import invoke, invoke_json
 
 import neurald as nd
+from neurald.drivers.sample.device import create_all
+from neurald.drivers.sample.extension import EXTENSION
 from neurald.hal.errors import DeadObject
 
 
@@ -50,3 +54,24 @@ def test_one_that_dies_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch)
     assert result.exit_code == 0
     assert "unix:///run/silent.sock" in result.stdout
     assert "the driver is gone" in result.stderr
+
+
+def test_extensions_are_listed_with_what_they_declare(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = create_all(), create_all()
+    second.name = "second"
+    second.declared_extensions = (replace(EXTENSION, operand_types=()),)
+    monkeypatch.setattr(nd, "devices", lambda: (first,))
+    (device,) = invoke_json("devices")["devices"]
+    assert device["extensions"] == ["neurald.tflite", "org.neurald.sample"]
+    (declared,) = device["declared_extensions"]
+    assert declared["operations"] == {"PIXELS_TO_GRAY": 0, "GRAY_TO_PIXELS": 1}
+    assert declared["operand_types"]["WEIGHTS"] == {"code": 1, "is_tensor": False, "element_bytes": 12}
+    assert device["disabled_extensions"] == {}
+    assert "sample-all: extension org.neurald.sample with PIXELS_TO_GRAY" in " ".join(
+        invoke("devices").stderr.split()
+    )
+    monkeypatch.setattr(nd, "devices", lambda: (first, second))
+    reason = "sample-all and second declare the extension differently"
+    for device in invoke_json("devices")["devices"]:
+        assert device["disabled_extensions"] == {"org.neurald.sample": reason}
+    assert reason in " ".join(invoke("devices").stderr.split())

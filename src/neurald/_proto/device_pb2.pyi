@@ -24,7 +24,7 @@ class DescribeRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeReply(_message.Message):
-    __slots__ = ("name", "type", "version", "feature_level", "extensions", "model_cache_files", "data_cache_files")
+    __slots__ = ("name", "type", "version", "feature_level", "extensions", "model_cache_files", "data_cache_files", "declared_extensions")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -32,6 +32,7 @@ class DescribeReply(_message.Message):
     EXTENSIONS_FIELD_NUMBER: _ClassVar[int]
     MODEL_CACHE_FILES_FIELD_NUMBER: _ClassVar[int]
     DATA_CACHE_FILES_FIELD_NUMBER: _ClassVar[int]
+    DECLARED_EXTENSIONS_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: _types_pb2.DeviceType
     version: str
@@ -39,7 +40,8 @@ class DescribeReply(_message.Message):
     extensions: _containers.RepeatedScalarFieldContainer[str]
     model_cache_files: int
     data_cache_files: int
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[_types_pb2.DeviceType, str]] = ..., version: _Optional[str] = ..., feature_level: _Optional[_Union[_types_pb2.FeatureLevel, str]] = ..., extensions: _Optional[_Iterable[str]] = ..., model_cache_files: _Optional[int] = ..., data_cache_files: _Optional[int] = ...) -> None: ...
+    declared_extensions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Extension]
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[_types_pb2.DeviceType, str]] = ..., version: _Optional[str] = ..., feature_level: _Optional[_Union[_types_pb2.FeatureLevel, str]] = ..., extensions: _Optional[_Iterable[str]] = ..., model_cache_files: _Optional[int] = ..., data_cache_files: _Optional[int] = ..., declared_extensions: _Optional[_Iterable[_Union[_types_pb2.Extension, _Mapping]]] = ...) -> None: ...
 
 class GetCapabilitiesRequest(_message.Message):
     __slots__ = ()

@@ -402,7 +402,7 @@ class ChannelQuant(_message.Message):
     def __init__(self, dimension: _Optional[int] = ..., scales: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Operand(_message.Message):
-    __slots__ = ("type", "dimensions", "scale", "zero_point", "channel_quant", "lifetime", "value", "location", "subgraph", "name")
+    __slots__ = ("type", "dimensions", "scale", "zero_point", "channel_quant", "lifetime", "value", "location", "subgraph", "name", "number", "extension_data")
     TYPE_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     SCALE_FIELD_NUMBER: _ClassVar[int]
@@ -413,6 +413,8 @@ class Operand(_message.Message):
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     SUBGRAPH_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    EXTENSION_DATA_FIELD_NUMBER: _ClassVar[int]
     type: OperandType
     dimensions: Dimensions
     scale: float
@@ -423,32 +425,66 @@ class Operand(_message.Message):
     location: Location
     subgraph: int
     name: str
-    def __init__(self, type: _Optional[_Union[OperandType, str]] = ..., dimensions: _Optional[_Union[Dimensions, _Mapping]] = ..., scale: _Optional[float] = ..., zero_point: _Optional[int] = ..., channel_quant: _Optional[_Union[ChannelQuant, _Mapping]] = ..., lifetime: _Optional[_Union[Lifetime, str]] = ..., value: _Optional[bytes] = ..., location: _Optional[_Union[Location, _Mapping]] = ..., subgraph: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
+    number: int
+    extension_data: bytes
+    def __init__(self, type: _Optional[_Union[OperandType, str]] = ..., dimensions: _Optional[_Union[Dimensions, _Mapping]] = ..., scale: _Optional[float] = ..., zero_point: _Optional[int] = ..., channel_quant: _Optional[_Union[ChannelQuant, _Mapping]] = ..., lifetime: _Optional[_Union[Lifetime, str]] = ..., value: _Optional[bytes] = ..., location: _Optional[_Union[Location, _Mapping]] = ..., subgraph: _Optional[int] = ..., name: _Optional[str] = ..., number: _Optional[int] = ..., extension_data: _Optional[bytes] = ...) -> None: ...
+
+class Extension(_message.Message):
+    __slots__ = ("name", "operand_types", "operations")
+    class OperandType(_message.Message):
+        __slots__ = ("code", "name", "is_tensor", "element_bytes")
+        CODE_FIELD_NUMBER: _ClassVar[int]
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        IS_TENSOR_FIELD_NUMBER: _ClassVar[int]
+        ELEMENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+        code: int
+        name: str
+        is_tensor: bool
+        element_bytes: int
+        def __init__(self, code: _Optional[int] = ..., name: _Optional[str] = ..., is_tensor: bool = ..., element_bytes: _Optional[int] = ...) -> None: ...
+    class Operation(_message.Message):
+        __slots__ = ("code", "name")
+        CODE_FIELD_NUMBER: _ClassVar[int]
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        code: int
+        name: str
+        def __init__(self, code: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OPERAND_TYPES_FIELD_NUMBER: _ClassVar[int]
+    OPERATIONS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    operand_types: _containers.RepeatedCompositeFieldContainer[Extension.OperandType]
+    operations: _containers.RepeatedCompositeFieldContainer[Extension.Operation]
+    def __init__(self, name: _Optional[str] = ..., operand_types: _Optional[_Iterable[_Union[Extension.OperandType, _Mapping]]] = ..., operations: _Optional[_Iterable[_Union[Extension.Operation, _Mapping]]] = ...) -> None: ...
 
 class Operation(_message.Message):
-    __slots__ = ("type", "inputs", "outputs")
+    __slots__ = ("type", "inputs", "outputs", "number")
     TYPE_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     type: OperationType
     inputs: _containers.RepeatedScalarFieldContainer[int]
     outputs: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, type: _Optional[_Union[OperationType, str]] = ..., inputs: _Optional[_Iterable[int]] = ..., outputs: _Optional[_Iterable[int]] = ...) -> None: ...
+    number: int
+    def __init__(self, type: _Optional[_Union[OperationType, str]] = ..., inputs: _Optional[_Iterable[int]] = ..., outputs: _Optional[_Iterable[int]] = ..., number: _Optional[int] = ...) -> None: ...
 
 class Subgraph(_message.Message):
-    __slots__ = ("operands", "operations", "inputs", "outputs")
+    __slots__ = ("operands", "operations", "inputs", "outputs", "number")
     OPERANDS_FIELD_NUMBER: _ClassVar[int]
     OPERATIONS_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     operands: _containers.RepeatedCompositeFieldContainer[Operand]
     operations: _containers.RepeatedCompositeFieldContainer[Operation]
     inputs: _containers.RepeatedScalarFieldContainer[int]
     outputs: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, operands: _Optional[_Iterable[_Union[Operand, _Mapping]]] = ..., operations: _Optional[_Iterable[_Union[Operation, _Mapping]]] = ..., inputs: _Optional[_Iterable[int]] = ..., outputs: _Optional[_Iterable[int]] = ...) -> None: ...
+    number: int
+    def __init__(self, operands: _Optional[_Iterable[_Union[Operand, _Mapping]]] = ..., operations: _Optional[_Iterable[_Union[Operation, _Mapping]]] = ..., inputs: _Optional[_Iterable[int]] = ..., outputs: _Optional[_Iterable[int]] = ..., number: _Optional[int] = ...) -> None: ...
 
 class Model(_message.Message):
-    __slots__ = ("main", "referenced", "pools", "relaxed", "input_names", "output_names", "signatures")
+    __slots__ = ("main", "referenced", "pools", "relaxed", "input_names", "output_names", "signatures", "extensions")
     class Signature(_message.Message):
         __slots__ = ("inputs", "outputs")
         INPUTS_FIELD_NUMBER: _ClassVar[int]
@@ -470,6 +506,7 @@ class Model(_message.Message):
     INPUT_NAMES_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_NAMES_FIELD_NUMBER: _ClassVar[int]
     SIGNATURES_FIELD_NUMBER: _ClassVar[int]
+    EXTENSIONS_FIELD_NUMBER: _ClassVar[int]
     main: Subgraph
     referenced: _containers.RepeatedCompositeFieldContainer[Subgraph]
     pools: _containers.RepeatedScalarFieldContainer[bytes]
@@ -477,7 +514,8 @@ class Model(_message.Message):
     input_names: _containers.RepeatedScalarFieldContainer[str]
     output_names: _containers.RepeatedScalarFieldContainer[str]
     signatures: _containers.MessageMap[str, Model.Signature]
-    def __init__(self, main: _Optional[_Union[Subgraph, _Mapping]] = ..., referenced: _Optional[_Iterable[_Union[Subgraph, _Mapping]]] = ..., pools: _Optional[_Iterable[bytes]] = ..., relaxed: bool = ..., input_names: _Optional[_Iterable[str]] = ..., output_names: _Optional[_Iterable[str]] = ..., signatures: _Optional[_Mapping[str, Model.Signature]] = ...) -> None: ...
+    extensions: _containers.RepeatedCompositeFieldContainer[Extension]
+    def __init__(self, main: _Optional[_Union[Subgraph, _Mapping]] = ..., referenced: _Optional[_Iterable[_Union[Subgraph, _Mapping]]] = ..., pools: _Optional[_Iterable[bytes]] = ..., relaxed: bool = ..., input_names: _Optional[_Iterable[str]] = ..., output_names: _Optional[_Iterable[str]] = ..., signatures: _Optional[_Mapping[str, Model.Signature]] = ..., extensions: _Optional[_Iterable[_Union[Extension, _Mapping]]] = ...) -> None: ...
 
 class Argument(_message.Message):
     __slots__ = ("pool", "offset", "length", "dimensions", "padding")

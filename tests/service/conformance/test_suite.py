@@ -86,3 +86,21 @@ def test_a_device_that_is_gone_ends_it() -> None:
     results = list(run(device, Plan(count=1)))
     assert len(results) == 3
     assert all(result.detail.startswith("DEAD_OBJECT") for result in results)
+
+
+def test_operations_of_extensions_that_are_not_listed_are_declined() -> None:
+    """What a daemon never asks its device about is no fault of the device."""
+    with running_daemon(driver="support.vendors:create_without_tflite") as address:
+        results = list(run(nd.connect(address), Plan(count=1, operations=(OperationType.TFLITE_FLOOR,))))
+    found = [result for result in results if result.group == "operations"]
+    assert found
+    assert {result.outcome for result in found} == {Outcome.DECLINED}
+    assert all("does not list the extension neurald.tflite" in result.detail for result in found)
+
+
+def test_extensions_are_declared_and_listed() -> None:
+    device = create_device("sample-all")
+    device.extensions = ("neurald.tflite",)  # type: ignore[misc]
+    (identity,) = (result for result in run(device, Plan(operations=FEW)) if result.subject == "identity")
+    assert identity.outcome is Outcome.FAILED
+    assert "org.neurald.sample is declared, and not listed" in identity.detail

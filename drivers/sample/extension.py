@@ -1,0 +1,130 @@
+"""An extension of the sample driver's own: what a vendor writes to offer an operation or operand type that Android NN has not.
+
+There are pictures (tensors whose elements are pixels of three bytes), weights (a scalar of three float32), and two operations
+between pictures and ordinary float32 tensors. A driver needs four things:
+
+- the declaration, which clients get to see, and which decides whether two devices mean the same (`EXTENSION`);
+- a signature for each operation: which operands it takes, and of what type and rank (`Form` and `row`);
+- a shape rule for each, from the shapes of its inputs;
+- what computes it: here NumPy, on a real device a kernel.
+
+Extension data are bytes that an application attaches to an operand. Those of a picture say in which order the channels of a
+pixel lie: `rgb`, which is what none means, or `bgr`.
+"""
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.extension import Extension, ExtensionOperandType, ExtensionOperation
+from neurald.hal.inference import declared_shape
+from neurald.hal.operations.call import Array, Call, Shape, UnknownValue
+from neurald.hal.operations.definition import Definition
+from neurald.hal.operations.signature import Form, row, scalar, tensor
+from neurald.hal.types import FeatureLevel, Model, OperandType, Operation, Subgraph
+
+EXTENSION = Extension(
+    name="org.neurald.sample",
+    operand_types=(
+        ExtensionOperandType(code=0, name="TENSOR_PIXELS", is_tensor=True, element_bytes=3),
+        ExtensionOperandType(code=1, name="WEIGHTS", is_tensor=False, element_bytes=12),
+    ),
+    operations=(
+        ExtensionOperation(code=0, name="PIXELS_TO_GRAY"),
+        ExtensionOperation(code=1, name="GRAY_TO_PIXELS"),
+    ),
+)
+
+TENSOR_PIXELS = EXTENSION.operand_type(0)
+WEIGHTS = EXTENSION.operand_type(1)
+PIXELS_TO_GRAY = EXTENSION.operation_type(0)
+GRAY_TO_PIXELS = EXTENSION.operation_type(1)
+
+_ORDERS = (b"", b"rgb", b"bgr")
+
+
+def _order_is_known(call: Call) -> None:
+    for name in ("pixels", "gray"):
+        data = call.operand(name).extension_data
+        if data not in _ORDERS:
+            raise BadData(f"{call.name(name)} has extension data {data[:16]!r}; rgb or bgr is expected")
+
+
+def _same_shape(call: Call) -> tuple[Shape, ...]:
+    return (call.shape(next(iter(call.binding.inputs))),)
+
+
+def _channels(values: Array, data: bytes) -> Array:
+    """The channels of pixels as red, green and blue, or the other way round."""
+    return values[..., ::-1] if data == b"bgr" else values
+
+
+def _pixels_to_gray(call: Call) -> tuple[Array, ...]:
+    pixels = np.ascontiguousarray(call.array("pixels"))
+    channels = pixels.view(np.uint8).reshape(*pixels.shape, 3)
+    # A value that lies in shared memory is copied before it is looked at twice.
+    weights = np.frombuffer(call.array("weights").tobytes(), "<f4")
+    real = _channels(channels, call.operand("pixels").extension_data).astype(np.float32)
+    return (np.clip(real @ weights, 0.0, 255.0).astype(np.float32),)
+
+
+def _gray_to_pixels(call: Call) -> tuple[Array, ...]:
+    gray = np.nan_to_num(np.clip(call.array("gray"), 0.0, 255.0))
+    channels = np.repeat(np.rint(gray).astype(np.uint8)[..., np.newaxis], 3, axis=-1)
+    return (np.ascontiguousarray(channels).view(TENSOR_PIXELS.dtype).reshape(gray.shape),)
+
+
+DEFINITIONS = {
+    definition.type: definition
+    for definition in (
+        Definition(
+            type=PIXELS_TO_GRAY,
+            forms=(
+                Form(
+                    inputs=(tensor("pixels", TENSOR_PIXELS, rank=2), scalar("weights", WEIGHTS)),
+                    outputs=(tensor("gray", OperandType.TENSOR_FLOAT32, rank=2),),
+                ),
+            ),
+            rows=(row(FeatureLevel.LEVEL_3),),
+            checks=(_order_is_known,),
+            shape=_same_shape,
+            reference=_pixels_to_gray,
+            arithmetic=frozenset(("pixels", "weights")),
+        ),
+        Definition(
+            type=GRAY_TO_PIXELS,
+            forms=(
+                Form(
+                    inputs=(tensor("gray", OperandType.TENSOR_FLOAT32, rank=2),),
+                    outputs=(tensor("pixels", TENSOR_PIXELS, rank=2),),
+                ),
+            ),
+            rows=(row(FeatureLevel.LEVEL_3),),
+            checks=(_order_is_known,),
+            shape=_same_shape,
+            reference=_gray_to_pixels,
+            arithmetic=frozenset(("gray",)),
+        ),
+    )
+}
+
+
+def why_not(model: Model, graph: Subgraph, operation: Operation) -> str:
+    """What is wrong with an operation of the extension, as far as the model tells; "" if nothing is.
+
+    The runtime knows nothing of it, so the driver checks all of it, here and (values and shapes) when it runs.
+    """
+    definition = DEFINITIONS[operation.type]
+    try:
+        call = Call(
+            definition.bind(operation, graph.operands),
+            graph.operands,
+            lambda index: declared_shape(graph.operands[index]),
+            lambda index: model.constant(graph.operands[index]),
+        )
+        definition.check(call)
+        definition.output_shapes(call)
+    except UnknownValue:
+        return ""
+    except BadData as error:
+        return str(error)
+    return ""

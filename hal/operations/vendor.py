@@ -1,0 +1,69 @@
+"""Operations of vendors' extensions, of which nothing is known but that they read and write operands.
+
+Their devices check the rest: signature, values and shapes. A shape that the model leaves open is known once the device tells it.
+"""
+
+from collections.abc import Sequence
+
+from neurald.hal.errors import BadData
+from neurald.hal.extension import extension_of
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations import DEFINITIONS as _BUILT_IN
+from neurald.hal.operations.call import Array, Call, Shape, UnknownValue
+from neurald.hal.operations.definition import Definition
+from neurald.hal.operations.signature import ANY_RANK, Binding, Form, Parameter, Row
+from neurald.hal.types import FeatureLevel, Operand, OperandType, Operation
+
+
+def _values(name: str) -> Parameter:
+    return Parameter(name=name, types="ANY", ranks=ANY_RANK, optional=True, variadic=True)
+
+
+_FORM = Form(inputs=(_values("inputs"),), outputs=(_values("outputs"),))
+#: As on Android, where extensions came with this level.
+_ROW = Row(level=FeatureLevel.LEVEL_3, types={})
+
+
+class _VendorDefinition(Definition):
+    """Any operands, apart from models."""
+
+    def bind(
+        self, operation: Operation, operands: Sequence[Operand], *, values_known: bool = True
+    ) -> Binding:
+        """All operands under two names: `inputs` and `outputs`.
+
+        Raises:
+            BadData: the operation writes nothing, or an operand is a model.
+        """
+        if not operation.outputs:
+            raise BadData(f"{self.type.name} has no outputs")
+        if any(
+            operands[index].type is OperandType.MODEL for index in (*operation.inputs, *operation.outputs)
+        ):
+            raise BadData(
+                f"an operation of a vendor's extension takes no model; {self.type.name} is given one"
+            )
+        return Binding(
+            type=operation.type,
+            form=_FORM,
+            row=_ROW,
+            level=_ROW.level,
+            inputs={"inputs": operation.inputs} if operation.inputs else {},
+            outputs={"outputs": operation.outputs},
+        )
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    raise UnknownValue(f"the shapes of {call.binding.type.name}")
+
+
+def _reference(call: Call) -> tuple[Array, ...]:
+    raise BadData(f"{call.binding.type.name} has no reference; only devices with its extension run it")
+
+
+def definition_of(kind: OperationType) -> Definition | None:
+    """What is known of an operation: its definition in `neurald.hal.operations`, or that it is a vendor's; None where it is not implemented."""
+    known: Definition | None = _BUILT_IN.get(kind)
+    if known is None and extension_of(kind) is not None:
+        return _VendorDefinition(type=kind, forms=(_FORM,), rows=(_ROW,), shape=_shape, reference=_reference)
+    return known
