@@ -31,6 +31,7 @@ from neurald.hal.remote import RemoteDevice, connect
 from neurald.hal.rpc import MAXIMUM_MESSAGE_BYTES
 from neurald.hal.server import DeviceServer
 from neurald.hal.session import Session, Sessions
+from neurald.hal.turns import MOST_AT_ONCE
 from neurald.hal.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
 from neurald.hal.validate import MAXIMUM_DEPTH, validate_model
 
@@ -132,7 +133,7 @@ def test_two_clients_with_all_their_calls_leave_threads_to_others(
     for thread in threads:
         thread.start()
     assert started.wait(30)
-    while server.handler.waiting < len(threads) - 4:
+    while server.handler.waiting < len(threads) - MOST_AT_ONCE:
         time.sleep(0.001)
     device.on_execute = lambda *_: None
     honest = connect(str(server.address)).prepare_model(addition(CONSTANT), PrepareOptions())
