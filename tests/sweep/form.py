@@ -232,6 +232,15 @@ def rescaled(kind: str | Kind, factor: float = 1.5, shift: int = 3) -> Kind:
     return replace(found, scale=(found.scale[0] * factor,), zero=(zero,))
 
 
+#: Kinds at which constness and what a file says of shapes are varied; others are handled alike.
+_VARIED = ("f32", "i32", "i64", "bool", "q8z", "q16")
+
+
+def varied(kind: str, form: Form) -> Iterator[Form]:
+    """The variants of a form of that kind, if it is one to vary."""
+    return variants(form) if kind in _VARIED else iter((form,))
+
+
 def variants(form: Form, *, constants: bool = True, dynamic: bool = True) -> Iterator[Form]:
     """The form, and what differs from it only in which inputs are constants and what the file says of shapes."""
     yield form
@@ -264,3 +273,17 @@ def _with_constants(form: Form, places: Sequence[int], name: str) -> Form:
         replace(t, is_constant=True) if t is not None and n in places else t for n, t in enumerate(form.inputs)
     )
     return replace(form, name=f"{form.name}, {name}", inputs=inputs)
+
+
+def simple(
+    operator: str,
+    name: str,
+    inputs: Sequence[Tensor | None],
+    outputs: Sequence[Tensor],
+    options: str | None = None,
+    **values: Any,
+) -> Form:
+    """A form with nothing special."""
+    return Form(
+        operator=operator, name=name, inputs=tuple(inputs), outputs=tuple(outputs), options=options, values=values
+    )

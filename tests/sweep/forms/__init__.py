@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from sweep.form import Form
-from sweep.forms import elementwise, reduction
+from sweep.forms import elementwise, gathering, reduction, shaping
 
 #: What a family has: operator → its forms.
 Table = Mapping[str, Callable[[str], Iterator[Form]]]
 
-_TABLES: tuple[Table, ...] = (elementwise.FORMS, reduction.FORMS)
+_TABLES: tuple[Table, ...] = (elementwise.FORMS, gathering.FORMS, reduction.FORMS, shaping.FORMS)
 _FORMS: Table = {name: make for table in _TABLES for name, make in table.items()}
 OPERATORS = tuple(sorted(_FORMS))
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from sweep.form import ALL, KINDS, NUMBERS, QUANTIZED, Form, rescaled, tensor, variants
+from sweep.form import ALL, KINDS, NUMBERS, QUANTIZED, Form, rescaled, tensor, varied, variants
 
 SHAPES = ((), (5,), (2, 3), (1, 2, 3), (2, 1, 3, 2), (1, 2, 1, 3, 2), (1, 1, 2, 2, 1, 3))
 _BROADCASTS = (
@@ -65,7 +65,7 @@ def binary(
         )
 
     for kind in kinds:
-        yield from variants(form("2x3", kind, (2, 3), (2, 3)))
+        yield from varied(kind, form("2x3", kind, (2, 3), (2, 3)))
         yield form("2x3 by 3", kind, (2, 3), (3,))
     for kind in ("f32", "i32", "q8z", "qu8z", "q16", "bool"):
         for shape in SHAPES:
@@ -116,7 +116,7 @@ def unary(
         )
 
     for kind in kinds:
-        yield from variants(form("2x3", kind, (2, 3)))
+        yield from varied(kind, form("2x3", kind, (2, 3)))
     for kind in ("f32", "q8z", "qu8z", "q16", "i32"):
         for shape in (*SHAPES, (0,), (2, 0, 3)):
             yield form(f"{shape}", kind, shape)
@@ -141,7 +141,7 @@ def selection(operator: str) -> Iterator[Form]:
         return Form(operator=operator, name=f"{kind} {name}", inputs=inputs, outputs=(tensor(output, kind),))
 
     for kind in ALL:
-        yield from variants(form("2x3", kind, (2, 3), (2, 3), (2, 3)))
+        yield from varied(kind, form("2x3", kind, (2, 3), (2, 3), (2, 3)))
     for shape in (*SHAPES, (0, 2)):
         yield form(f"{shape}", "f32", shape, shape, shape)
         yield form(f"scalar for {shape}", "f32", (), shape, shape)
