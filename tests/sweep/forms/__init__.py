@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from sweep.form import Form
-from sweep.forms import elementwise, gathering, reduction, shaping
+from sweep.forms import elementwise, gathering, recurrent, reduction, searching, shaping, windows
 
 #: What a family has: operator → its forms.
 Table = Mapping[str, Callable[[str], Iterator[Form]]]
 
-_TABLES: tuple[Table, ...] = (elementwise.FORMS, gathering.FORMS, reduction.FORMS, shaping.FORMS)
-_FORMS: Table = {name: make for table in _TABLES for name, make in table.items()}
+_FAMILIES = (elementwise, gathering, recurrent, reduction, searching, shaping, windows)
+_FORMS: Table = {name: make for family in _FAMILIES for name, make in family.FORMS.items()}
 OPERATORS = tuple(sorted(_FORMS))
 
 
