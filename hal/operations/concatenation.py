@@ -7,7 +7,7 @@ from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array, Call, Shape
 from neurald.hal.operations.definition import Definition
 from neurald.hal.operations.quantized import round_away, saturate
-from neurald.hal.operations.rules import data_rows, has_same_scale
+from neurald.hal.operations.rules import data_rows, has_same_scale, resolve_axis
 from neurald.hal.operations.signature import Form, scalar, tensor
 from neurald.hal.types import FeatureLevel, Operand, OperandType
 
@@ -25,9 +25,21 @@ def _level(call: Call) -> FeatureLevel:
     return FeatureLevel.LEVEL_1 if has_same_scale(call, "inputs") else FeatureLevel.LEVEL_3
 
 
+def concatenation_axis(call: Call) -> int:
+    """The axis to join along, from 0. Only that of `neurald.tflite` may be given as one that counts from the end.
+
+    Raises:
+        BadData: there is no such axis.
+    """
+    rank = len(call.shapes("inputs")[0])
+    if call.binding.type is OperationType.CONCATENATION:
+        return call.scalar_in("axis", 0, rank - 1)
+    return resolve_axis(int(call.scalar("axis")), rank, call.name("axis"))
+
+
 def _shape(call: Call) -> tuple[Shape, ...]:
     first, *others = call.shapes("inputs")
-    axis = call.scalar_in("axis", 0, len(first) - 1)
+    axis = concatenation_axis(call)
     total = first[axis]
     for position, shape in enumerate(others, start=1):
         if len(shape) != len(first) or shape[:axis] != first[:axis] or shape[axis + 1 :] != first[axis + 1 :]:
@@ -59,7 +71,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
             rescale(value, operand, output)
             for value, operand in zip(values, call.operands("inputs"), strict=True)
         )
-    return (np.concatenate(values, axis=call.scalar("axis")),)
+    return (np.concatenate(values, axis=concatenation_axis(call)),)
 
 
 DEFINITIONS = (

@@ -59,7 +59,10 @@ def _fill_reference(call: Call) -> tuple[Array, ...]:
 
 
 def pack_axis(call: Call) -> int:
-    """The axis of the output along which the inputs follow one another."""
+    """The axis of the output along which the inputs follow one another, from 0.
+
+    Only that of `neurald.tflite` may be given as one that counts from the end.
+    """
     first, *others = call.shapes("inputs")
     for position, shape in enumerate(others, start=1):
         if shape != first:
@@ -68,7 +71,9 @@ def pack_axis(call: Call) -> int:
                 f"operand {index} (inputs[{position}] of PACK) has shape {list(shape)}; "
                 f"that of inputs[0], {list(first)}, is expected"
             )
-    return call.scalar_in("axis", 0, len(first))
+    if call.binding.type is OperationType.PACK:
+        return call.scalar_in("axis", 0, len(first))
+    return resolve_axis(int(call.scalar("axis")), len(first) + 1, call.name("axis"))
 
 
 def _pack_shape(call: Call) -> tuple[Shape, ...]:

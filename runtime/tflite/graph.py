@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import (
+    Dimensions,
     Lifetime,
     Operand,
     OperandType,
@@ -30,7 +31,7 @@ from neurald.runtime.tflite.operands import (
     to_operand,
 )
 from neurald.runtime.tflite.operation_list import OperationList
-from neurald.runtime.tflite.schema import OMITTED, Operator, TfliteSubgraph
+from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, TfliteSubgraph
 from neurald.runtime.tflite.state import Key, shown_key, tensor_key
 
 if TYPE_CHECKING:
@@ -77,6 +78,9 @@ class Graph(OperationList):
         #: The operands that are the variables' values now.
         self._variables: dict[Key, int] = {}
         self._variable_inputs: list[int] = []
+        #: Whether all ranks and lengths so far are those that the file says. Where one is not, none that
+        #: follows is believed: the file says them for other arguments, or for the first turn of a loop.
+        self._ranks_hold = self._lengths_hold = True
         if len(set(inputs)) != len(self._inputs):
             raise BadData("a tensor is listed twice among the inputs")
         for position, index in enumerate(self._inputs):
@@ -92,6 +96,7 @@ class Graph(OperationList):
         source = self._tensors[tensor]
         dimensions = input_dimensions(source) if given is None else given.dimensions
         self._operands[tensor] = to_operand(source, dimensions, Lifetime.SUBGRAPH_INPUT)
+        self._compare_shape(tensor)
 
     def add_variable(self, key: Key, operand: Operand) -> None:
         """Makes a variable one more input of the graph."""
@@ -156,8 +161,30 @@ class Graph(OperationList):
             self._tensors[index] = source
         lifetime = Lifetime.SUBGRAPH_OUTPUT if index in self._fetched else Lifetime.TEMPORARY_VARIABLE
         self._operands[index] = to_operand(source, None, lifetime)
-        self._expected[index] = expected_dimensions(source)
+        self._expected[index] = self._believed_dimensions(source)
         return index
+
+    def emit(self, operation_type: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """See `OperationList.emit`."""
+        super().emit(operation_type, inputs, outputs)
+        for index in outputs:
+            self._compare_shape(index)
+
+    def _compare_shape(self, index: int) -> None:
+        """Compares the shape of an operand with the one that the file gives its tensor, if it stands for one."""
+        said = expected_dimensions(self._tensors[index]) if index < len(self._tensors) else None
+        found = self._operands[index].dimensions
+        if said is None:
+            return
+        if found is None or len(found) != len(said):
+            self._ranks_hold = False
+        elif any(length not in (0, other) for length, other in zip(said, found, strict=True)):
+            self._lengths_hold = False
+
+    def _believed_dimensions(self, tensor: Tensor) -> Dimensions:
+        """What the file says of the shape of a result, as far as it has been right until now."""
+        said = expected_dimensions(tensor) if self._ranks_hold else None
+        return said if said is None or self._lengths_hold else (0,) * len(said)
 
     def intermediate(self, operator: Operator, position: int) -> tuple[float, int]:
         """Scale and zero point of one of the operator's intermediates.
@@ -303,9 +330,9 @@ class Graph(OperationList):
         for position, tensor in enumerate(self._outputs):
             if not self._has_value(tensor):
                 raise BadData(f"output {position}, {self._tensors[tensor]}, is never written")
-            outputs.append(self._output(self._read(tensor), outputs, str(self._tensors[tensor])))
+            outputs.append(self._output(self._read(tensor), outputs))
         for key in leaving:
-            outputs.append(self._output(self.variable(key), outputs, shown_key(key)))
+            outputs.append(self._output(self.variable(key), outputs))
         inputs = (*self._inputs, *self._variable_inputs)
         used = {*inputs, *outputs}
         for operation in self._operations:
@@ -325,21 +352,19 @@ class Graph(OperationList):
             outputs=tuple(place[index] for index in outputs),
         )
 
-    def _output(self, index: int, others: Sequence[int], what: str) -> int:
+    def _output(self, index: int, others: Sequence[int]) -> int:
         """The operand as an output of the graph, or a copy that can be one."""
         operand = self._operands[index]
         writable = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
         if index in others or operand.lifetime not in writable:
-            return self._copy(index, what)
+            return self._copy(index)
         self._operands[index] = replace(operand, lifetime=Lifetime.SUBGRAPH_OUTPUT)
         return index
 
-    def _copy(self, index: int, what: str) -> int:
+    def _copy(self, index: int) -> int:
         """An output with the value of an operand that cannot be one itself."""
         operand = self._operands[index]
         target = operand.dimensions
-        if target is None:
-            raise Unsupported(f"{what} of unknown rank cannot be copied to an output")
         result = self._add(
             replace(
                 operand,
@@ -350,12 +375,16 @@ class Graph(OperationList):
             )
         )
         self._expected[result] = target
-        if operand.lifetime.is_constant or target.count(0) <= 1:
-            lengths = target if operand.lifetime.is_constant else [length or -1 for length in target]
-            self.reshape(index, lengths, result)
+        if target is None:
+            lengths = self.value_like(Operand(type=OperandType.TENSOR_INT32, dimensions=(0,)))
+            self.emit(OperationType.TFLITE_SHAPE, (index,), (lengths,))
+            self.emit(OperationType.TFLITE_RESHAPE, (index, lengths), (result,))
+        elif operand.lifetime.is_constant or target.count(0) <= 1:
+            whole = target if operand.lifetime.is_constant else [length or -1 for length in target]
+            self.reshape(index, whole, result)
         else:
-            start, whole = self.vector([0] * len(target)), self.vector([-1] * len(target))
-            self.emit(OperationType.SLICE, (index, start, whole), (result,))
+            start, rest = self.vector([0] * len(target)), self.vector([-1] * len(target))
+            self.emit(OperationType.SLICE, (index, start, rest), (result,))
         return result
 
 

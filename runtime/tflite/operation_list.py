@@ -53,7 +53,8 @@ class OperationList(OperandTable):
     def emit(self, operation_type: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Adds an operation, and gives its outputs their dimensions.
 
-        Where Android's operation does not take the operands, the one of `neurald.tflite` that widens it may.
+        Where Android's operation does not take the operands, the one of `neurald.tflite` that widens it may. That
+        one comes first where a rank is not known yet, since it may turn out to be one that Android's does not take.
 
         Raises:
             Unsupported: the operation does not take these operands.
@@ -61,23 +62,36 @@ class OperationList(OperandTable):
         definition = DEFINITIONS.get(operation_type)
         if definition is None:
             raise Unsupported(f"it needs {operation_type.name}, which is not implemented")
-        operation = Operation(type=operation_type, inputs=tuple(inputs), outputs=tuple(outputs))
-        shapes: Sequence[Dimensions]
-        try:
-            shapes = self._accepted(definition, operation)
-        except BadData as error:
-            wider = WIDER.get(operation_type)
-            if wider is None:
-                raise Unsupported(str(error)) from None
-            operation = replace(operation, type=wider.type)
-            try:
-                shapes = self._accepted(wider, operation)
-            except BadData as wider_error:
-                raise Unsupported(str(wider_error)) from None
+        candidates = [definition]
+        wider = WIDER.get(operation_type)
+        if wider is not None:
+            candidates.insert(0 if self._has_open_rank(inputs) else 1, wider)
+        operation, shapes = self._first_accepted(candidates, inputs, outputs)
         for index, shape in zip(outputs, shapes, strict=True):
             self._operands[index] = replace(self._operands[index], dimensions=shape)
         if not self._evaluate(operation):
             self._operations.append(operation)
+
+    def _first_accepted(
+        self, candidates: Sequence[Definition], inputs: Sequence[int], outputs: Sequence[int]
+    ) -> tuple[Operation, Sequence[Dimensions]]:
+        """The operation of the first definition that takes the operands, and the dimensions of its outputs.
+
+        Raises:
+            Unsupported: none does.
+        """
+        reason = ""
+        for definition in candidates:
+            operation = Operation(type=definition.type, inputs=tuple(inputs), outputs=tuple(outputs))
+            try:
+                return operation, self._accepted(definition, operation)
+            except BadData as error:
+                reason = str(error)
+        raise Unsupported(reason)
+
+    def _has_open_rank(self, indexes: Sequence[int]) -> bool:
+        """Whether the rank of one of the operands is not known yet."""
+        return any(self._operands[index].dimensions is None for index in indexes)
 
     def takes(self, operation_type: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> bool:
         """Whether the operation itself, and not only one that widens it, takes these operands."""

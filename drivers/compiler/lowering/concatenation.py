@@ -9,7 +9,7 @@ from neurald.drivers.compiler.lowering.moving import joined
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
-from neurald.hal.operations.concatenation import RESCALED, rescale
+from neurald.hal.operations.concatenation import RESCALED, concatenation_axis, rescale
 from neurald.hal.types import Operand
 
 
@@ -34,7 +34,7 @@ def concatenate(call: Call, builder: Builder) -> tuple[Value, ...]:
         _rescaled(builder, value, operand, call.operand("output"))
         for value, operand in zip(builder.values(call, "inputs"), call.operands("inputs"), strict=True)
     ]
-    return (joined(builder, parts, call.scalar("axis")),)
+    return (joined(builder, parts, concatenation_axis(call)),)
 
 
 LOWERINGS = {OperationType.CONCATENATION: concatenate}

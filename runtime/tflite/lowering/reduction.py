@@ -6,7 +6,6 @@ from neurald.runtime.tflite.lowering.rule import (
     Lowering,
     Rule,
     covers,
-    emit_flattened,
     short_vector,
 )
 from neurald.runtime.tflite.numbers import BuiltinOperator
@@ -19,7 +18,8 @@ def reduction(operation_type: OperationType, to_any_rank: OperationType) -> Rule
 
     Args:
         operation_type: Android NN's.
-        to_any_rank: TFLite's, for operands whose rank is 0 or not known before it runs.
+        to_any_rank: TFLite's, for operands that Android NN's does not take, or whose rank is 0 or not known
+            before it runs. Its results have rank 0 where TFLite's have, so that no reshape may follow it.
     """
     is_mean = operation_type is OperationType.MEAN
 
@@ -33,8 +33,15 @@ def reduction(operation_type: OperationType, to_any_rank: OperationType) -> Rule
         if not dimensions or not (keeps or values is not None):
             graph.emit(to_any_rank, inputs, (result,))
             return
-        to_scalar = not keeps and values is not None and covers(values.tolist(), len(dimensions))
-        emit_flattened(graph, operation_type, inputs, result, to_scalar=to_scalar)
+        if keeps or values is None or not covers(values.tolist(), len(dimensions)):
+            graph.emit(operation_type, inputs, (result,))
+            return
+        target = graph.temporary(result, (1,))
+        if not graph.takes(operation_type, inputs, (target,)):
+            graph.emit(to_any_rank, inputs, (result,))
+            return
+        graph.emit(operation_type, inputs, (target,))
+        graph.reshape(target, (), result)
 
     return rule
 

@@ -73,16 +73,6 @@ def emit_activated(
         graph.emit(follower, (target,), (result,))
 
 
-def emit_flattened(
-    graph: Graph, operation_type: OperationType, inputs: Sequence[int], result: int, *, to_scalar: bool
-) -> None:
-    """An operation that leaves one dimension, of length 1, where TFLite leaves none."""
-    target = graph.temporary(result, (1,)) if to_scalar else result
-    graph.emit(operation_type, inputs, (target,))
-    if to_scalar:
-        graph.reshape(target, (), result)
-
-
 def emit_limited(
     graph: Graph,
     operator: Operator,
@@ -207,15 +197,3 @@ def narrow(graph: Graph, index: int) -> int:
     if ((value < limits.min) | (value > limits.max)).any():
         return index
     return graph.vector(value.tolist())
-
-
-def rank_of(graph: Graph, index: int, what: str) -> int:
-    """The rank of an operand.
-
-    Raises:
-        Unsupported: it is not known, and `what` needs it.
-    """
-    dimensions = graph.operand(index).dimensions
-    if dimensions is None:
-        raise Unsupported(f"{what} of an input of unknown rank is not supported")
-    return len(dimensions)

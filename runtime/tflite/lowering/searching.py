@@ -3,19 +3,20 @@
 from neurald.hal.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.gathering import in_order
-from neurald.runtime.tflite.lowering.rule import Lowering, Rule, rank_of, whole
+from neurald.runtime.tflite.lowering.rule import Lowering, Rule, whole
 from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
 
 
 def extreme(android: OperationType, tflite: OperationType) -> Rule:
-    """The axis is an input. Of a vector TFLite leaves no dimension."""
+    """The axis is an input. Of a vector, which an input of unknown rank may be, TFLite leaves no dimension."""
 
     def rule(graph: Graph, operator: Operator, _: Options) -> None:
         source, axis = graph.input(operator, 0), whole(graph, graph.input(operator, 1))
-        is_vector = rank_of(graph, source, "an axis") <= 1
-        graph.emit(tflite if is_vector else android, (source, axis), (graph.output(operator),))
+        dimensions = graph.operand(source).dimensions
+        is_open = dimensions is None or len(dimensions) <= 1
+        graph.emit(tflite if is_open else android, (source, axis), (graph.output(operator),))
 
     return rule
 

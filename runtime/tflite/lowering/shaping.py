@@ -4,14 +4,13 @@ import numpy as np
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.signature import MAXIMUM_RANK
-from neurald.hal.types import FusedActivation, OperandType
+from neurald.hal.types import Dimensions, FusedActivation, OperandType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import (
     Lowering,
     covers,
     finish_with,
     narrow,
-    rank_of,
     short_vector,
     whole,
 )
@@ -27,6 +26,18 @@ _CLAMPS = {
 }
 
 
+def _from_start(axis: int, dimensions: Dimensions, more: int) -> int:
+    """An axis that counts from the end as one that counts from 0, where there is such an axis of a known rank.
+
+    Args:
+        axis: the axis.
+        dimensions: of an input.
+        more: how many dimensions the result has more.
+    """
+    rank = 0 if dimensions is None else len(dimensions) + more
+    return axis + rank if -rank <= axis < 0 else axis
+
+
 def concatenation(graph: Graph, operator: Operator, options: Options) -> None:
     """The axis may count from the end; an activation has to follow."""
     inputs = [graph.input(operator, position) for position in range(len(operator.inputs))]
@@ -34,9 +45,7 @@ def concatenation(graph: Graph, operator: Operator, options: Options) -> None:
     fused, follower, target = finish_with(graph, options["activation"], result)
     if fused is not FusedActivation.NONE:
         follower, target = _CLAMPS[fused], graph.temporary(result)
-    axis = options["axis"]
-    if axis < 0:
-        axis += rank_of(graph, inputs[0], f"axis {axis}")
+    axis = _from_start(options["axis"], graph.operand(inputs[0]).dimensions, 0)
     graph.emit(OperationType.CONCATENATION, (*inputs, graph.int32(axis)), (target,))
     if follower is not None:
         graph.emit(follower, (target,), (result,))
@@ -89,9 +98,7 @@ def expand_dims(graph: Graph, operator: Operator, _: Options) -> None:
 def pack(graph: Graph, operator: Operator, options: Options) -> None:
     """The axis may count from the end of the result's."""
     inputs = [graph.input(operator, position) for position in range(len(operator.inputs))]
-    axis = options["axis"]
-    if axis < 0:
-        axis += rank_of(graph, inputs[0], f"axis {axis}") + 1
+    axis = _from_start(options["axis"], graph.operand(inputs[0]).dimensions, 1)
     graph.emit(OperationType.PACK, (graph.int32(axis), *inputs), (graph.output(operator),))
 
 

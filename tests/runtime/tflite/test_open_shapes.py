@@ -1,0 +1,179 @@
+"""Values whose rank or lengths are not known when the file is read: loops that change them, branches that differ."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.tflite_builder import TfliteGraph, TfliteModel
+from support.tflite_operator import random
+
+import neurald as nd
+from neurald.drivers.cpu.device import ReferenceDevice
+from neurald.hal.operations.call import Array
+from neurald.runtime.tflite import load_tflite
+
+_TURNS = 2
+
+#: Adds an operator to a graph that reads a tensor; returns its result.
+Add = Callable[[TfliteGraph, int], int]
+
+
+def _one(code: str, *others: Any, type_: str = "FLOAT32", options: str | None = None, **values: Any) -> Add:
+    """An operator on the tensor and constants; None stands for the tensor once more."""
+
+    def add(graph: TfliteGraph, source: int) -> int:
+        inputs = [source]
+        for other in others:
+            kind = "FLOAT32" if np.asarray(other).dtype.kind == "f" else "INT32"
+            inputs.append(source if other is None else graph.tensor(np.shape(other), kind, data=other))
+        result = graph.tensor((), type_)
+        graph.operator(code, inputs, (result,), options, **values)
+        return result
+
+    return add
+
+
+#: What a body or a branch does with its value, and the same in NumPy.
+CHANGES: dict[str, tuple[Add, Callable[[Array], Array]]] = {
+    "more rows": (
+        _one("CONCATENATION", None, options="ConcatenationOptions", Axis=0),
+        lambda x: np.concatenate((x, x)),
+    ),
+    "one more dimension": (_one("EXPAND_DIMS", 0, options="ExpandDimsOptions"), lambda x: x[np.newaxis]),
+    "one dimension less": (
+        _one("SUM", [0], options="ReducerOptions", KeepDims=False),
+        lambda x: x.sum(axis=0),
+    ),
+}
+
+#: What follows, and the same in NumPy.
+FOLLOWERS: dict[str, tuple[Add, Callable[[Array], Array]]] = {
+    "ADD": (_one("ADD", 2.0, options="AddOptions"), lambda x: x + 2),
+    "ARG_MAX": (
+        _one("ARG_MAX", -1, type_="INT32", options="ArgMaxOptions", OutputType=2),
+        lambda x: x.argmax(axis=-1),
+    ),
+    "CONCATENATION": (
+        _one("CONCATENATION", None, options="ConcatenationOptions", Axis=-1),
+        lambda x: np.concatenate((x, x), axis=-1),
+    ),
+    "PACK": (
+        _one("PACK", None, options="PackOptions", ValuesCount=2, Axis=-1),
+        lambda x: np.stack((x, x), axis=-1),
+    ),
+    "RESHAPE": (_one("RESHAPE", [-1], options="ReshapeOptions"), lambda x: x.reshape(-1)),
+    "SHAPE": (_one("SHAPE", type_="INT32", options="ShapeOptions", OutType=2), lambda x: np.array(x.shape)),
+    "SOFTMAX": (
+        _one("SOFTMAX", options="SoftmaxOptions", Beta=1.0),
+        lambda x: np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True),
+    ),
+    "SUM": (
+        _one("SUM", [-1], options="ReducerOptions", KeepDims=False),
+        lambda x: x.sum(axis=-1),
+    ),
+    "TANH": (_one("TANH"), np.tanh),
+    "RELU": (_one("RELU"), lambda x: np.maximum(x, 0)),
+}
+
+#: What the file says of the shapes inside: nothing, or those of the first turn.
+SAID: list[Sequence[int]] = [(), (1, 2, 1, 3)]
+
+
+def _loop(change: Add, follower: Add, said: Sequence[int]) -> TfliteModel:
+    """The change is made twice to the input, in a WHILE; then the follower comes."""
+    file = TfliteModel()
+    graph, condition, body = (file.subgraph() for _ in range(3))
+    source, start = graph.tensor((1, 2, 1, 3), name="x"), graph.tensor((), "INT32", data=0)
+    results = graph.tensor((), "INT32"), graph.tensor(said)
+    graph.operator(
+        "WHILE", (start, source), results, "WhileOptions", CondSubgraphIndex=1, BodySubgraphIndex=2
+    )
+    graph.inputs, graph.outputs = (source,), (follower(graph, results[1]),)
+    turn, value, truth = condition.tensor((), "INT32"), condition.tensor(said), condition.tensor((), "BOOL")
+    condition.operator("LESS", (turn, condition.tensor((), "INT32", data=_TURNS)), (truth,))
+    condition.inputs, condition.outputs = (turn, value), (truth,)
+    turn, value = body.tensor((), "INT32"), body.tensor(said)
+    following = body.tensor((), "INT32")
+    body.operator("ADD", (turn, body.tensor((), "INT32", data=1)), (following,), "AddOptions")
+    body.inputs, body.outputs = (turn, value), (following, change(body, value))
+    return file
+
+
+def _branches(change: Add, follower: Add) -> TfliteModel:
+    """The change is made, or not, in an IF; then the follower comes."""
+    file = TfliteModel()
+    graph, then, otherwise = (file.subgraph() for _ in range(3))
+    truth, source, result = graph.tensor((), "BOOL"), graph.tensor((1, 2, 1, 3)), graph.tensor(())
+    graph.operator("IF", (truth, source), (result,), "IfOptions", ThenSubgraphIndex=1, ElseSubgraphIndex=2)
+    graph.inputs, graph.outputs = (truth, source), (follower(graph, result),)
+    for branch, action in ((then, change), (otherwise, None)):
+        value = branch.tensor((1, 2, 1, 3))
+        branch.inputs = (value,)
+        branch.outputs = (value if action is None else action(branch, value),)
+    return file
+
+
+def _devices() -> list[nd.Device]:
+    return [nd.devices()[0], ReferenceDevice()]
+
+
+def _expect(path: Path, inputs: Sequence[Array], expected: Array) -> None:
+    model = load_tflite(path)
+    for device in _devices():
+        (found,) = nd.CompilationBuilder(model, [device]).finish().run(*inputs)
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("follower", FOLLOWERS)
+@pytest.mark.parametrize("said", SAID, ids=["unsaid", "said"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_loop_that_changes_a_shape(tmp_path: Path, change: str, said: Sequence[int], follower: str) -> None:
+    add, function = CHANGES[change]
+    follow, last = FOLLOWERS[follower]
+    x = random(1, 2, 1, 3)
+    expected = x
+    for _ in range(_TURNS):
+        expected = function(expected)
+    _expect(_loop(add, follow, said).write(tmp_path / "model.tflite"), (x,), np.asarray(last(expected)))
+
+
+@pytest.mark.parametrize("follower", FOLLOWERS)
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("truth", [True, False])
+def test_branches_of_different_shapes(tmp_path: Path, change: str, follower: str, *, truth: bool) -> None:
+    add, function = CHANGES[change]
+    follow, last = FOLLOWERS[follower]
+    x = random(1, 2, 1, 3)
+    expected = np.asarray(last(function(x) if truth else x))
+    _expect(_branches(add, follow).write(tmp_path / "model.tflite"), (np.array(truth), x), expected)
+
+
+def test_a_value_of_unknown_rank_that_is_passed_on(tmp_path: Path) -> None:
+    """Of two values, each turn makes the second one the first, and the second one more dimension of it."""
+    file = TfliteModel()
+    graph, condition, body = (file.subgraph() for _ in range(3))
+    start = graph.tensor((), "INT32", data=0)
+    given = [graph.tensor((1, 3), name=name) for name in "ab"]
+    results = [graph.tensor((), "INT32"), graph.tensor(()), graph.tensor(())]
+    graph.operator(
+        "WHILE", (start, *given), results, "WhileOptions", CondSubgraphIndex=1, BodySubgraphIndex=2
+    )
+    graph.inputs, graph.outputs = given, results[1:]
+    turn, *values = condition.tensor((), "INT32"), condition.tensor(()), condition.tensor(())
+    truth = condition.tensor((), "BOOL")
+    condition.operator("LESS", (turn, condition.tensor((), "INT32", data=_TURNS)), (truth,))
+    condition.inputs, condition.outputs = (turn, *values), (truth,)
+    turn, *values = body.tensor((), "INT32"), body.tensor(()), body.tensor(())
+    following = body.tensor((), "INT32")
+    body.operator("ADD", (turn, body.tensor((), "INT32", data=1)), (following,), "AddOptions")
+    more = CHANGES["one more dimension"][0](body, values[1])
+    body.inputs, body.outputs = (turn, *values), (following, values[1], more)
+    model = load_tflite(file.write(tmp_path / "model.tflite"))
+    a, b = random(1, 3), random(1, 3, seed=1)
+    for device in _devices():
+        first, second = nd.CompilationBuilder(model, [device]).finish().run(a, b)
+        assert (first.shape, second.shape) == ((1, 1, 3), (1, 1, 1, 3))
+        np.testing.assert_array_equal(first[0], b)
