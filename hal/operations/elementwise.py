@@ -9,7 +9,7 @@ from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.broadcasting import broadcast_shape
 from neurald.hal.operations.call import Array, Call, Shape
 from neurald.hal.operations.definition import Check, Definition
-from neurald.hal.operations.fixed_point import multiply, quantize_multiplier
+from neurald.hal.operations.fixed_point import multiply, quantize_multiplier, single_ratio
 from neurald.hal.operations.quantized import activate, is_quantized, saturate
 from neurald.hal.operations.signature import Form, Row, row, scalar, tensor
 from neurald.hal.types import FeatureLevel, Operand, OperandType
@@ -114,7 +114,7 @@ def quantized_product(call: Call) -> Array:
     product = (call.array("input1").astype(np.int64) - first.zero_point) * (
         call.array("input2").astype(np.int64) - second.zero_point
     )
-    rescale = quantize_multiplier(first.scale * second.scale / output.scale)
+    rescale = quantize_multiplier(single_ratio(first.scale, second.scale, output.scale))
     return multiply(product, *rescale) + output.zero_point
 
 

@@ -44,6 +44,19 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     return int(mantissas[0]), int(exponents[0])
 
 
+def single_ratio(first: float, second: float, divisor: float) -> float:
+    """Works out the product of two scales over a third in float32, as TFLite does before it quantises the ratio.
+
+    A float64 product differs by up to 2^-24 of it, which is enough to move stored values of 16 bits by one.
+
+    Returns:
+        A finite number: scales at the ends of float32 give the largest one, or 0.
+    """
+    with np.errstate(all="ignore"):
+        ratio = np.float32(first) * np.float32(second) / np.float32(divisor)
+    return float(np.nan_to_num(ratio))
+
+
 def short_mantissas(mantissas: Array) -> Array:
     """Mantissas of which only the upper 16 bits are kept, rounded: those of `Rounding.SHORT`."""
     short: Array = np.minimum((mantissas + (1 << 15)) >> 16, (1 << 15) - 1) << 16

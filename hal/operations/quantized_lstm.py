@@ -10,7 +10,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array, Call, Shape
 from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.fixed_point import quantize_multiplier
+from neurald.hal.operations.fixed_point import quantize_multiplier, single_ratio
 from neurald.hal.operations.lstm import (
     GATES,
     cell_parameters,
@@ -95,11 +95,10 @@ def _scales_of_gates(call: Call) -> None:
             _expect_positive(call, f"{gate}_intermediate_scale")
 
 
-def _scale_of_projection(call: Call) -> None:
-    """What is projected has a scale and a zero point."""
+def _scale_of_hidden_state(call: Call) -> None:
+    """The hidden values have a scale, and a zero point of 8 bits."""
     call.scalar_in("hidden_state_zero_point", -128, 127)
-    if is_given(call, "projection_weights"):
-        _expect_positive(call, "hidden_state_scale")
+    _expect_positive(call, "hidden_state_scale")
 
 
 def _expect_positive(call: Call, name: str) -> None:
@@ -109,11 +108,8 @@ def _expect_positive(call: Call, name: str) -> None:
 
 
 def _multiplier(first: float, second: float, result: float) -> Multiplier:
-    """From the product of two scales to a third, computed in float32 as Android does."""
-    with np.errstate(all="ignore"):
-        real = np.float32(first) * np.float32(second) / np.float32(result)
-    # Scales at the ends of float32 give no finite ratio; such a one counts as the largest number, or as 0.
-    return quantize_multiplier(float(np.nan_to_num(real)))
+    """The multiplier from the product of two scales to a third."""
+    return quantize_multiplier(single_ratio(first, second, result))
 
 
 def _read_gate(call: Call, gate: str) -> QuantizedGate:
@@ -150,8 +146,12 @@ def _stored_clip(call: Call, name: str, scale: float) -> int | None:
 
 
 def read_cell(call: Call) -> QuantizedLstmCell:
-    """The cell of QUANTIZED_LSTM. Without a projection, the hidden values are the outputs, and have their scale and zero point."""
-    output = call.operand("output_state_in")
+    """Reads the cell of QUANTIZED_LSTM.
+
+    The hidden values have the hidden state's scale and zero point whether a projection follows or not: without one they
+    are the outputs as they are stored, whatever scale the output's operand has.
+    """
+    output, hidden_scale = call.operand("output_state_in"), call.scalar("hidden_state_scale")
     cell = QuantizedLstmCell(
         input=None if is_coupled(call) else _read_gate(call, "input"),
         forget=_read_gate(call, "forget"),
@@ -159,22 +159,19 @@ def read_cell(call: Call) -> QuantizedLstmCell:
         output=_read_gate(call, "output"),
         input_zero_point=call.operand("input").zero_point,
         output_zero_point=output.zero_point,
-        hidden_zero_point=output.zero_point,
-        hidden_multiplier=_multiplier(UNIT_SCALE, UNIT_SCALE, output.scale),
+        hidden_zero_point=call.scalar("hidden_state_zero_point"),
+        hidden_multiplier=_multiplier(UNIT_SCALE, UNIT_SCALE, hidden_scale),
         cell_bits=_cell_bits(call),
         cell_clip=_stored_clip(call, "cell_clip", call.operand("cell_state_in").scale),
     )
     if not is_given(call, "projection_weights"):
         return cell
-    hidden_scale = call.scalar("hidden_state_scale")
     low, high = -128, 127
     clip = _stored_clip(call, "projection_clip", output.scale)
     if clip is not None:
         low, high = max(low, output.zero_point - clip), min(high, output.zero_point + clip)
     return replace(
         cell,
-        hidden_zero_point=call.scalar("hidden_state_zero_point"),
-        hidden_multiplier=_multiplier(UNIT_SCALE, UNIT_SCALE, hidden_scale),
         projection=ScaledWeights(
             values=call.array("projection_weights"),
             multiplier=_multiplier(call.operand("projection_weights").scale, hidden_scale, output.scale),
@@ -318,7 +315,7 @@ DEFINITIONS = (
                 B=OperandType.TENSOR_INT32,
             ),
         ),
-        checks=(valid_clips, *consistent_cell(), _state_scales, _scales_of_gates, _scale_of_projection),
+        checks=(valid_clips, *consistent_cell(), _state_scales, _scales_of_gates, _scale_of_hidden_state),
         shape=_shape,
         reference=_reference,
     ),

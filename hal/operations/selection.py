@@ -7,7 +7,7 @@ from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.broadcasting import broadcast_shape
 from neurald.hal.operations.call import Array, Call, Shape
 from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.fixed_point import multiply, quantize_multiplier
+from neurald.hal.operations.fixed_point import multiply, quantize_multiplier, single_ratio
 from neurald.hal.operations.quantized import is_quantized, real, round_away, saturate
 from neurald.hal.operations.rules import data_rows
 from neurald.hal.operations.signature import ANY_RANK, Form, Row, tensor
@@ -77,8 +77,8 @@ def _prelu(call: Call) -> tuple[Array, ...]:
             return (np.where(values >= 0, values, values * alpha).astype(output.type.dtype),)
     values = call.array("input").astype(np.int64) - operand.zero_point
     products = values * (call.array("alpha").astype(np.int64) - slope.zero_point)
-    above = multiply(values, *quantize_multiplier(operand.scale / output.scale))
-    below = multiply(products, *quantize_multiplier(operand.scale * slope.scale / output.scale))
+    above = multiply(values, *quantize_multiplier(single_ratio(operand.scale, 1, output.scale)))
+    below = multiply(products, *quantize_multiplier(single_ratio(operand.scale, slope.scale, output.scale)))
     return (saturate(np.where(values >= 0, above, below) + output.zero_point, output),)
 
 

@@ -12,6 +12,7 @@ from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.elementwise import addend_shift
+from neurald.hal.operations.fixed_point import single_ratio
 from neurald.hal.operations.quantized import is_quantized
 from neurald.hal.types import FusedActivation
 
@@ -77,7 +78,7 @@ def quantized_product(call: Call, first: Expression, second: Expression) -> Expr
     """The product, see `neurald.hal.operations.elementwise.quantized_product`."""
     one, other, output = (call.operand(name) for name in ("input1", "input2", "output"))
     product = (first - one.zero_point) * (second - other.zero_point)
-    return rescale(product, one.scale * other.scale / output.scale) + output.zero_point
+    return rescale(product, single_ratio(one.scale, other.scale, output.scale)) + output.zero_point
 
 
 def safe_divisor(divisor: Expression) -> Expression:

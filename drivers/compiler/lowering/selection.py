@@ -12,7 +12,7 @@ from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
-from neurald.hal.operations.fixed_point import quantize_multiplier
+from neurald.hal.operations.fixed_point import quantize_multiplier, single_ratio
 from neurald.hal.operations.quantized import is_quantized
 from neurald.hal.operations.selection import rescaled
 
@@ -54,8 +54,8 @@ def _prelu(call: Call, builder: Builder) -> tuple[Value, ...]:
         x = value.to(Scalar.INT32) - operand.zero_point
         is_above = x >= 0
         product = select(is_above, x, x * (alpha.to(Scalar.INT32) - slope.zero_point))
-        above = quantize_multiplier(operand.scale / output.scale)
-        below = quantize_multiplier(operand.scale * slope.scale / output.scale)
+        above = quantize_multiplier(single_ratio(operand.scale, 1, output.scale))
+        below = quantize_multiplier(single_ratio(operand.scale, slope.scale, output.scale))
         mantissa, exponent = (
             select(is_above, constant(one, Scalar.INT32), other)
             for one, other in zip(above, below, strict=True)

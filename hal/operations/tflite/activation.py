@@ -11,7 +11,7 @@ from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.activation import sigmoid
 from neurald.hal.operations.call import Array, Call
 from neurald.hal.operations.definition import Check, Definition
-from neurald.hal.operations.fixed_point import multiply, quantize_multiplier
+from neurald.hal.operations.fixed_point import multiply, quantize_multiplier, single_ratio
 from neurald.hal.operations.quantized import is_quantized, round_away
 from neurald.hal.operations.rules import shape_of_input
 from neurald.hal.operations.selection import DEFINITIONS as SELECTIONS
@@ -40,9 +40,9 @@ def _clamp(low: float, high: float) -> Callable[[Call], tuple[Array, ...]]:
         with np.errstate(over="ignore"):
             ends = round_away(np.array([low, high], np.float32) / np.float32(output.scale))
         lowest, highest = np.clip(ends.astype(np.float64) + output.zero_point, limits.min, limits.max)
-        ratio = np.float32(operand.scale) / np.float32(output.scale)
         differences = values.astype(np.int64) - operand.zero_point
-        rescaled = multiply(differences, *quantize_multiplier(float(ratio))) + output.zero_point
+        ratio = single_ratio(operand.scale, 1, output.scale)
+        rescaled = multiply(differences, *quantize_multiplier(ratio)) + output.zero_point
         return (np.clip(rescaled, int(lowest), int(highest)).astype(values.dtype),)
 
     return reference
@@ -104,10 +104,10 @@ def _leaky(call: Call) -> tuple[Array, ...]:
         real = values.astype(np.float32)
         with np.errstate(all="ignore"):
             return (np.where(real > 0, real, real * alpha).astype(values.dtype),)
-    scale, output_scale = np.float32(operand.scale), np.float32(output.scale)
     differences = values.astype(np.int64) - operand.zero_point
-    above = multiply(differences, *quantize_multiplier(float(scale / output_scale)))
-    below = multiply(differences, *quantize_multiplier(float(scale * abs(alpha) / output_scale)))
+    above = multiply(differences, *quantize_multiplier(single_ratio(operand.scale, 1, output.scale)))
+    slope = single_ratio(operand.scale, abs(alpha), output.scale)
+    below = multiply(differences, *quantize_multiplier(slope))
     results = np.where(differences >= 0, above, -below if alpha < 0 else below) + output.zero_point
     limits = np.iinfo(values.dtype)
     return (np.clip(results, limits.min, limits.max).astype(values.dtype),)

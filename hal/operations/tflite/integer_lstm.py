@@ -15,7 +15,7 @@ import numpy as np
 from neurald.hal.errors import BadData
 from neurald.hal.operations.call import Array, Call, Shape
 from neurald.hal.operations.definition import Check, Definition
-from neurald.hal.operations.fixed_point import quantize_multiplier
+from neurald.hal.operations.fixed_point import quantize_multiplier, single_ratio
 from neurald.hal.operations.lstm import (
     GATES,
     SETTINGS,
@@ -160,11 +160,8 @@ def _runs_rows_alone(call: Call) -> bool:
 
 
 def _factor(first: float, second: float, divisor: float) -> tuple[int, int]:
-    """The multiplier from the product of two scales to a third; LiteRT works it out in float32."""
-    with np.errstate(all="ignore"):
-        real = np.float32(first) * np.float32(second) / np.float32(divisor)
-    # Scales at the ends of float32 give no finite ratio; such a one counts as the largest number, or as 0.
-    return quantize_multiplier(float(np.nan_to_num(real)))
+    """The multiplier from the product of two scales to a third."""
+    return quantize_multiplier(single_ratio(first, second, divisor))
 
 
 def _gate(call: Call, gate: str) -> QuantizedGate:

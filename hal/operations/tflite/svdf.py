@@ -11,7 +11,7 @@ import numpy as np
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import svdf
 from neurald.hal.operations.call import Array, Call
-from neurald.hal.operations.fixed_point import multiply, quantize_multiplier
+from neurald.hal.operations.fixed_point import multiply, quantize_multiplier, single_ratio
 from neurald.hal.operations.quantized import is_quantized
 from neurald.hal.operations.recurrent import is_given
 from neurald.hal.operations.signature import Form, row, scalar
@@ -41,9 +41,9 @@ def _typed(form: Form) -> Form:
 
 
 def factor(call: Call, first: str, second: str, divisor: str) -> tuple[int, int]:
-    """The multiplier from products of the first two operands to the third; LiteRT works it out in float32."""
-    scales = [np.float32(call.operand(name).scale) for name in (first, second, divisor)]
-    return quantize_multiplier(float(scales[0] * scales[1] / scales[2]))
+    """The multiplier from products of the first two operands to the third."""
+    scales = (call.operand(name).scale for name in (first, second, divisor))
+    return quantize_multiplier(single_ratio(*scales))
 
 
 def _integers(call: Call) -> tuple[Array, ...]:

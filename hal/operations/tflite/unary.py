@@ -8,7 +8,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array, Call
 from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.fixed_point import multiply, quantize_multiplier
+from neurald.hal.operations.fixed_point import multiply, quantize_multiplier, single_ratio
 from neurald.hal.operations.fixed_point_functions import inverse_square_root
 from neurald.hal.operations.quantized import is_quantized, saturate
 from neurald.hal.operations.rules import shape_of_input
@@ -37,9 +37,9 @@ def _by_table(function: Callable[[Array, Operand], Array]) -> Quantized:
 
 def _absolute(values: Array, operand: Operand, output: Operand) -> Array:
     magnitudes = np.abs(values.astype(np.int64) - operand.zero_point)
-    ratio = np.float32(operand.scale) / np.float32(output.scale)
+    ratio = single_ratio(operand.scale, 1, output.scale)
     if ratio != 1:
-        magnitudes = multiply(magnitudes, *quantize_multiplier(float(ratio)))
+        magnitudes = multiply(magnitudes, *quantize_multiplier(ratio))
     return saturate(magnitudes + output.zero_point, output)
 
 

@@ -168,7 +168,7 @@ def step(
     emit = curve(gate("output", following))
     curved = curve(following, integer_bits=4)
     projection, bias = cell["projection_weights"], cell["projection_bias"]
-    hidden_scale, hidden_zero = OUTPUT if projection is None else HIDDEN
+    hidden_scale, hidden_zero = HIDDEN
     to_hidden = ratio(2.0**-15, 2.0**-15, hidden_scale)
     hidden = [cut(times(e * c, *to_hidden) + hidden_zero, "int8") for e, c in zip(emit, curved, strict=True)]
     if projection is None:
@@ -238,7 +238,9 @@ def test_is_near_the_cell_of_floats(options: dict[str, Any]) -> None:
         states[1] * CELL,
     )
     np.testing.assert_allclose(cell_state * CELL, expected[2], atol=0.01)
-    stored = np.clip(expected[1] / OUTPUT[0] + OUTPUT[1], -128, 127)
+    # Without a projection, the outputs are the hidden values as they are stored.
+    scale, zero_point = OUTPUT if options["projection"] else HIDDEN
+    stored = np.clip(expected[1] / scale + zero_point, -128, 127)
     np.testing.assert_allclose(output, stored, atol=2.5)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.tflite_builder import TfliteGraph, TfliteModel
 
+from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array
@@ -260,6 +261,22 @@ def test_numbers(tmp_path: Path, options: dict[str, Any], expected: list[int]) -
     assert result.dtype == np.int8
     assert result.shape == cell.shape(cell.outputs)
     assert result.ravel().tolist() == expected
+
+
+@pytest.mark.parametrize("hidden_zero", [-128, 127])
+@pytest.mark.parametrize("projection", [False, True])
+def test_compiled_with_every_zero_point(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, hidden_zero: int, *, projection: bool
+) -> None:
+    cell = Cell(hidden_zero=hidden_zero, projection=projection, outputs=3 if projection else UNITS)
+    model = load_tflite(cell.build().write(tmp_path / "model.tflite"))
+    results = [
+        CompilationBuilder(model, [CpuDevice(compiles=compiles)]).finish().run(cell.values())
+        for compiles in (False, True)
+    ]
+    np.testing.assert_array_equal(results[1], results[0])
+    # What the compiler fails at runs on references, and is logged.
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize(

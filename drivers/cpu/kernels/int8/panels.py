@@ -135,12 +135,13 @@ def head_of(outside: int, factor: int, residual: Sequence[int] = ()) -> Array:
     """What a constant begins with.
 
     Args:
-        outside: the element that stands for what is outside of the image.
+        outside: the element that stands for what is outside of the image. A zero point that its type does not hold, as a
+            product of matrices may have, keeps its low byte: nothing is outside of a matrix.
         factor: what sums of inputs are multiplied with.
         residual: see `packed`.
     """
     head = np.zeros(HEAD_BYTES, np.uint8)
-    head[:FACTOR_OFFSET] = np.uint8(outside)
+    head[:FACTOR_OFFSET] = np.uint8(outside & 0xFF)
     head[FACTOR_OFFSET : FACTOR_OFFSET + WORD_BYTES].view(np.int32)[:] = factor
     head[RESIDUAL_OFFSET : RESIDUAL_OFFSET + len(residual) * WORD_BYTES].view(np.int32)[:] = residual
     return head
