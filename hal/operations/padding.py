@@ -72,7 +72,7 @@ def pad(values: Array, pairs: tuple[Pair, ...], value: int | float) -> Array:
 
 def _pad_reference(call: Call) -> tuple[Array, ...]:
     values = call.array("input")
-    return (pad(values, paddings(call, values.ndim), call.operand("input").zero_point),)
+    return (pad(values, paddings(call, values.ndim), call.operand("output").zero_point),)
 
 
 def padding_value(call: Call) -> int | float:

@@ -65,6 +65,7 @@ KINDS: Mapping[str, Kind] = {
     "q8z": _quantized("INT8", 0.05, 7),
     "qu8": _quantized("UINT8", 0.05, 128),
     "qu8z": _quantized("UINT8", 0.05, 100),
+    "q32": _quantized("INT32", 0.01),
     "q16": _quantized("INT16", 0.002),
     "q16z": _quantized("INT16", 0.002, 40),
 }

@@ -25,6 +25,7 @@ import select
 import subprocess
 import sys
 import time
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,16 +40,17 @@ from sweep.judge import VERDICTS  # noqa: E402
 Row = Mapping[str, str]
 
 
-def forms(operators: Sequence[str]) -> list[Form]:
-    """All forms of the operators, in an order that does not change."""
-    return [form for operator in operators for form in forms_of(operator)]
+def forms(options: argparse.Namespace) -> list[Form]:
+    """The forms that the options ask for, in an order that does not change."""
+    every = [form for operator in options.operator for form in forms_of(operator)]
+    return [form for form in every if zlib.crc32(form.key.encode()) % options.every == 0]
 
 
 def work(options: argparse.Namespace) -> None:
     """A worker: a line with each verdict on its part of the forms."""
     from sweep.worker import sweep
 
-    mine = forms(options.operator)[options.shard :: options.jobs][options.skip :]
+    mine = forms(options)[options.shard :: options.jobs][options.skip :]
     for form, verdict in sweep(mine, options.litert, options.seed, compiles=not options.references):
         row = {"operator": form.operator, "form": form.name, "verdict": verdict.verdict, "why": verdict.why}
         print(json.dumps(row), flush=True)
@@ -60,9 +62,10 @@ class Worker:
     def __init__(self, shard: int, options: argparse.Namespace) -> None:
         self._command = [sys.executable, __file__, "--worker", "--shard", str(shard)]
         self._command += ["--jobs", str(options.jobs), "--seed", str(options.seed), "--litert", options.litert]
+        self._command += ["--every", str(options.every)]
         self._command += ["--references"] if options.references else []
         self._command += ["--operator", *options.operator]
-        self._forms = forms(options.operator)[shard :: options.jobs]
+        self._forms = forms(options)[shard :: options.jobs]
         self.rows: list[Row] = []
         self._start()
 
@@ -129,6 +132,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--operator", nargs="+", default=list(OPERATORS), metavar="NAME", choices=OPERATORS)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="only one of N forms")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--litert", default=sys.executable, help="a Python with ai-edge-litert")
     parser.add_argument("--references", action="store_true", help="do not compile")
@@ -143,7 +147,7 @@ def main() -> int:
         work(options)
         return 0
     if options.keep:
-        for form in forms(options.operator):
+        for form in forms(options):
             name = "".join(c if c.isalnum() else "_" for c in form.key)
             (options.keep / f"{name}.tflite").write_bytes(form.case(options.seed).content)
         return 0

@@ -23,7 +23,7 @@ def around(call: Call, builder: Builder, value: Expression) -> tuple[Value, ...]
 def pad(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers PAD: zeros, as they are stored."""
     return around(
-        call, builder, constant(call.operand("input").zero_point, builder.value(call, "input").type)
+        call, builder, constant(call.operand("output").zero_point, builder.value(call, "input").type)
     )
 
 

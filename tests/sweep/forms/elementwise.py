@@ -51,8 +51,15 @@ def binary(
 
     def form(name: str, kind: str, a: Sequence[int], b: Sequence[int], **values: int) -> Form:
         real = kind in ("f32", "f16", "f64")
+        # Whole numbers of a given sign stay so small that no power of them overflows.
         lows = (low, least) if real or kind[0] == "i" or kind[0] == "u" else (None, None)
-        first, second = (tensor(s, kind, low=lo) for s, lo in zip((a, b), lows, strict=True))
+        first, second = (
+            tensor(s, kind, low=lo, high=None if real or lo is None else 8)
+            for s, lo in zip((a, b), lows, strict=True)
+        )
+        if operator == "DIV" and first.kind.is_quantized:
+            # What a quotient by 0 is, kernels do not say.
+            second = replace(second, low=second.kind.zero[0] + 1, high=127 if kind[:2] == "q8" else 255)
         output = tensor(_broadcast(a, b), result or kind)
         return Form(
             operator=operator,

@@ -19,6 +19,10 @@ def reduction(operator: str) -> Iterator[Form]:
 
     def form(name: str, kind: str, shape: Sequence[int], axes: Sequence[int], *, keeps: bool = False) -> Form:
         data = tensor(shape, kind, low=1, high=2) if kind in ("f32", "f16") else tensor(shape, kind)
+        if operator == "REDUCE_PROD" and kind in QUANTIZED:
+            # Real numbers of at most 1, of which no product overflows.
+            zero, one = data.kind.zero[0], int(1 / data.kind.scale[0])
+            data = replace(data, low=zero - one, high=min(zero + one, 127 if kind[:2] == "q8" else 255))
         output = tensor(_reduced(shape, axes, keeps=keeps), kind)
         return Form(
             operator=operator,

@@ -25,7 +25,7 @@ def unique(operator: str) -> Iterator[Form]:
     for kind in ALL:
         for places, number in (("i32", 2), ("i64", 4)):
             source = tensor((9,), kind, low=0, high=4) if kind[0] in "iqu" else tensor((9,), kind)
-            yield simple(operator, f"{kind} {places}", (source,), (tensor((), kind), tensor((9,), places)), "UniqueOptions", IdxOutType=number)
+            yield simple(operator, f"{kind} {places}", (source,), (tensor((9,), kind), tensor((9,), places)), "UniqueOptions", IdxOutType=number)
     yield simple(operator, "nothing", (tensor((0,)),), (tensor((0,)), tensor((0,), "i32")), "UniqueOptions", IdxOutType=2)
 
 
@@ -80,7 +80,7 @@ def cast(operator: str) -> Iterator[Form]:
     yield from variants(simple(operator, "variants", (tensor((3, 4)),), (tensor((3, 4), "i32"),)))
     for shape in ((), (0,), (2, 1, 3, 2), (1, 1, 2, 2, 1, 3)):
         yield simple(operator, f"{shape}", (tensor(shape),), (tensor(shape, "i32"),))
-    for pair in ((np.nan, 1e20), (-1e20, np.inf)):
+    for pair in ((-1e20, 1e20), (-np.inf, np.inf)):
         yield simple(operator, f"{pair[0]} and {pair[1]} to i32", (fed(pair, "f32"),), (tensor((2,), "i32"),))
 
 
@@ -95,7 +95,7 @@ def bitcast(operator: str) -> Iterator[Form]:
 
 
 def quantize(operator: str) -> Iterator[Form]:
-    for source in ("f32", "f16", *QUANTIZED, "i32", "i8"):
+    for source in ("f32", "f16", *QUANTIZED, "q32"):
         for target in QUANTIZED:
             form = simple(operator, f"{source} to {target}", (tensor((8, 40), source),), (tensor((8, 40), rescaled(target)),))
             yield from variants(form) if source in ("f32", "q8z") else (form,)
@@ -109,9 +109,9 @@ def quantize(operator: str) -> Iterator[Form]:
 
 
 def dequantize(operator: str) -> Iterator[Form]:
-    for source in ("f16", *QUANTIZED, "i8", "u8", "i32", "u16"):
+    for source in ("f16", *QUANTIZED, "q32"):
         for fixed in (False, True):
-            for target in ("f32", "f16"):
+            for target in ("f32",):
                 yield simple(operator, f"{source} to {target}{' fixed' if fixed else ''}", (tensor((8, 40), source, is_constant=fixed),), (tensor((8, 40), target),))
     for shape in ((), (0,), (2, 1, 3, 2), (1, 2, 1, 3, 2), (1, 1, 2, 2, 1, 3)):
         yield simple(operator, f"{shape}", (tensor(shape, "q8z"),), (tensor(shape),))
@@ -131,7 +131,7 @@ def dequantize(operator: str) -> Iterator[Form]:
 
 
 def fake_quant(operator: str) -> Iterator[Form]:
-    for kind in ("f32", "f16", "q8z"):
+    for kind in ("f32",):
         for bits in (2, 8, 16):
             for narrow in (0, 1):
                 values = {"Min": -1.5, "Max": 2.0, "NumBits": bits, "NarrowRange": narrow}
@@ -261,7 +261,7 @@ def suppression(operator: str) -> Iterator[Form]:
 
 
 def grams(operator: str) -> Iterator[Form]:
-    text = np.array(b"The quick brown fox", object)
+    text = np.array([b"The quick brown fox"], object)
     for skip in (0, 1, 2):
         for every in (0, 1):
             values = {"NgramSize": 2, "MaxSkipSize": skip, "IncludeAllNgrams": every}

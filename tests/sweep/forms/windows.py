@@ -191,7 +191,7 @@ def pooling(operator: str) -> Iterator[Form]:
         fields = {"Padding": padding, "StrideW": stride, "StrideH": stride, "FilterWidth": window[1], "FilterHeight": window[0], "FusedActivationFunction": activation}
         return simple(operator, f"{kind} {name}", (tensor(size, kind),), (tensor(result, kind),), "Pool2DOptions", **fields)
 
-    for kind in ("f32", "f16", "q8", "q8z", "qu8", "qu8z", "q16", "q16z", "i8", "u8", "i16", "i32", "i64"):
+    for kind in ("f32", "f16", "q8", "q8z", "qu8", "qu8z", "q16", "q16z", "i32", "i64"):
         yield from variants(form("plain", kind))
         yield form("valid", kind, padding=VALID)
         for activation in range(1, 6):
