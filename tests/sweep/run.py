@@ -2,7 +2,8 @@
 
     .venv/bin/python -m pip install --group litert
     .venv/bin/python tests/sweep/run.py --json sweep.json
-    .venv/bin/python tests/sweep/run.py --operator ADD --list differs refused
+    .venv/bin/python tests/sweep/run.py --operator ADD SUB
+    .venv/bin/python tests/sweep/run.py --references --record       # after a change of the forms
 
 A form is a model of one operator: types, quantisation, ranks, which inputs are constants, options. LiteRT runs it with its reference
 kernels, its built-in ones and those that it takes by default (XNNPACK's); neurald on references and compiled. The verdicts are:
@@ -14,6 +15,9 @@ kernels, its built-in ones and those that it takes by default (XNNPACK's); neura
     agrees      both run it, with the same numbers
     more        neurald runs it, LiteRT does not
     declined    neither runs it
+
+What is refused or differs and is no entry of the tables in `known.py` is listed, and makes the command fail. What all forms came to is
+recorded in `recorded.json`, which the ordinary tests compare with, without LiteRT.
 
 Everything follows from the seed. Worker processes do the work; one that dies is reported with its form, and another goes on after it.
 """
@@ -36,6 +40,8 @@ sys.path.insert(0, str(HERE.parent))
 from sweep.form import Form  # noqa: E402
 from sweep.forms import OPERATORS, forms_of  # noqa: E402
 from sweep.judge import VERDICTS  # noqa: E402
+from sweep.known import DIFFERENT, REFUSED, known  # noqa: E402
+from sweep.recorded import record  # noqa: E402
 
 Row = Mapping[str, str]
 
@@ -113,6 +119,15 @@ def run(options: argparse.Namespace) -> list[Row]:
     return sorted((row for worker in workers for row in worker.rows), key=lambda r: (r["operator"], r["form"]))
 
 
+def is_problem(row: Row) -> bool:
+    """Whether a verdict is to be looked into."""
+    if row["verdict"] in ("broken", "uncompiled"):
+        return True
+    if row["verdict"] == "refused":
+        return known(REFUSED, row["operator"], row["form"], row["why"]) is None
+    return row["verdict"] == "differs" and known(DIFFERENT, row["operator"], row["form"]) is None
+
+
 def table(rows: Sequence[Row]) -> str:
     """How many forms of each operator have which verdict."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -137,7 +152,8 @@ def main() -> int:
     parser.add_argument("--litert", default=sys.executable, help="a Python with ai-edge-litert")
     parser.add_argument("--references", action="store_true", help="do not compile")
     parser.add_argument("--json", type=Path, help="file to write every verdict to")
-    parser.add_argument("--list", nargs="*", default=["broken", "differs", "refused"], choices=VERDICTS)
+    parser.add_argument("--list", nargs="*", default=(), choices=VERDICTS, help="list these, known or not")
+    parser.add_argument("--record", action="store_true", help="write recorded.json")
     parser.add_argument("--keep", type=Path, help="folder to write the forms to, as .tflite files, and no more")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--shard", type=int, default=0, help=argparse.SUPPRESS)
@@ -153,14 +169,16 @@ def main() -> int:
         return 0
     started = time.monotonic()
     rows = run(options)
-    for row in rows:
-        if row["verdict"] in options.list:
-            print(f"{row['verdict']}: {row['operator']}: {row['form']}: {row['why']}")
+    unknown = [row for row in rows if is_problem(row)]
+    for row in [*unknown, *(row for row in rows if row["verdict"] in options.list)]:
+        print(f"{row['verdict']}: {row['operator']}: {row['form']}: {row['why']}")
     print(table(rows))
-    print(f"{len(rows)} forms in {time.monotonic() - started:.0f} s")
+    print(f"{len(rows)} forms in {time.monotonic() - started:.0f} s, {len(unknown)} problems")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
-    return 1 if any(row["verdict"] in ("broken", "differs") for row in rows) else 0
+    if options.record:
+        record({(row["operator"], row["form"]): row["verdict"] for row in rows})
+    return 1 if unknown else 0
 
 
 if __name__ == "__main__":
