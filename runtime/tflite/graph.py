@@ -7,6 +7,7 @@ TFLite derives the shape of every result anew when the inputs' shapes are known,
 at most. So does this: a result has the shape that its operation's rule gives, or one that leaves lengths open.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from neurald.hal.types import (
 )
 from neurald.runtime.tflite.numbers import TensorType
 from neurald.runtime.tflite.operands import (
+    BLOCKWISE_TYPES,
     Unsupported,
     expected_dimensions,
     has_no_elements,
@@ -141,7 +143,55 @@ class Graph(OperationList):
         """
         if not self.has(operator, position):
             raise Unsupported(f"input {position} is left out")
-        return self._read(operator.inputs[position])
+        index = operator.inputs[position]
+        if self._tensors[index].blocks() is not None:
+            raise Unsupported(
+                f"{self._tensors[index]} is quantised by blocks; only the weights of FULLY_CONNECTED and the table of "
+                "EMBEDDING_LOOKUP may be"
+            )
+        return self._read(index)
+
+    def blockwise_input(self, operator: Operator, position: int) -> tuple[int, int] | None:
+        """One of the operator's inputs that is a matrix quantised by blocks, None if that input is none.
+
+        Returns:
+            The operand of the stored numbers, of scale 1, and that of the scales, FLOAT16, (rows, blocks of a row).
+
+        Raises:
+            Unsupported: it is no constant matrix of 4 or 2 bits, or its scales are no constants of FLOAT16.
+            BadData: blocks, scales and matrix do not fit together.
+        """
+        index = operator.inputs[position] if self.has(operator, position) else OMITTED
+        blocks = None if index == OMITTED else self._tensors[index].blocks()
+        if blocks is None:
+            return None
+        tensor = self._tensors[index]
+        if not 0 <= blocks.scales < len(self._tensors):
+            raise BadData(
+                f"{tensor} has its scales in tensor {blocks.scales}; there are {len(self._tensors)}"
+            )
+        scales = self._tensors[blocks.scales]
+        if tensor.type not in BLOCKWISE_TYPES or tensor.data is None or len(tensor.shape) != 2:
+            raise Unsupported(
+                f"{tensor} of type {tensor.type_name} and shape {list(tensor.shape)} is quantised by blocks; a "
+                "constant of INT4 or INT2 and rank 2 is expected"
+            )
+        if scales.type != TensorType.FLOAT16 or scales.data is None:
+            raise Unsupported(
+                f"{tensor} has scales of type {scales.type_name}; a constant of FLOAT16 is expected"
+            )
+        rows, length = tensor.shape
+        if length % blocks.length or math.prod(scales.shape) * blocks.length != rows * length:
+            raise BadData(
+                f"{tensor} of shape {list(tensor.shape)} has scales of shape {list(scales.shape)}; one for each block "
+                f"of {blocks.length} is expected"
+            )
+        found, shape = self._read(blocks.scales), (rows, length // blocks.length)
+        if scales.shape != shape:
+            result = self.value_like(Operand(type=OperandType.TENSOR_FLOAT16, dimensions=shape))
+            self.reshape(found, shape, result)
+            found = result
+        return self._read(index), found
 
     def output(self, operator: Operator, position: int = 0, *, typed_as: int | None = None) -> int:
         """The operand of one of the operator's outputs, to be written by one operation.

@@ -87,6 +87,10 @@ class OperandTable:
             raise Unsupported(f"weights of {operand.type.name} with float inputs must be constants")
         return self._add(replace(operand, type=OperandType.TENSOR_QUANT8_ASYMM_SIGNED, zero_point=0))
 
+    def add_constant(self, operand: Operand) -> int:
+        """A constant whose bytes are those of another one, which means something else."""
+        return self._add(operand)
+
     def vector(self, values: Sequence[int]) -> int:
         """A constant TENSOR_INT32 of rank 1."""
         return self._constant(OperandType.TENSOR_INT32, (len(values),), _int32_bytes(values))

@@ -50,6 +50,9 @@ _BYTES = (TensorType.INT8, TensorType.INT4, INT2)
 #: The bits of types of which several elements share a byte.
 PACKED_BITS = {TensorType.INT4: 4, UINT4: 4, INT2: 2}
 
+#: Types of matrices that may be quantised by blocks.
+BLOCKWISE_TYPES = (TensorType.INT4, INT2)
+
 #: Whole numbers that stand for themselves.
 _UNSCALED = Quantization(scales=(1.0,), zero_points=(0,), dimension=0)
 

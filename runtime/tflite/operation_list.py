@@ -188,6 +188,17 @@ class OperationList(OperandTable):
         """Adds a RESHAPE to constant lengths, one of which may be -1."""
         self.emit(OperationType.RESHAPE, (index, self.vector(target)), (result,))
 
+    def flat(self, index: int) -> int:
+        """The elements of an operand as a vector; TFLite asks some operands, biases say, only how many they have."""
+        operand = self._operands[index]
+        if operand.dimensions is not None and len(operand.dimensions) == 1:
+            return index
+        if operand.lifetime.is_constant and operand.dimensions is not None:
+            return self._add(replace(operand, dimensions=(math.prod(operand.dimensions),)))
+        result = self.value_like(replace(operand, dimensions=(0,)))
+        self.reshape(index, (-1,), result)
+        return result
+
 
 def _takes_ranks(binding: Binding, operation: Operation, shapes: Sequence[Dimensions]) -> bool:
     """Whether an operation, as it was bound, takes outputs of these dimensions."""

@@ -37,6 +37,9 @@ def constant_names(enumeration: type) -> Mapping[int, str]:
 STABLEHLO_CASE = 209
 STABLEHLO_CASE_OPTIONS = 23
 
+#: Kinds of quantisation details; the schema package does not know the second one.
+_NO_DETAILS, _BLOCKWISE_DETAILS = 0, 2
+
 #: Types that are newer than it, too.
 INT2, UINT4 = 19, 20
 
@@ -61,6 +64,21 @@ class Quantization:
     scales: tuple[float, ...]
     zero_points: tuple[int, ...]
     dimension: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocks:
+    """How the rows of a matrix are quantised block by block, each block with a scale of its own.
+
+    Zero points of blocks, which a file may have, count as 0, as they do for LiteRT.
+
+    Attributes:
+        scales: the tensor that holds the scales, (rows, blocks of a row).
+        length: elements of a block.
+    """
+
+    scales: int
+    length: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +111,7 @@ class Tensor:
         return _TYPE_NAMES.get(self.type, str(self.type))
 
     def quantization(self) -> Quantization | None:
-        """The tensor's quantisation, None if it has none.
+        """The tensor's quantisation, None if it has none, or one of blocks.
 
         Raises:
             BadData: the numbers of scales, zero points and indexes do not agree, or it is of a custom kind.
@@ -101,9 +119,13 @@ class Tensor:
         table = self._quantization
         if table is None:
             return None
-        if table.integer(4, UINT8):
+        kind = table.integer(4, UINT8)
+        if kind == _BLOCKWISE_DETAILS:
+            return None
+        if kind != _NO_DETAILS:
             raise BadData(
-                f"{self} has quantisation details of kind {table.integer(4, UINT8)}; none are known"
+                f"{self} has quantisation details of kind {kind}; {_NO_DETAILS} (none) or {_BLOCKWISE_DETAILS} "
+                "(by blocks) is expected"
             )
         scales, zero_points, dimension = table.reals(2), table.integers(3, INT64), table.integer(6, INT32)
         if not scales:
@@ -117,6 +139,20 @@ class Tensor:
                 f"{self} has {len(scales)} scales along dimension {dimension} of shape {list(self.shape)}"
             )
         return Quantization(scales=scales, zero_points=zero_points, dimension=dimension)
+
+    def blocks(self) -> Blocks | None:
+        """How the tensor is quantised by blocks, None if it is not.
+
+        Raises:
+            BadData: the file does not say how, or the blocks have no length.
+        """
+        table = self._quantization
+        if table is None or table.integer(4, UINT8) != _BLOCKWISE_DETAILS:
+            return None
+        details = table.table(5)
+        if details is None or details.integer(2, INT32) < 1:
+            raise BadData(f"{self} is quantised by blocks, but the file does not say how long they are")
+        return Blocks(scales=details.integer(0, INT32), length=details.integer(2, INT32))
 
     def __str__(self) -> str:
         return f"tensor {self.index} {shown(self.name)}"

@@ -60,6 +60,8 @@ class _Tensor:
     sparsity: Sparsity | None
     is_external: bool
     buffer: int | None
+    blocks: tuple[int, int] | None
+    details: int
 
     def content(self) -> bytes | None:
         """The constant's bytes; data that is no bytes is converted to the tensor's type."""
@@ -109,6 +111,8 @@ class TfliteGraph:
         sparsity: Sparsity | None = None,
         is_external: bool = False,
         buffer: int | None = None,
+        blocks: tuple[int, int] | None = None,
+        details: int = 2,
     ) -> int:
         """Adds a tensor.
 
@@ -125,6 +129,8 @@ class TfliteGraph:
             sparsity: how the value of a sparse constant is laid out; without it, no more is said than that it is sparse.
             is_external: the data lies behind the flatbuffer.
             buffer: refer to this buffer, whatever the data.
+            blocks: the tensor of scales and the length of a block, of what is quantised by blocks.
+            details: which kind of quantisation details the file says that `blocks` are.
 
         Returns:
             Its index.
@@ -148,6 +154,8 @@ class TfliteGraph:
                 sparsity=sparsity,
                 is_external=is_external,
                 buffer=buffer,
+                blocks=blocks,
+                details=details,
             )
         )
         return len(self.tensors) - 1
@@ -313,7 +321,10 @@ class _Writer:
 
     def _tensor(self, tensor: _Tensor) -> int:
         quantization = None
-        if tensor.scale or tensor.zero_point:
+        if tensor.blocks is not None:
+            details = self._blocks(*tensor.blocks)
+            quantization = self._table("QuantizationParameters", DetailsType=tensor.details, Details=details)
+        elif tensor.scale or tensor.zero_point:
             quantization = self._table(
                 "QuantizationParameters",
                 Scale=self._vector(tensor.scale, "<f4"),  # type: ignore[arg-type]
@@ -399,6 +410,13 @@ class _Writer:
             CustomOptions=custom_options,
             Intermediates=list(operator.intermediates) if operator.intermediates else None,
         )
+
+    def _blocks(self, scales: int, length: int) -> int:
+        """A table that the schema package does not know: scales, zero points, length of a block."""
+        self._builder.StartObject(3)
+        for place, value in enumerate((scales, -1, length)):
+            self._builder.PrependInt32Slot(place, value, 0)
+        return int(self._builder.EndObject())
 
     def _one_list(self, numbers: Sequence[int]) -> int:
         """A table whose only field is a list."""

@@ -1,7 +1,7 @@
 """FULLY_CONNECTED with TFLite's types and ranks.
 
 Beside Android's types it takes weights per channel, activations of 16 bits, also as the output of ones of 8 bits, and float
-activations with weights of 8 bits.
+activations with weights of 8 bits. Such weights may have a scale for each block of a row, as language models have them.
 """
 
 import math
@@ -44,6 +44,10 @@ _FORM = Form(
     ),
     outputs=(tensor("output", "O", rank=ANY_RANK),),
 )
+#: With a scale for each block of each row of the weights: (units, blocks).
+_BLOCKWISE_FORM = replace(
+    _FORM, inputs=(*_FORM.inputs, tensor("block_scales", OperandType.TENSOR_FLOAT32, rank=2))
+)
 #: Weights of 16 bits, and an output of more bits than the input. Output (O) and input (T) else have one type.
 _WIDE_ROWS = (
     *(
@@ -78,7 +82,30 @@ def _shape(call: Call) -> tuple[Shape, ...]:
     return ((elements // depth, units),)
 
 
+def _blocks_fit(call: Call) -> None:
+    """Scales of blocks go with weights of 8 bits and one scale; each row of weights has the same whole blocks."""
+    if not call.has("block_scales"):
+        return
+    filter_ = call.operand("filter")
+    if not hybrid.is_hybrid(call) or filter_.type is not OperandType.TENSOR_QUANT8_ASYMM_SIGNED:
+        raise BadData(
+            f"{call.name('block_scales')}: scales of blocks go with an input of TENSOR_FLOAT32 and a filter of "
+            f"TENSOR_QUANT8_ASYMM_SIGNED; they are {call.operand('input').type.name} and {filter_.type.name}"
+        )
+    if filter_.zero_point:
+        raise BadData(f"{call.name('filter')} has zero point {filter_.zero_point}; 0 is expected")
+    (units, depth), (rows, blocks) = call.shape("filter"), call.shape("block_scales")
+    if rows != units or blocks < 1 or depth % blocks:
+        raise BadData(
+            f"{call.name('block_scales')} has shape {[rows, blocks]}; {units} rows, of as many scales as the "
+            f"{depth} weights of a row have blocks of equal length, are expected"
+        )
+
+
 def _hybrid(call: Call, output: Array) -> None:
+    if call.has("block_scales"):
+        _blockwise(call, output)
+        return
     matrix = hybrid.stored_weights(call, (1,))
     asymmetric = bool(call.scalar("asymmetric"))
     rows = call.array("input").reshape(len(output), matrix.shape[1])
@@ -86,6 +113,22 @@ def _hybrid(call: Call, output: Array) -> None:
     sums = stored.astype(matrix.dtype) @ matrix.T
     sums -= np.outer(zero_points, matrix.sum(axis=1, dtype=np.float64)).astype(matrix.dtype)
     hybrid.float_writer(call, scales[:, np.newaxis])(sums, output)
+
+
+def _blockwise(call: Call, output: Array) -> None:
+    """Sums of a block are exact; times its scale, they are added up as floats."""
+    scales = call.array("block_scales")
+    (units, blocks), depth = scales.shape, call.shape("filter")[1]
+    matrix = call.array("filter").reshape(units, blocks, depth // blocks).astype(np.float64)
+    rows = call.array("input").reshape(len(output), depth)
+    stored, row_scales, zero_points = hybrid.quantize_rows(rows, asymmetric=bool(call.scalar("asymmetric")))
+    centred = (stored - zero_points[:, np.newaxis]).reshape(len(rows), blocks, depth // blocks)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.zeros(output.shape, np.float32)
+        for block in range(blocks):
+            sums = (centred[:, block].astype(np.float64) @ matrix[:, block].T).astype(np.float32)
+            total += sums * scales[:, block]
+    hybrid.float_writer(call, row_scales[:, np.newaxis])(total, output)
 
 
 def rounding(call: Call) -> Rounding:
@@ -120,9 +163,9 @@ def _reference(call: Call) -> tuple[Array, ...]:
 DEFINITIONS = (
     Definition(
         type=OperationType.TFLITE_FULLY_CONNECTED,
-        forms=(_FORM,),
+        forms=(_FORM, _BLOCKWISE_FORM),
         rows=_ROWS,
-        checks=(known_activation, bias_scale, channel_scales(0)),
+        checks=(known_activation, bias_scale, channel_scales(0), _blocks_fit),
         shape=_shape,
         reference=_reference,
         widens=OperationType.FULLY_CONNECTED,

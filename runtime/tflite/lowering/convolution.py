@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.quantized import is_quantized
-from neurald.hal.types import OperandType
+from neurald.hal.types import Operand, OperandType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import (
     Lowering,
@@ -26,6 +26,8 @@ _BLOCK = (4, 16)
 _SHUFFLED_ZERO_POINT = 128
 #: Of the input of Android's FULLY_CONNECTED.
 _HIGHEST_RANK = 4
+#: What scales of blocks become.
+_REAL = Operand(type=OperandType.TENSOR_FLOAT32, dimensions=None)
 #: Types of biases for quantised inputs; TENSOR_INT32 for all others.
 _BIASES = {OperandType.TENSOR_QUANT16_SYMM: OperandType.TENSOR_INT64}
 
@@ -53,7 +55,7 @@ def _bias(
     is_stored = is_quantized(operand)
     scale = operand.scale * kernel.scale if is_stored else 0.0
     if graph.has(operator, position):
-        bias = _weights(graph, source, graph.input(operator, position))
+        bias = graph.flat(_weights(graph, source, graph.input(operator, position)))
         is_scaled = is_stored and graph.operand(bias).type is OperandType.TENSOR_INT32
         return graph.bias(bias, scale) if is_scaled else bias
     if not kernel.dimensions or len(kernel.dimensions) <= channel_axis or not kernel.dimensions[channel_axis]:
@@ -155,6 +157,10 @@ def fully_connected(graph: Graph, operator: Operator, options: Options) -> None:
         raise Unsupported(f"weights format {weights_format} is not supported")
     if len(operator.outputs) != (2 if weights_format == _SHUFFLED else 1):
         raise Unsupported(f"it has {len(operator.outputs)} outputs, with weights format {weights_format}")
+    blockwise = graph.blockwise_input(operator, 1)
+    if blockwise is not None:
+        _fully_connected_blocks(graph, operator, options, blockwise)
+        return
     source, weights = graph.input(operator, 0), graph.input(operator, 1)
     weights = (
         _unshuffled(graph, source, weights)
@@ -177,6 +183,22 @@ def fully_connected(graph: Graph, operator: Operator, options: Options) -> None:
         emit_activated(graph, OperationType.TFLITE_FULLY_CONNECTED, inputs, options, result, tail)
         return
     _fully_connected_floats(graph, inputs, options, result)
+
+
+def _fully_connected_blocks(
+    graph: Graph, operator: Operator, options: Options, blockwise: tuple[int, int]
+) -> None:
+    """Weights quantised by blocks; LiteRT always gives the rows of the input a zero point then."""
+    weights, scales = blockwise
+    source, steps = graph.input(operator, 0), graph.value_like(_REAL)
+    graph.emit(OperationType.CAST, (scales,), (steps,))
+    bias = graph.omitted(OperandType.TENSOR_FLOAT32)
+    if graph.has(operator, 2):
+        bias = _bias(graph, operator, source, weights, 0)
+    flags = (bool(options["keep_num_dims"]), True, False)
+    tail = (*(graph.boolean(value=flag) for flag in flags), steps)
+    inputs = source, weights, bias
+    emit_activated(graph, OperationType.TFLITE_FULLY_CONNECTED, inputs, options, graph.output(operator), tail)
 
 
 def _unshuffled(graph: Graph, source: int, weights: int) -> int:

@@ -17,8 +17,9 @@ def convolve(operation_type: OperationType, *, shaped: bool) -> Rule:
     def rule(graph: Graph, operator: Operator, options: Options) -> None:
         order = (0, 2, 1) if shaped else (0, 1)
         inputs = [graph.input(operator, position) for position in order]
-        has_bias = graph.has(operator, len(order))
-        bias = graph.input(operator, len(order)) if has_bias else graph.omitted(OperandType.TENSOR_FLOAT32)
+        bias = graph.omitted(OperandType.TENSOR_FLOAT32)
+        if graph.has(operator, len(order)):
+            bias = graph.flat(graph.input(operator, len(order)))
         steps = (graph.int32(options[name]) for name in _STEPS)
         whole = (*inputs, bias, padding(graph, options), *steps)
         emit_activated(graph, operation_type, whole, options, graph.output(operator))

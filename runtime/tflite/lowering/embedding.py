@@ -2,7 +2,8 @@
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.gathering import Projection
-from neurald.hal.types import OperandType
+from neurald.hal.operations.tflite.embedding import FLOATS
+from neurald.hal.types import FusedActivation, Operand, OperandType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import Lowering
 from neurald.runtime.tflite.numbers import BuiltinOperator, LSHProjectionType
@@ -13,12 +14,40 @@ from neurald.runtime.tflite.schema import Operator
 
 def lookup(graph: Graph, operator: Operator, _: Options) -> None:
     """TFLite takes rows of unsigned bytes as signed ones where the result has floats."""
-    rows, values = graph.input(operator, 0), graph.input(operator, 1)
-    result = graph.output(operator)
+    rows, blockwise = graph.input(operator, 0), graph.blockwise_input(operator, 1)
+    if blockwise is not None:
+        _lookup_blocks(graph, operator, rows, blockwise)
+        return
+    values, result = graph.input(operator, 1), graph.output(operator)
     is_unsigned = graph.operand(values).type is OperandType.TENSOR_QUANT8_ASYMM
     if is_unsigned and graph.operand(result).type is OperandType.TENSOR_FLOAT32:
         values = graph.as_signed(values)
     graph.emit(OperationType.EMBEDDING_LOOKUP, (rows, values), (result,))
+
+
+def _lookup_blocks(graph: Graph, operator: Operator, rows: int, blockwise: tuple[int, int]) -> None:
+    """Rows of a table quantised by blocks: stored numbers and scales are looked up, and multiplied block by block."""
+    result = graph.output(operator)
+    real = Operand(type=graph.operand(result).type, dimensions=None)
+    if real.type not in FLOATS:
+        raise Unsupported(
+            f"of a table that is quantised by blocks the result is {real.type.name}; floats are expected"
+        )
+    values, scales = blockwise
+    length = (graph.operand(values).dimensions or (0, 0))[1]
+    blocks = (graph.operand(scales).dimensions or (0, 0))[1]
+    found, steps = graph.value_like(real), graph.value_like(real)
+    graph.emit(OperationType.EMBEDDING_LOOKUP, (rows, values), (found,))
+    if real.type is OperandType.TENSOR_FLOAT32:
+        wide = graph.value_like(real)
+        graph.emit(OperationType.CAST, (scales,), (wide,))
+        scales = wide
+    graph.emit(OperationType.EMBEDDING_LOOKUP, (rows, scales), (steps,))
+    parts, factors, product = (graph.value_like(real) for _ in range(3))
+    graph.reshape(found, (-1, blocks, length // blocks), parts)
+    graph.reshape(steps, (-1, blocks, 1), factors)
+    graph.emit(OperationType.MUL, (parts, factors, graph.int32(FusedActivation.NONE)), (product,))
+    graph.reshape(product, (-1, length), result)
 
 
 def lookup_sparse(graph: Graph, operator: Operator, options: Options) -> None:

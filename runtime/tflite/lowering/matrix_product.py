@@ -1,8 +1,10 @@
 """Products of matrices."""
 
+from dataclasses import replace
+
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.quantized import is_quantized
-from neurald.hal.types import Dimensions
+from neurald.hal.types import ChannelQuant, Dimensions
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import Lowering
 from neurald.runtime.tflite.numbers import BuiltinOperator
@@ -13,9 +15,11 @@ from neurald.runtime.tflite.schema import Operator
 def batch_matmul(graph: Graph, operator: Operator, options: Options) -> None:
     """The flag on how floats are quantised comes only where they are."""
     first, second = graph.input(operator, 0), graph.input(operator, 1)
-    adjoints = (graph.boolean(value=bool(options[name])) for name in ("adj_x", "adj_y"))
-    inputs = first, second, *adjoints
+    inputs = first, second, *(graph.boolean(value=bool(options[name])) for name in ("adj_x", "adj_y"))
     is_hybrid = is_quantized(graph.operand(second)) and not is_quantized(graph.operand(first))
+    if is_hybrid:
+        second = _scaled_by_column(graph, second, is_turned=bool(options["adj_y"]))
+        inputs = first, second, *inputs[2:]
     if is_hybrid and options["asymmetric_quantize_inputs"]:
         asymmetric = graph.boolean(value=True)
         graph.emit(OperationType.TFLITE_BATCH_MATMUL, (*inputs, asymmetric), (graph.output(operator),))
@@ -23,6 +27,24 @@ def batch_matmul(graph: Graph, operator: Operator, options: Options) -> None:
     is_alike = _is_alike(graph.operand(first).dimensions, graph.operand(second).dimensions)
     operation_type = OperationType.BATCH_MATMUL if is_alike else OperationType.TFLITE_BATCH_MATMUL
     graph.emit(operation_type, inputs, (graph.output(operator),))
+
+
+def _scaled_by_column(graph: Graph, index: int, *, is_turned: bool) -> int:
+    """A matrix whose scales, if it has several, are those of the product's columns.
+
+    LiteRT takes them so whatever dimension the file says that they are along, and leaves out those that are too many.
+    """
+    operand = graph.operand(index)
+    quant, dimensions = operand.channel_quant, operand.dimensions
+    if quant is None or dimensions is None or len(dimensions) < 2:
+        return index
+    axis = len(dimensions) - (2 if is_turned else 1)
+    columns = dimensions[axis]
+    if quant.dimension == axis or len(quant.scales) < columns:
+        return index
+    return graph.add_constant(
+        replace(operand, channel_quant=ChannelQuant(dimension=axis, scales=quant.scales[:columns]))
+    )
 
 
 def _is_alike(first: Dimensions, second: Dimensions) -> bool:

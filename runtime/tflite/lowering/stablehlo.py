@@ -11,25 +11,29 @@ from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import Lowering, Rule, operation
 from neurald.runtime.tflite.numbers import BuiltinOperator, BuiltinOptions2
 from neurald.runtime.tflite.operands import Unsupported
-from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.options import OPTIONS, Options
 from neurald.runtime.tflite.schema import Operator
 
+#: What the only operator of a body does; converters write StableHLO's or TFLite's.
 _REDUCTIONS = {
     BuiltinOperator.STABLEHLO_ADD: Reduction.ADD,
+    BuiltinOperator.ADD: Reduction.ADD,
     BuiltinOperator.STABLEHLO_MULTIPLY: Reduction.MUL,
+    BuiltinOperator.MUL: Reduction.MUL,
     BuiltinOperator.STABLEHLO_MINIMUM: Reduction.MINIMUM,
+    BuiltinOperator.MINIMUM: Reduction.MINIMUM,
     BuiltinOperator.STABLEHLO_MAXIMUM: Reduction.MAXIMUM,
+    BuiltinOperator.MAXIMUM: Reduction.MAXIMUM,
     BuiltinOperator.STABLEHLO_AND: Reduction.ALL,
+    BuiltinOperator.LOGICAL_AND: Reduction.ALL,
     BuiltinOperator.STABLEHLO_OR: Reduction.ANY,
+    BuiltinOperator.LOGICAL_OR: Reduction.ANY,
 }
+#: Those that may have a fused activation, and the kind of their options.
+_ACTIVATED = {BuiltinOperator.ADD: "AddOptions", BuiltinOperator.MUL: "MulOptions"}
 _ANDROID_TYPES = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, OperandType.TENSOR_INT32)
 #: How STABLEHLO_SCATTER numbers what it does with an update.
-_UPDATES = {
-    BuiltinOperator.STABLEHLO_ADD: 1,
-    BuiltinOperator.STABLEHLO_MULTIPLY: 2,
-    BuiltinOperator.STABLEHLO_MINIMUM: 3,
-    BuiltinOperator.STABLEHLO_MAXIMUM: 4,
-}
+_UPDATES = {Reduction.ADD: 1, Reduction.MUL: 2, Reduction.MINIMUM: 3, Reduction.MAXIMUM: 4}
 
 
 def _options(operator: Operator, kind: int) -> Table:
@@ -47,14 +51,29 @@ def _numbers(options: Table, field: int) -> tuple[int, ...]:
     return values
 
 
-def _body(graph: Graph, index: int) -> int | None:
-    """The only operator of a subgraph, None where the subgraph passes on its second input."""
+def _body(graph: Graph, index: int) -> Reduction | None:
+    """What a subgraph makes of its two inputs, None where it passes on the second one.
+
+    Raises:
+        Unsupported: it does anything else than one plain operator that `_REDUCTIONS` has.
+    """
     body = graph.importer.subgraph(index)
     if not body.operators and len(body.inputs) == 2 and body.outputs == body.inputs[1:]:
         return None
-    if len(body.operators) != 1 or set(body.operators[0].inputs) != set(body.inputs):
+    operators = body.operators
+    is_one = len(operators) == 1 and len(body.inputs) == 2 and operators[0].outputs == body.outputs
+    if not is_one or sorted(operators[0].inputs) != sorted(body.inputs):
         raise Unsupported(f"subgraph {index} is not one operator on its two inputs")
-    return body.operators[0].code
+    reduction = _REDUCTIONS.get(operators[0].code)
+    kind = _ACTIVATED.get(operators[0].code)
+    activation = OPTIONS[kind].read(operators[0].options)["activation"] if kind is not None else 0
+    if reduction is None or activation:
+        fused = f" with fused activation {activation}" if activation else ""
+        raise Unsupported(
+            f"subgraph {index} has {operators[0].name}{fused}; a sum, product, smallest, largest, all or any of two is "
+            "expected"
+        )
+    return reduction
 
 
 def elementwise(android: OperationType, tflite: OperationType, *trailing: FusedActivation) -> Rule:
@@ -97,10 +116,9 @@ def stablehlo_reduce_window(graph: Graph, operator: Operator, _: Options) -> Non
     """What is dilated and padded first, with the value that the reduction starts from."""
     options = _options(operator, BuiltinOptions2.StablehloReduceWindowOptions)
     sizes, strides, inner, dilations, padding = (_numbers(options, field) for field in range(5))
-    code = _body(graph, options.integer(5, INT32))
-    reduction = None if code is None else _REDUCTIONS.get(code)
+    reduction = _body(graph, options.integer(5, INT32))
     if reduction is None:
-        raise Unsupported("its subgraph is no sum, product, smallest, largest, all or any of two")
+        raise Unsupported("its subgraph passes on its second input, which is no reduction")
     ones = (1,) * len(sizes)
     source, initial, result = graph.input(operator, 0), graph.input(operator, 1), graph.output(operator)
     if any(padding) or any(step != 1 for step in inner):
@@ -126,13 +144,13 @@ def gather(graph: Graph, operator: Operator, _: Options) -> None:
 def scatter(graph: Graph, operator: Operator, _: Options) -> None:
     """With the dimension numbers as they are."""
     options = _options(operator, BuiltinOptions2.StablehloScatterOptions)
-    code = _body(graph, options.integer(6, INT32))
-    if code is not None and code not in _UPDATES:
+    reduction = _body(graph, options.integer(6, INT32))
+    if reduction is not None and reduction not in _UPDATES:
         raise Unsupported("its subgraph is no sum, product, smallest or largest of two")
     window, inserted, mapped = (graph.vector(_numbers(options, field)) for field in (1, 2, 3))
     source, indices, updates = (graph.input(operator, position) for position in range(3))
     axis = graph.int32(options.integer(4, INT64))
-    update = graph.int32(0 if code is None else _UPDATES[code])
+    update = graph.int32(0 if reduction is None else _UPDATES[reduction])
     inputs = source, indices, updates, window, inserted, mapped, axis, update
     graph.emit(OperationType.TFLITE_STABLEHLO_SCATTER, inputs, (graph.output(operator),))
 

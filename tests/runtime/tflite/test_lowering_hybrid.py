@@ -8,6 +8,7 @@ from support.tflite_operator import RELU, SAME, VALID, Load, fixed, inputs_of, n
 from support.whole_model import run_references
 from support.windows import convolution_sums, transposed_sums
 
+from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array
 from neurald.hal.types import OperandType
@@ -220,6 +221,35 @@ def test_batch_matmul(load: Load, kind: str, *, adjoint: bool, asymmetric: bool)
         np.testing.assert_allclose(result, np.clip(expected / 1000, -128, 127), atol=0.51)
     else:
         np.testing.assert_allclose(result, expected, atol=0.02 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("adjoint", [False, True])
+@pytest.mark.parametrize("shape", [(4, 3), (2, 4, 3), (4, 4), (1, 1, 4, 3), (2, 4)])
+@pytest.mark.parametrize("back", [1, 2])
+def test_a_matrix_with_several_scales(
+    load: Load, shape: tuple[int, ...], back: int, *, adjoint: bool
+) -> None:
+    """As LiteRT takes them, the scales are those of the columns, whatever dimension the file says they are along."""
+    matrix = bytes_of(*shape)
+    stored = matrix.swapaxes(-1, -2) if adjoint else matrix
+    axis = len(shape) - back
+    scales = [0.25 * (place + 1) for place in range(stored.shape[axis])]
+    fields: dict[str, Any] = {"scale": scales, "quantized_dimension": axis}
+    columns = shape[-1]
+    arguments: Any = (
+        "BATCH_MATMUL",
+        (shaped(*shape[:-2], 5, shape[-2]), fixed(stored, "INT8", **fields)),
+        shaped(0),
+        "BatchMatMulOptions",
+    )
+    if len(scales) < columns:
+        with pytest.raises(BadData, match="the columns of the product"):
+            load(*arguments, AdjY=adjoint)
+        return
+    x = whole(*shape[:-2], 5, shape[-2])
+    (result,) = run_references(load(*arguments, AdjY=adjoint), x)
+    expected = (x @ matrix) * np.array(scales[:columns])
+    np.testing.assert_allclose(result, expected, atol=0.02 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("has_bias", [False, True])

@@ -26,21 +26,24 @@ def with_body(
     kinds: list[str],
     body: list[str],
     options: str,
+    *,
+    output: str = "FLOAT32",
+    inner_options: tuple[str | None, dict[str, int]] = (None, {}),
     **values: Any,
 ) -> Model:
-    """A model of one operator that refers to a subgraph of two scalars."""
+    """A model of one operator that refers to a subgraph of two scalars, whose operators all have the same options."""
     file = TfliteModel()
     graph, inner = file.subgraph(), file.subgraph()
     graph.inputs = [
         graph.tensor(shape, kind, has_rank=True) for shape, kind in zip(shapes, kinds, strict=True)
     ]
-    graph.outputs = (graph.tensor((1,) * len(shapes[0])),)
+    graph.outputs = (graph.tensor((1,) * len(shapes[0]), output),)
     graph.operator(code, graph.inputs, graph.outputs, options, **values)
     inner.inputs = [inner.tensor((), has_rank=True) for _ in range(2)]
     last = inner.inputs[1]
     for name in body:
         result = inner.tensor((), has_rank=True)
-        inner.operator(name, (inner.inputs[0], last), (result,))
+        inner.operator(name, (inner.inputs[0], last), (result,), inner_options[0], **inner_options[1])
         last = result
     inner.outputs = (last,)
     return load_tflite(file.write(folder / "body.tflite"))
@@ -112,7 +115,71 @@ def test_windows_with_a_body(tmp_path: Path, *, is_padded: bool) -> None:
     np.testing.assert_allclose(run_references(model, x, 0)[0], padded[:-1] + padded[1:], rtol=1e-6)
 
 
-@pytest.mark.parametrize("body", [[], ["STABLEHLO_TANH"], ["STABLEHLO_ADD", "STABLEHLO_ADD"]])
+REDUCTIONS: dict[str, np.ufunc] = {
+    "STABLEHLO_ADD": np.add,
+    "ADD": np.add,
+    "STABLEHLO_MULTIPLY": np.multiply,
+    "MUL": np.multiply,
+    "STABLEHLO_MINIMUM": np.minimum,
+    "MINIMUM": np.minimum,
+    "STABLEHLO_MAXIMUM": np.maximum,
+    "MAXIMUM": np.maximum,
+}
+TRUTHS = {
+    "STABLEHLO_AND": np.logical_and,
+    "LOGICAL_AND": np.logical_and,
+    "STABLEHLO_OR": np.logical_or,
+    "LOGICAL_OR": np.logical_or,
+}
+
+
+@pytest.mark.parametrize("body", [*REDUCTIONS, *TRUTHS])
+def test_bodies_of_either_dialect(tmp_path: Path, body: str) -> None:
+    """Converters write the body's operator as one of StableHLO or as one of TFLite."""
+    kind = "BOOL" if body in TRUTHS else "FLOAT32"
+    model = with_body(
+        tmp_path,
+        "STABLEHLO_REDUCE_WINDOW",
+        [(3, 2), ()],
+        [kind] * 2,
+        [body],
+        "StablehloReduceWindowOptions",
+        output=kind,
+        **WINDOW,
+    )
+    x = random(3, 2) > 2 if body in TRUTHS else random(3, 2)
+    function = {**REDUCTIONS, **TRUTHS}[body]
+    start = {"BOOL": body.endswith("AND")}.get(kind, float(function.identity or 0))
+    expected = function(x[:-1], x[1:])
+    if function in (np.minimum, np.maximum):
+        expected = function(expected, 0)
+    np.testing.assert_allclose(run_references(model, x, start)[0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "values"), [("AddOptions", {"FusedActivationFunction": 1}), ("AddOptions", {})]
+)
+def test_a_body_with_an_activation(tmp_path: Path, options: str, values: dict[str, int]) -> None:
+    def load_it() -> Model:
+        return with_body(
+            tmp_path,
+            "STABLEHLO_REDUCE_WINDOW",
+            [(3, 2), ()],
+            ["FLOAT32"] * 2,
+            ["ADD"],
+            "StablehloReduceWindowOptions",
+            inner_options=(options, values),
+            **WINDOW,
+        )
+
+    if values:
+        with pytest.raises(BadData, match="fused activation 1"):
+            load_it()
+    else:
+        assert types(load_it()) == [OperationType.TFLITE_REDUCE_WINDOW]
+
+
+@pytest.mark.parametrize("body", [[], ["STABLEHLO_TANH"], ["SUB"], ["STABLEHLO_ADD", "STABLEHLO_ADD"]])
 def test_bodies_that_are_no_reduction(tmp_path: Path, body: list[str]) -> None:
     with pytest.raises(BadData, match="subgraph"):
         with_body(
@@ -142,7 +209,7 @@ def test_gathered(load: Load) -> None:
     np.testing.assert_array_equal(run_references(model, x, [3, 0, 9])[0], x[[3, 0, 4]])
 
 
-@pytest.mark.parametrize("body", [[], ["STABLEHLO_ADD"], ["STABLEHLO_MAXIMUM"]])
+@pytest.mark.parametrize("body", [[], *([name] for name in REDUCTIONS)])
 def test_scattered(tmp_path: Path, body: list[str]) -> None:
     model = with_body(
         tmp_path,
@@ -159,7 +226,7 @@ def test_scattered(tmp_path: Path, body: list[str]) -> None:
     )
     x, updates = random(5, 4), random(2, 4, seed=1)
     expected = x.copy()
-    function = {"STABLEHLO_ADD": np.add, "STABLEHLO_MAXIMUM": np.maximum}.get(body[0]) if body else None
+    function = REDUCTIONS[body[0]] if body else None
     expected[3] = updates[0] if function is None else function(x[3], updates[0])
     np.testing.assert_array_equal(run_references(model, x, [[3], [7]], updates)[0], expected)
 

@@ -18,7 +18,11 @@ def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         quantised = hybrid.quantize_rows(
             builder, rows(call, builder), asymmetric=bool(call.scalar("asymmetric"))
         )
-        sums = hybrid.products(builder, quantised, weights)
+        if call.has("block_scales"):
+            scales = builder.value(call, "block_scales")
+            sums = hybrid.blockwise_products(builder, quantised, weights, scales)
+        else:
+            sums = hybrid.products(builder, quantised, weights)
         result = hybrid.finish(call, builder, sums, quantised.scales)
     else:
         result = finish(call, builder, exact_products(call, builder), rounding(call))

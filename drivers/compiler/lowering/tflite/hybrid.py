@@ -216,3 +216,50 @@ def products(builder: Builder, rows: Rows, weights: Value) -> Value:
     """Centred sums of rows (rows, elements) with weights (units, elements): (rows, units)."""
     sums = builder.matrix_product(rows.stored, weights, type=sum_type(weights.shape[1]))
     return centred(builder, sums, rows, weights, 0)
+
+
+def blockwise_products(builder: Builder, rows: Rows, weights: Value, block_scales: Value) -> Value:
+    """Centred sums of rows (rows, elements) with weights (units, elements) whose blocks have scales (units, blocks).
+
+    Returns:
+        FLOAT32, (rows, units).
+    """
+    (count, depth), (units, blocks) = rows.stored.shape, block_scales.shape
+    length, stored = depth // blocks, rows.stored
+    left = builder.compute(
+        (blocks, count, length), lambda block, row, place: load(stored, (row, block * length + place))
+    )
+    if weights.constant is not None:
+        parts = weights.constant.reshape(units, blocks, length).swapaxes(0, 1)
+        right = builder.constant(parts)
+    else:
+        right = builder.compute(
+            (blocks, units, length), lambda block, unit, place: load(weights, (unit, block * length + place))
+        )
+    kind = sum_type(length)
+    sums = builder.matrix_product(left, right, type=kind)
+    zero_points = rows.zero_points
+    totals = None if zero_points is None else _block_totals(builder, right, kind)
+
+    def body(row: Expression, unit: Expression) -> Expression:
+        block = axis(blocks, "b")
+        total = load(sums, (block, row, unit))
+        if zero_points is not None and totals is not None:
+            total = total - load(zero_points, (row,)).to(kind) * load(totals, (block, unit))
+        scaled = total.to(Scalar.FLOAT32) * load(block_scales, (unit, block))
+        return reduce(Fold.SUM, (block,), scaled)
+
+    return builder.compute((count, units), body)
+
+
+def _block_totals(builder: Builder, parts: Value, type: Scalar) -> Value:  # noqa: A002 - as elsewhere
+    """The sums of the weights of each block, (blocks, units); of constants right away."""
+    blocks, units, length = parts.shape
+    if parts.constant is not None:
+        return builder.constant(parts.constant.sum(axis=2, dtype=type.dtype))
+
+    def body(block: Expression, unit: Expression) -> Expression:
+        place = axis(length, "k")
+        return reduce(Fold.SUM, (place,), load(parts, (block, unit, place)).to(type))
+
+    return builder.compute((blocks, units), body)

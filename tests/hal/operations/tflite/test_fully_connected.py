@@ -178,3 +178,49 @@ def test_unknown_shapes() -> None:
     DEFINITIONS[FULLY_CONNECTED].check(call)
     with pytest.raises(UnknownValue):
         DEFINITIONS[FULLY_CONNECTED].output_shapes(call)
+
+
+def blockwise(depth: int, blocks: int) -> tuple[Given, Given]:
+    """Weights of 3 units with scale 1, and the scales of their blocks."""
+    generator = np.random.default_rng(11)
+    scales = generator.uniform(0.01, 0.1, (3, blocks)).astype(np.float16)
+    return given(SIGNED, generator.integers(-8, 8, (3, depth)), 1.0), given(FLOAT32, scales)
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize(("depth", "blocks"), [(12, 1), (12, 3), (12, 12)])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_a_scale_for_each_block(depth: int, blocks: int, *, asymmetric: bool, has_bias: bool) -> None:
+    x = np.random.default_rng(12).uniform(-1, 3, (2, 5, depth)).astype(np.float32)
+    weights, scales = blockwise(depth, blocks)
+    bias = given(FLOAT32, [1, 2, -3]) if has_bias else omitted(FLOAT32)
+    inputs = (given(FLOAT32, x), weights, bias, *scalars(1, True, asymmetric, False), scales)
+    result = evaluate(FULLY_CONNECTED, inputs, wanted(FLOAT32))
+    stored, row_scales, zero_points = quantize_rows(x.reshape(10, depth), asymmetric=asymmetric)
+    assert weights.value is not None
+    assert scales.value is not None
+    real = (stored.astype(float) - zero_points[:, None]) * row_scales[:, None]
+    matrix = weights.value * np.repeat(scales.value, depth // blocks, axis=1)
+    expected = np.maximum(real @ matrix.T + ([1, 2, -3] if has_bias else 0), 0)
+    assert result.shape == (2, 5, 3)
+    np.testing.assert_allclose(result.reshape(10, 3), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "zero_point", "rule"),
+    [((3, 5), 0, "as many scales"), ((2, 4), 0, "3 rows"), ((3, 0), 0, "blocks"), ((3, 4), 1, "zero point")],
+)
+def test_blocks_that_do_not_fit(shape: tuple[int, int], zero_point: int, rule: str) -> None:
+    weights = given(SIGNED, np.ones((3, 12)), 1.0, zero_point)
+    inputs = (given(FLOAT32, np.ones((2, 12))), weights, omitted(FLOAT32), *scalars(0, False, False, False))
+    call = call_of(FULLY_CONNECTED, (*inputs, given(FLOAT32, np.ones(shape))), wanted(FLOAT32))
+    with pytest.raises(BadData, match=rule):
+        DEFINITIONS[FULLY_CONNECTED].check(call)
+
+
+def test_blocks_go_with_one_scale_of_weights() -> None:
+    inputs = (given(FLOAT32, np.ones((2, 12))), weights_of(3, 12, per_channel=True), omitted(FLOAT32))
+    scales = given(FLOAT32, np.ones((3, 4)))
+    call = call_of(FULLY_CONNECTED, (*inputs, *scalars(0, False, False, False), scales), wanted(FLOAT32))
+    with pytest.raises(BadData, match="TENSOR_QUANT8_ASYMM_SIGNED"):
+        DEFINITIONS[FULLY_CONNECTED].check(call)

@@ -127,3 +127,16 @@ def test_a_multiplier_too_large_to_be_rounded_once_is_refused() -> None:
     inputs = (given(SIGNED, [[1]], 1.0), given(SIGNED, [[1]], 1.0), omitted(FLOAT32), *scalars(0))
     with pytest.raises(Unsupported, match="rounded once"):
         expect_same(FULLY_CONNECTED, inputs, wanted(SIGNED, 1e-6))
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize(("rows", "blocks"), [(1, 3), (7, 1), (7, 4), (0, 2)])
+@pytest.mark.parametrize("fed", [(0,), (0, 1, 7)])
+def test_a_scale_for_each_block(rows: int, blocks: int, fed: tuple[int, ...], *, asymmetric: bool) -> None:
+    generator = np.random.default_rng(6)
+    values = generator.uniform(-1, 3, (rows, 12))
+    weights = given(SIGNED, generator.integers(-8, 8, (4, 12)), 0.5)
+    scales = given(FLOAT32, generator.uniform(0.01, 0.1, (4, blocks)))
+    bias = given(FLOAT32, [1, 2, -3, 4])
+    inputs = (given(FLOAT32, values), weights, bias, *scalars(1, False, asymmetric, False), scales)
+    assert_same(inputs, wanted(FLOAT32), *fed)
