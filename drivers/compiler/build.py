@@ -3,12 +3,13 @@
 Whether a device supports an operation is found by lowering it, so that there is no second list that could say otherwise.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
 from neurald.drivers.compiler.builder import Builder, Unsupported
 from neurald.drivers.compiler.complex_numbers import as_numbers, as_pairs, is_complex, value_shape
+from neurald.drivers.compiler.evaluate import RequirementFailed, only_moves
 from neurald.drivers.compiler.graph import Graph, Shape, Value
 from neurald.drivers.compiler.lowering import LOWERINGS
 from neurald.drivers.compiler.scalar import Scalar
@@ -19,6 +20,7 @@ from neurald.hal.inference import at_operation, declared_shape, infer_shapes
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Array, Call, UnknownValue
+from neurald.hal.operations.quantized import is_quantized
 from neurald.hal.types import Lifetime, Model, Operand, OperandType
 
 #: What gives other results each time is not computed ahead.
@@ -34,13 +36,22 @@ _RANDOM = frozenset(
 #: Says why a device does not take a node's value or an operation; empty: it does.
 Objection = Callable[[Graph], str]
 
+#: Computes the outputs of a graph, which it may change, from its inputs as the compiler's code would, bit for bit.
+EvaluateGraph = Callable[[Graph, Sequence[Array]], Sequence[Array]]
 
-def build_graph(model: Model, input_shapes: Mapping[int, Shape] | None = None) -> Graph:
+
+def build_graph(
+    model: Model,
+    input_shapes: Mapping[int, Shape] | None = None,
+    evaluate: EvaluateGraph | None = None,
+) -> Graph:
     """The graph of a model's main graph, all of whose operations have verdicts that are ok.
 
     Args:
         model: valid.
         input_shapes: of inputs, by operand, where the model leaves them open.
+        evaluate: computes operations on constants that do arithmetic with floats, so that they give what they would give in
+            another step. References compute them where it is left out.
 
     Raises:
         BadData: an operation has no lowering, or contradicts its arguments.
@@ -53,6 +64,7 @@ def build_graph(model: Model, input_shapes: Mapping[int, Shape] | None = None) -
         array = model.constant(operand)
         if array is not None:
             known[index] = array
+    given = frozenset(known)
     values: dict[int, Value] = {}
 
     def value_of(index: int) -> Value:
@@ -66,7 +78,11 @@ def build_graph(model: Model, input_shapes: Mapping[int, Shape] | None = None) -
         call = Call(binding, main.operands, shapes.get, known.get, referenced=model.referenced)
         builder.begin(position)
         try:
-            results_known = folded(call, known)
+            results_known = None
+            if evaluate is not None and _is_foldable(call, known) and has_reals(call):
+                results_known = _computed(call, main.operands, shapes, known, given, evaluate)
+            if results_known is None:
+                results_known = folded(call, known)
             if results_known is not None:
                 known.update(zip(operation.outputs, results_known, strict=True))
                 shapes.update((i, a.shape) for i, a in zip(operation.outputs, results_known, strict=True))
@@ -157,11 +173,9 @@ def _output_shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def folded(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None:
-    """The results of an operation on constants, None where it has other inputs."""
+    """The results of an operation on constants by its reference, None where it has other inputs."""
     binding = call.binding
-    if binding.type in _RANDOM or not all(
-        index in known for name, indexes in binding.inputs.items() if call.has(name) for index in indexes
-    ):
+    if not _is_foldable(call, known):
         return None
     definition = DEFINITIONS[binding.type]
     try:
@@ -173,6 +187,74 @@ def folded(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None:
         ]
     except UnknownValue:
         return None
+
+
+def _is_foldable(call: Call, known: Mapping[int, Array]) -> bool:
+    """Whether all inputs of an operation are known, and it gives the same results each time."""
+    binding = call.binding
+    return binding.type not in _RANDOM and all(
+        index in known for name, indexes in binding.inputs.items() if call.has(name) for index in indexes
+    )
+
+
+def has_reals(call: Call) -> bool:
+    """Whether an input or output stands for real numbers."""
+    names = (*(name for name in call.binding.inputs if call.has(name)), *call.binding.outputs)
+    return any(
+        is_quantized(operand) or (operand.type.is_tensor and operand.type.dtype.kind == "f")
+        for name in names
+        for operand in call.operands(name)
+    )
+
+
+def _computed(
+    call: Call,
+    operands: Sequence[Operand],
+    shapes: Mapping[int, Shape],
+    known: Mapping[int, Array],
+    given: Collection[int],
+    evaluate: EvaluateGraph,
+) -> Sequence[Array] | None:
+    """The results of an operation on constants by its lowering.
+
+    What other operations have computed counts as an input, as it would be one if they ran in another step.
+
+    Args:
+        call: the operation.
+        operands: of its graph.
+        shapes, known: of operands.
+        given: the operands that are constants of the model.
+        evaluate: computes the results.
+
+    Returns:
+        None where the operation has no lowering, or where that does no arithmetic with floats: references give the same then.
+    """
+    part = Graph(inputs=[], outputs=[])
+    values: dict[int, Value] = {}
+    arrays: list[Array] = []
+
+    def value_of(index: int) -> Value:
+        if index not in values:
+            value = values[index] = _value(operands[index], shapes.get(index), known.get(index), index)
+            if index not in given and value.constant is not None:
+                part.inputs.append(value)
+                arrays.append(value.constant)
+                value.constant = None
+        return values[index]
+
+    try:
+        part.outputs = list(_lowered(call, Builder(part, value_of)))
+    except Unsupported:
+        return None
+    if all(only_moves(node) for node in part.nodes):
+        return None
+    try:
+        results = evaluate(part, arrays)
+    except RequirementFailed:
+        # The reference says what is wrong.
+        return None
+    kinds = [operand.type for name in call.binding.outputs for operand in call.operands(name)]
+    return [as_numbers(kind, result) for kind, result in zip(kinds, results, strict=True)]
 
 
 def _value(operand: Operand, shape: Shape | None, array: Array | None, index: int) -> Value:

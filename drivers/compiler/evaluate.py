@@ -1,7 +1,8 @@
 """A graph computed with NumPy, node by node: slow, and what tests compare lowerings, transformations and kernels with."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,56 @@ from neurald.drivers.compiler.scalar import Scalar
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+#: Computes a node from the values that it reads, see `evaluate_node`.
+Evaluate = Callable[[Node, Mapping[Value, Array]], Array]
+#: Computes a kernel from the values that it reads, see `evaluate_kernel`.
+EvaluateKernel = Callable[[Kernel, Mapping[Value, Array]], Array]
+
+#: Operations on floats that compute nothing.
+_MOVING = frozenset((Op.CONVERT, Op.REINTERPRET, Op.SELECT))
+#: Operations on floats that have one right result, which NumPy gives as well as every compiler's code. MINIMUM and MAXIMUM are
+#: not among them, since either of two zeros may be the smaller one.
+_REPRODUCIBLE = _MOVING | {
+    Op.ADD,
+    Op.SUBTRACT,
+    Op.MULTIPLY,
+    Op.DIVIDE,
+    Op.EQUAL,
+    Op.NOT_EQUAL,
+    Op.LESS,
+    Op.LESS_EQUAL,
+    Op.NEGATE,
+    Op.ABSOLUTE,
+    Op.SQRT,
+    Op.FLOOR,
+    Op.CEIL,
+    Op.ROUND_EVEN,
+    Op.ROUND_AWAY,
+    Op.IS_NAN,
+}
+
+
 class RequirementFailed(Exception):
     """What a node requires does not hold; the text says what."""
+
+
+def only_moves(node: Node) -> bool:
+    """Whether a node computes nothing with floats: it moves, converts and chooses them, or computes with integers."""
+    return isinstance(node, Compute) and _takes_only(node, _MOVING)
+
+
+def is_reproducible(node: Node) -> bool:
+    """Whether NumPy computes the same bits as any compiler's code: how floats are rounded is prescribed."""
+    return isinstance(node, Compute) and _takes_only(node, _REPRODUCIBLE)
+
+
+def _takes_only(node: Compute, ops: AbstractSet[Op]) -> bool:
+    """Whether a node applies nothing else to floats. A fold over them is something else, since sums depend on their order."""
+    return not any(
+        isinstance(each, Reduce) or (isinstance(each, Apply) and each.op not in ops)
+        for each in walk(node.body, *(condition for condition, _ in node.requirements))
+        if any(operand.type.is_float for operand in (each, *each.operands))
+    )
 
 
 def evaluate(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
@@ -132,8 +181,23 @@ def _matrix_product(node: MatrixProduct, arrays: Mapping[Value, Array]) -> Array
     return product
 
 
-def evaluate_fused(graph: FusedGraph, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of a fused graph, see `evaluate`."""
+def evaluate_kernel(kernel: Kernel, arrays: Mapping[Value, Array]) -> Array:
+    """The elements that a kernel computes from the values that it reads."""
+    with np.errstate(all="ignore"):
+        contracted = None if kernel.contraction is None else evaluate_node(kernel.contraction, arrays)
+        return _compute(kernel, arrays, contracted).reshape(kernel.output.shape)
+
+
+def evaluate_fused(
+    graph: FusedGraph, inputs: Sequence[Array], run: EvaluateKernel = evaluate_kernel
+) -> list[Array]:
+    """Computes the outputs of a fused graph, see `evaluate`.
+
+    Args:
+        graph: what is computed.
+        inputs: of the graph.
+        run: computes a kernel.
+    """
     values = dict(zip(graph.inputs, inputs, strict=True))
     for kernel in graph.kernels:
         for value in kernel.inputs:
@@ -142,9 +206,7 @@ def evaluate_fused(graph: FusedGraph, inputs: Sequence[Array]) -> list[Array]:
                 whole = _array(graph.aliases[value], values).reshape(-1)
                 values[value] = whole[start : start + value.count].reshape(value.shape)
         arrays = {value: _array(value, values) for value in kernel.inputs}
-        with np.errstate(all="ignore"):
-            contracted = None if kernel.contraction is None else evaluate_node(kernel.contraction, arrays)
-            result = _compute(kernel, arrays, contracted).reshape(kernel.output.shape)
+        result = run(kernel, arrays)
         owner = graph.aliases.get(kernel.output)
         if owner is None:
             values[kernel.output] = result

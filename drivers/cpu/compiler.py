@@ -1,6 +1,6 @@
 """From a step model to an executable: graph, transformations, fusion, routines, places in memory, object code."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -17,6 +17,7 @@ from neurald.drivers.compiler.placement import Placement, place
 from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.transformations import transform
 from neurald.drivers.cpu.executable import Call, Executable
+from neurald.drivers.cpu.folding import Folding, Generate
 from neurald.drivers.cpu.kernels import stores_runs
 from neurald.drivers.cpu.kernels.rows import is_row_by_row
 from neurald.drivers.cpu.llvm import CompilationFailed
@@ -27,9 +28,6 @@ from neurald.drivers.cpu.storage_order import reordered
 from neurald.drivers.cpu.tables import tabulated
 from neurald.drivers.cpu.target import Target
 from neurald.hal.types import Model
-
-#: Makes the routine of a kernel.
-Generate = Callable[[Kernel, Target], Routine]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,11 +82,14 @@ def compile_model(
     with Compilation(target, processes=processes, helper=helper) as compilation:
         for unit in first:
             compilation.add(unit)
-        graph = build_graph(model, input_shapes)
-        transform(graph)
+        folding = Folding(target, generate)
+        graph = build_graph(model, input_shapes, folding.graph)
+        transform(graph, folding.node)
         joined = join(fuse(graph, rows=is_row_by_row), Alignment())
         fused = reordered(interleave(joined, stores_runs), target)
-        kernels = tuple(tabulated(kernel, target) for kernel in fused.kernels if kernel.output.count)
+        kernels = tuple(
+            tabulated(kernel, target, folding.node) for kernel in fused.kernels if kernel.output.count
+        )
         routines: list[Routine] = []
         called: set[Subroutine] = set()
         for kernel in kernels:

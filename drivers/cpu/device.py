@@ -41,7 +41,7 @@ Prepared: TypeAlias = "CpuPreparedModel | ReferenceModel | SpecializingModel"
 #: Whether models are compiled: off runs everything on references.
 COMPILER_VARIABLE = "NEURALD_CPU_COMPILER"
 #: Changes whenever what the compiler makes of a model does.
-_GENERATOR = 4
+_GENERATOR = 5
 
 #: The CPU device is what times and powers are relative to.
 _UNIT = Performance(exec_time=1.0, power_usage=1.0)

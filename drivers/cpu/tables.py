@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from neurald.drivers.compiler.evaluate import Array, evaluate_node
+from neurald.drivers.compiler.evaluate import Array, Evaluate, evaluate_node
 from neurald.drivers.compiler.expression import Apply, Constant, Expression, Linear, Load, axis, load
 from neurald.drivers.compiler.graph import Compute, Value
 from neurald.drivers.compiler.kernel import Kernel, weight_of
@@ -29,12 +29,13 @@ _CONSTANT_WEIGHT = 2
 _MOST_CONSTANT_BYTES = 1 << 16
 
 
-def tabulated(kernel: Kernel, target: Target) -> Kernel:
+def tabulated(kernel: Kernel, target: Target, evaluate: Evaluate = evaluate_node) -> Kernel:
     """The same kernel with functions of a single number as tables, where that is faster.
 
     Args:
         kernel: what it reads from constants may change.
         target: what it is computed with.
+        evaluate: computes tables and constants.
     """
     sources = _Sources(kernel)
     is_quick = is_permuted(target, stored(Scalar.INT8), _ENTRIES)
@@ -62,9 +63,11 @@ def tabulated(kernel: Kernel, target: Target) -> Kernel:
         if expression in chosen:
             source = chosen[expression]
             if _is_of_constant(source):
-                memory[expression] = _from_constant(expression, source)
+                memory[expression] = _from_constant(expression, source, evaluate)
             else:
-                memory[expression] = _from_table(expression, source, rewrite(source, _as_it_is, memory))
+                memory[expression] = _from_table(
+                    expression, source, rewrite(source, _as_it_is, memory), evaluate
+                )
     return replace(
         kernel,
         body=rewrite(kernel.body, _as_it_is, memory),
@@ -142,9 +145,9 @@ def _is_of_constant(expression: Expression) -> TypeGuard[Load]:
     return isinstance(expression, Load) and expression.guard is None and expression.value.constant is not None
 
 
-def _from_constant(expression: Expression, source: Load) -> Expression:
+def _from_constant(expression: Expression, source: Load, evaluate: Evaluate) -> Expression:
     """A function of a constant's element as an element of another constant."""
-    array = _values(expression, source, source.value)
+    array = _values(expression, source, source.value, evaluate)
     integers = expression.type.is_integer and expression.type.size_bytes > Scalar.INT32.size_bytes
     is_short = integers and np.array_equal(array, array.astype(np.int32))
     kind = Scalar.INT32 if is_short else expression.type
@@ -152,25 +155,28 @@ def _from_constant(expression: Expression, source: Load) -> Expression:
     return load(value, source.index).to(expression.type)
 
 
-def _from_table(expression: Expression, source: Expression, number: Expression) -> Expression:
+def _from_table(
+    expression: Expression, source: Expression, number: Expression, evaluate: Evaluate
+) -> Expression:
     """A function of a number of 8 bits as an element of a table.
 
     Args:
         expression: the function.
         source: what it is of, in its expression.
         number: the same, as it is computed.
+        evaluate: computes the table.
     """
     limits = np.iinfo(source.type.value)
     every = Value((_ENTRIES,), source.type, np.arange(limits.min, limits.max + 1).astype(source.type.dtype))
-    table = Value((_ENTRIES,), expression.type, _values(expression, source, every))
+    table = Value((_ENTRIES,), expression.type, _values(expression, source, every, evaluate))
     return load(table, (number.to(Scalar.INDEX) - int(limits.min),))
 
 
-def _values(expression: Expression, source: Expression, numbers: Value) -> Array:
+def _values(expression: Expression, source: Expression, numbers: Value, evaluate: Evaluate) -> Array:
     """A function of each element of a constant."""
     axes = tuple(axis(length) for length in numbers.shape)
     body = substitute(expression, {source: load(numbers, axes)})
     node = Compute(output=Value(numbers.shape, expression.type), axes=axes, body=body)
     arrays = {value: value.constant for value in node.inputs if value.constant is not None}
     with np.errstate(all="ignore"):
-        return np.ascontiguousarray(evaluate_node(node, arrays))
+        return np.ascontiguousarray(evaluate(node, arrays))

@@ -5,8 +5,10 @@ over until none of them finds anything more to change; every one takes away some
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from neurald.drivers.compiler.check import check
+from neurald.drivers.compiler.evaluate import Evaluate, evaluate_node
 from neurald.drivers.compiler.graph import Graph, Node
 from neurald.drivers.compiler.transformations import (
     arithmetic,
@@ -39,8 +41,12 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (
 )
 
 
-def transform(graph: Graph) -> None:
+def transform(graph: Graph, evaluate: Evaluate = evaluate_node) -> None:
     """Applies all transformations.
+
+    Args:
+        graph: is changed.
+        evaluate: computes constants, see `constants.fold_constants`.
 
     Raises:
         InvalidGraph: the graph contradicts itself, at the beginning or after a transformation.
@@ -49,10 +55,12 @@ def transform(graph: Graph) -> None:
     check(graph, sound)
     # What nobody needs reads values all the same, and some transformations ask who does.
     graph.remove_unused()
+    fold = partial(constants.fold_constants, evaluate=evaluate)
+    transformations = [fold if each is constants.fold_constants else each for each in TRANSFORMATIONS]
     is_changed = True
     while is_changed:
         is_changed = False
-        for transformation in TRANSFORMATIONS:
+        for transformation in transformations:
             if transformation(graph):
                 is_changed = True
                 graph.remove_unused()

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from neurald.drivers.compiler.evaluate import Array, RequirementFailed, evaluate_node
+from neurald.drivers.compiler.evaluate import Array, Evaluate, RequirementFailed, evaluate_node
 from neurald.drivers.compiler.expression import Axis, Constant, Load, Reduce
 from neurald.drivers.compiler.graph import Compute, Graph, Node
 from neurald.drivers.compiler.rewriting import walk
@@ -17,11 +17,20 @@ _SMALL_BYTES = 1 << 16
 _MAXIMUM_STEPS = 1 << 23
 
 
-def fold_constants(graph: Graph) -> bool:
-    """Makes constants of nodes whose inputs are all constants. Nodes without inputs are left to where they are read."""
+def fold_constants(graph: Graph, evaluate: Evaluate = evaluate_node) -> bool:
+    """Makes constants of nodes whose inputs are all constants. Nodes without inputs are left to where they are read.
+
+    Args:
+        graph: is changed.
+        evaluate: computes them. It should give what the compiler's code would give, so that it does not matter for the results
+            what is known when a model is compiled.
+
+    Returns:
+        Whether there were any.
+    """
     kept: list[Node] = []
     for node in graph.nodes:
-        array = _folded(node) if isinstance(node, Compute) else None
+        array = _folded(node, evaluate) if isinstance(node, Compute) else None
         if array is None:
             kept.append(node)
         else:
@@ -31,7 +40,7 @@ def fold_constants(graph: Graph) -> bool:
     return is_changed
 
 
-def _folded(node: Compute) -> Array | None:
+def _folded(node: Compute, evaluate: Evaluate) -> Array | None:
     """The value of a node, None where it is not known or too much."""
     inputs = {value: value.constant for value in node.inputs if value.constant is not None}
     if not inputs or len(inputs) < len(node.inputs):
@@ -44,7 +53,7 @@ def _folded(node: Compute) -> Array | None:
         return None
     try:
         with np.errstate(all="ignore"):
-            found = evaluate_node(node, inputs)
+            found = evaluate(node, inputs)
     except RequirementFailed:
         # Every execution fails, and says so.
         return None
