@@ -10,11 +10,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
-
-from sweep.known import DIFFERENT, REFUSED, Known
-
 from neurald.drivers.compiler.lowering import LOWERINGS as KERNELS
 from neurald.hal.operation_type import TFLITE_EXTENSION_BASE, OperationType
 from neurald.hal.operations import DEFINITIONS
@@ -23,6 +18,11 @@ from neurald.hal.types import FeatureLevel, OperandType
 from neurald.runtime.tflite.lowering import LOWERINGS
 from neurald.runtime.tflite.lowering.rule import Lowering
 from neurald.runtime.tflite.schema import OPERATOR_NAMES
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from sweep.known import DIFFERENT, REFUSED, Known  # noqa: E402
 
 TARGET = ROOT / "docs" / "operations.md"
 

@@ -114,7 +114,9 @@ class Tensor:
         if dtype.kind in "fc":
             low, high = (-3.0 if self.low is None else self.low), (3.0 if self.high is None else self.high)
             real = rng.uniform(low, high, self.shape)
-            return (real + 1j * rng.uniform(low, high, self.shape) if dtype.kind == "c" else real).astype(dtype)
+            return (real + 1j * rng.uniform(low, high, self.shape) if dtype.kind == "c" else real).astype(
+                dtype
+            )
         if self.low is not None or self.high is not None:
             low, high = int(self.low or 0), int(100 if self.high is None else self.high)
         elif self.kind.is_quantized:
@@ -192,9 +194,13 @@ class Form:
             if value is not None and not tensor.is_constant:
                 fed.append(indexes[-1])
                 feeds.append(value)
-        results = [graph.tensor(**tensor.fields(None), name=f"out{n}") for n, tensor in enumerate(self.outputs)]
+        results = [
+            graph.tensor(**tensor.fields(None), name=f"out{n}") for n, tensor in enumerate(self.outputs)
+        ]
         between = [graph.tensor(**tensor.fields(None)) for tensor in self.intermediates]
-        custom = {} if self.custom is None else {"custom_code": self.custom[0], "custom_options": self.custom[1]}
+        custom = (
+            {} if self.custom is None else {"custom_code": self.custom[0], "custom_options": self.custom[1]}
+        )
         if self.wrap is not None:
             results = list(self.wrap(graph, self, [*indexes, *results]))
         else:
@@ -271,7 +277,8 @@ def _opened(found: Tensor | None) -> Tensor | None:
 
 def _with_constants(form: Form, places: Sequence[int], name: str) -> Form:
     inputs = tuple(
-        replace(t, is_constant=True) if t is not None and n in places else t for n, t in enumerate(form.inputs)
+        replace(t, is_constant=True) if t is not None and n in places else t
+        for n, t in enumerate(form.inputs)
     )
     return replace(form, name=f"{form.name}, {name}", inputs=inputs)
 
@@ -286,5 +293,10 @@ def simple(
 ) -> Form:
     """A form with nothing special."""
     return Form(
-        operator=operator, name=name, inputs=tuple(inputs), outputs=tuple(outputs), options=options, values=values
+        operator=operator,
+        name=name,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        options=options,
+        values=values,
     )

@@ -73,6 +73,13 @@ REFUSED: tuple[Known, ...] = (
         why="LiteRT leaves it out without a word; no converter writes it.",
     ),
     Known(
+        operators=("*",),
+        forms=r".*(q16z|int16 with zero point)",
+        message="INT16 needs 0",
+        what="INT16 with a zero point that is not 0",
+        why="Converters write 0 only, and most of LiteRT's kernels refuse anything else.",
+    ),
+    Known(
         operators=("MAXIMUM", "MINIMUM"),
         forms=r"bool \(",
         message="has type TENSOR_BOOL8",
@@ -185,7 +192,12 @@ DIFFERENT: tuple[Known, ...] = (
         what="quantised quotients of numbers near the zero point",
         why="LiteRT shifts by more bits than there are where the difference of a dividend from its zero point is 0 or -1.",
     ),
-    Known(operators=("MATRIX_DIAG", "MATRIX_SET_DIAG"), forms=r"(bool|c64|f16|f64|u16|u32|u64|str) ", what="types of unusual sizes", why=_UNWRITTEN),
+    Known(
+        operators=("MATRIX_DIAG", "MATRIX_SET_DIAG"),
+        forms=r"(bool|c64|f16|f64|u16|u32|u64|str) ",
+        what="types of unusual sizes",
+        why=_UNWRITTEN,
+    ),
     Known(operators=("FILL",), forms=r"str ", what="strings", why=_UNWRITTEN),
     Known(operators=("TRANSPOSE",), forms=r"\w+ \(\)", what="scalars", why=_UNWRITTEN),
     Known(

@@ -67,7 +67,14 @@ class Worker:
 
     def __init__(self, shard: int, options: argparse.Namespace) -> None:
         self._command = [sys.executable, __file__, "--worker", "--shard", str(shard)]
-        self._command += ["--jobs", str(options.jobs), "--seed", str(options.seed), "--litert", options.litert]
+        self._command += [
+            "--jobs",
+            str(options.jobs),
+            "--seed",
+            str(options.seed),
+            "--litert",
+            options.litert,
+        ]
         self._command += ["--every", str(options.every)]
         self._command += ["--references"] if options.references else []
         self._command += ["--operator", *options.operator]
@@ -78,7 +85,10 @@ class Worker:
     def _start(self) -> None:
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
-            [*self._command, "--skip", str(len(self.rows))], stdout=subprocess.PIPE, text=True, env=environment
+            [*self._command, "--skip", str(len(self.rows))],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
         )
         assert self.process.stdout is not None
         self.lines = self.process.stdout
@@ -116,7 +126,9 @@ def run(options: argparse.Namespace) -> list[Row]:
         for worker in workers:
             worker.process.kill()
             worker.process.wait()
-    return sorted((row for worker in workers for row in worker.rows), key=lambda r: (r["operator"], r["form"]))
+    return sorted(
+        (row for worker in workers for row in worker.rows), key=lambda r: (r["operator"], r["form"])
+    )
 
 
 def is_problem(row: Row) -> bool:
@@ -144,7 +156,9 @@ def table(rows: Sequence[Row]) -> str:
 
 def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--operator", nargs="+", default=list(OPERATORS), metavar="NAME", choices=OPERATORS)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only one of N forms")
@@ -154,7 +168,9 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="file to write every verdict to")
     parser.add_argument("--list", nargs="*", default=(), choices=VERDICTS, help="list these, known or not")
     parser.add_argument("--record", action="store_true", help="write recorded.json")
-    parser.add_argument("--keep", type=Path, help="folder to write the forms to, as .tflite files, and no more")
+    parser.add_argument(
+        "--keep", type=Path, help="folder to write the forms to, as .tflite files, and no more"
+    )
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--shard", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)

@@ -26,7 +26,9 @@ def computed(model: Model, *inputs: Array) -> Array:
 def test_a_permutation_may_count_from_the_end(load: Load, kind: str, *, is_fed: bool) -> None:
     order = shaped(3, type_="INT32") if is_fed else fixed([-1, 0, -2], "INT32")
     scale: dict[str, Any] = {"scale": 0.5} if kind == "INT8" else {}
-    model = load("TRANSPOSE", (shaped(2, 3, 4, type_=kind, **scale), order), shaped(4, 2, 3, type_=kind, **scale))
+    model = load(
+        "TRANSPOSE", (shaped(2, 3, 4, type_=kind, **scale), order), shaped(4, 2, 3, type_=kind, **scale)
+    )
     x = np.arange(24).reshape(2, 3, 4).astype(np.float32 if kind == "FLOAT32" else np.int8)
     fed = (np.array([-1, 0, -2], np.int32),) if is_fed else ()
     np.testing.assert_array_equal(computed(model, x, *fed), x.transpose(2, 0, 1))
@@ -36,7 +38,9 @@ def test_a_permutation_may_count_from_the_end(load: Load, kind: str, *, is_fed: 
 @pytest.mark.parametrize("axes", [[1], [0, 1]])
 def test_extremes_are_copied_to_another_scale(load: Load, code: str, axes: list[int]) -> None:
     source, target = shaped(2, 3, type_="INT8", scale=0.5), {"type_": "INT8", "scale": 0.25, "zero_point": 3}
-    model = load(code, (source, fixed(axes, "INT32")), shaped(*[2][len(axes) - 1 :], **target), "ReducerOptions")
+    model = load(
+        code, (source, fixed(axes, "INT32")), shaped(*[2][len(axes) - 1 :], **target), "ReducerOptions"
+    )
     x = np.array([[1, -9, 5], [7, 0, 2]], np.int8)
     expected = (np.max if code == "REDUCE_MAX" else np.min)(x, axis=tuple(axes))
     np.testing.assert_array_equal(computed(model, x), expected)

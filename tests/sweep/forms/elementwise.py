@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from sweep.form import ALL, KINDS, NUMBERS, QUANTIZED, Form, rescaled, tensor, varied, variants
+from sweep.form import ALL, KINDS, NUMBERS, QUANTIZED, Form, rescaled, tensor, variants, varied
 
 SHAPES = ((), (5,), (2, 3), (1, 2, 3), (2, 1, 3, 2), (1, 2, 1, 3, 2), (1, 1, 2, 2, 1, 3))
 _BROADCASTS = (
@@ -81,7 +81,9 @@ def binary(
             yield form(f"{a} by {b}", kind, a, b)
         if options is not None:
             for activation in range(1, 6):
-                yield form(f"activation {activation}", kind, (2, 3), (2, 3), FusedActivationFunction=activation)
+                yield form(
+                    f"activation {activation}", kind, (2, 3), (2, 3), FusedActivationFunction=activation
+                )
     for kind in QUANTIZED:
         plain = form("other scales", kind, (3, 40), (3, 40))
         first, second = plain.inputs
@@ -93,7 +95,13 @@ def binary(
         if options in _ADDITIONS and kind.startswith("q16"):
             for pot in (0, 1):
                 fields = {"PotScaleInt16": pot}
-                yield replace(plain, name=f"{kind} other scales, pot {pot}", inputs=(first, other), outputs=(target,), values=fields)
+                yield replace(
+                    plain,
+                    name=f"{kind} other scales, pot {pot}",
+                    inputs=(first, other),
+                    outputs=(target,),
+                    values=fields,
+                )
                 powers = [replace(KINDS[kind], scale=(2.0**-n,)) for n in (9, 10, 8)]
                 yield replace(
                     plain,
@@ -130,7 +138,7 @@ def unary(
     for kind in QUANTIZED:
         plain = form("other scale", kind, (8, 40))
         yield replace(plain, outputs=(replace(plain.outputs[0], kind=rescaled(kind)),))
-        if kind.startswith("q8") or kind.startswith("qu8"):
+        if kind.startswith(("q8", "qu8")):
             scale = replace(KINDS[kind], scale=(1 / 256,), zero=(-128 if kind[1] == "8" else 0,))
             yield replace(plain, name=f"{kind} to 1/256", outputs=(replace(plain.outputs[0], kind=scale),))
         else:
@@ -165,14 +173,15 @@ def selection(operator: str) -> Iterator[Form]:
 
 def prelu(operator: str) -> Iterator[Form]:
     """The second input is alpha."""
-    for form in binary(operator):
-        yield form
+    yield from binary(operator)
     for kind in QUANTIZED:
         data = tensor((1, 4, 4, 3), kind)
         for shape in ((3,), (1, 1, 3), (4, 4, 3), (1, 4, 4, 3), (1,), ()):
             alpha = tensor(shape, rescaled(kind, 0.3, -3), is_constant=True)
             output = tensor((1, 4, 4, 3), rescaled(kind))
-            yield Form(operator=operator, name=f"{kind} alpha {shape}", inputs=(data, alpha), outputs=(output,))
+            yield Form(
+                operator=operator, name=f"{kind} alpha {shape}", inputs=(data, alpha), outputs=(output,)
+            )
 
 
 def many(operator: str) -> Iterator[Form]:
@@ -181,7 +190,12 @@ def many(operator: str) -> Iterator[Form]:
         for count in (1, 2, 3, 5):
             inputs = (tensor((2, 3), kind),) * count
             yield from variants(
-                Form(operator=operator, name=f"{kind} of {count}", inputs=inputs, outputs=(tensor((2, 3), kind),)),
+                Form(
+                    operator=operator,
+                    name=f"{kind} of {count}",
+                    inputs=inputs,
+                    outputs=(tensor((2, 3), kind),),
+                ),
                 constants=count == 2,
                 dynamic=count == 2,
             )

@@ -4,17 +4,27 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from sweep.form import ALL, NUMBERS, Form, Kind, constant, fed, simple, tensor, varied, variants
+from sweep.form import ALL, NUMBERS, Form, Kind, constant, fed, simple, tensor, varied
 from sweep.forms.shaping import FEW, moved
 
 
 def gather(operator: str) -> Iterator[Form]:
-    def form(name: str, kind: str | Kind, shape: Sequence[int], indexes: Any, axis: int, batch: int = 0) -> Form:
+    def form(
+        name: str, kind: str | Kind, shape: Sequence[int], indexes: Any, axis: int, batch: int = 0
+    ) -> Form:
         rank = len(shape)
         place = axis % rank
         listed = indexes.shape[batch:]
         result = (*shape[:place], *listed, *shape[place + 1 :])
-        return simple(operator, name, (tensor(shape, kind), indexes), (tensor(result, kind),), "GatherOptions", Axis=axis, BatchDims=batch)
+        return simple(
+            operator,
+            name,
+            (tensor(shape, kind), indexes),
+            (tensor(result, kind),),
+            "GatherOptions",
+            Axis=axis,
+            BatchDims=batch,
+        )
 
     for number in ("i32", "i64", "i16"):
         yield from moved(lambda k, n=number: form(f"{n}", k, (3, 4), fed((2, 0), n), 0))  # type: ignore[misc]
@@ -34,7 +44,9 @@ def gather(operator: str) -> Iterator[Form]:
 def gather_nd(operator: str) -> Iterator[Form]:
     for number in ("i32", "i64", "i16"):
         yield from moved(
-            lambda k, n=number: simple(operator, n, (tensor((3, 4), k), fed([[2], [0]], n)), (tensor((2, 4), k),))  # type: ignore[misc]
+            lambda k, n=number: simple(
+                operator, n, (tensor((3, 4), k), fed([[2], [0]], n)), (tensor((2, 4), k),)
+            )  # type: ignore[misc]
         )
     for shape, indexes, result in (
         ((3, 4), [[2, 1], [0, 0]], (2,)),
@@ -45,14 +57,22 @@ def gather_nd(operator: str) -> Iterator[Form]:
         ((3,), [[0], [2]], (2,)),
     ):
         for make in (constant, fed):
-            yield simple(operator, f"{shape} {np.shape(indexes)} {make.__name__}", (tensor(shape), make(indexes)), (tensor(result),))
+            yield simple(
+                operator,
+                f"{shape} {np.shape(indexes)} {make.__name__}",
+                (tensor(shape), make(indexes)),
+                (tensor(result),),
+            )
 
 
 def scatter_nd(operator: str) -> Iterator[Form]:
     for number in ("i32", "i64"):
         yield from moved(
             lambda k, n=number: simple(  # type: ignore[misc]
-                operator, n, (fed([[2], [0]], n), tensor((2, 4), k), constant((3, 4), n)), (tensor((3, 4), k),)
+                operator,
+                n,
+                (fed([[2], [0]], n), tensor((2, 4), k), constant((3, 4), n)),
+                (tensor((3, 4), k),),
             )
         )
     for indexes, updates, shape in (
@@ -70,34 +90,64 @@ def scatter_nd(operator: str) -> Iterator[Form]:
 def tile(operator: str) -> Iterator[Form]:
     for number in ("i32", "i64"):
         yield from moved(
-            lambda k, n=number: simple(operator, n, (tensor((2, 3), k), constant((2, 1), n)), (tensor((4, 3), k),))  # type: ignore[misc]
+            lambda k, n=number: simple(
+                operator, n, (tensor((2, 3), k), constant((2, 1), n)), (tensor((4, 3), k),)
+            )  # type: ignore[misc]
         )
     for shape in ((), (5,), (2, 3, 2), (2, 1, 3, 2), (1, 2, 1, 3, 2), (1, 1, 2, 2, 1, 3), (0, 3)):
         for times in (2, 1, 0):
             for make in (constant, fed):
                 result = tuple(n * times for n in shape)
                 name = f"{shape} by {times} {make.__name__}"
-                yield simple(operator, name, (tensor(shape), make(np.full(len(shape), times, np.int32))), (tensor(result),))
+                yield simple(
+                    operator,
+                    name,
+                    (tensor(shape), make(np.full(len(shape), times, np.int32))),
+                    (tensor(result),),
+                )
 
 
 def broadcast_to(operator: str) -> Iterator[Form]:
     for number in ("i32", "i64"):
         yield from moved(
-            lambda k, n=number: simple(operator, n, (tensor((2, 1), k), constant((2, 3), n)), (tensor((2, 3), k),))  # type: ignore[misc]
+            lambda k, n=number: simple(
+                operator, n, (tensor((2, 1), k), constant((2, 3), n)), (tensor((2, 3), k),)
+            )  # type: ignore[misc]
         )
     for kind in FEW:
-        for shape, result in (((), (2,)), ((), ()), ((3,), (2, 2, 3)), ((1, 3), (2, 1, 2, 3)), ((2, 1, 1), (1, 2, 2, 3, 2)), ((1,), (1, 2, 1, 2, 1, 3)), ((1, 2), (0, 2)), ((1, 1), (1, 1, 1, 2, 1, 1, 1, 2))):
+        for shape, result in (
+            ((), (2,)),
+            ((), ()),
+            ((3,), (2, 2, 3)),
+            ((1, 3), (2, 1, 2, 3)),
+            ((2, 1, 1), (1, 2, 2, 3, 2)),
+            ((1,), (1, 2, 1, 2, 1, 3)),
+            ((1, 2), (0, 2)),
+            ((1, 1), (1, 1, 1, 2, 1, 1, 1, 2)),
+        ):
             for make in (constant, fed):
                 name = f"{kind} {shape} to {result} {make.__name__}"
-                yield simple(operator, name, (tensor(shape, kind), make(np.array(result, np.int32))), (tensor(result, kind),))
+                yield simple(
+                    operator,
+                    name,
+                    (tensor(shape, kind), make(np.array(result, np.int32))),
+                    (tensor(result, kind),),
+                )
 
 
 def broadcast_args(operator: str) -> Iterator[Form]:
     for number in ("i32", "i64"):
-        for a, b, result in (((2, 1), (1, 3), (2, 3)), ((3,), (2, 3), (2, 3)), ((), (2,), (2,)), ((), (), ())):
+        for a, b, result in (
+            ((2, 1), (1, 3), (2, 3)),
+            ((3,), (2, 3), (2, 3)),
+            ((), (2,), (2,)),
+            ((), (), ()),
+        ):
             for make in (constant, fed):
                 inputs = make(np.array(a, np.int32), number), make(np.array(b, np.int32), number)
-                yield simple(operator, f"{number} {a} {b} {make.__name__}", inputs, (tensor((len(result),), number),))
+                yield simple(
+                    operator, f"{number} {a} {b} {make.__name__}", inputs, (tensor((len(result),), number),)
+                )
 
 
 def one_hot(operator: str) -> Iterator[Form]:
@@ -114,7 +164,9 @@ def one_hot(operator: str) -> Iterator[Form]:
         for value in ([1, 5, -1], [[1], [2]], 2, [[[[1, 2]]]]):
             for axis in (-1, 0):
                 for make in (constant, fed):
-                    yield form(f"{number} {value} {axis} {make.__name__}", "f32", fed(value, number), axis, make(4))
+                    yield form(
+                        f"{number} {value} {axis} {make.__name__}", "f32", fed(value, number), axis, make(4)
+                    )
 
 
 def matrices(operator: str) -> Iterator[Form]:
@@ -136,13 +188,27 @@ def sparse_to_dense(operator: str) -> Iterator[Form]:
     for number in ("i32", "i64"):
         yield from moved(
             lambda k, n=number: simple(  # type: ignore[misc]
-                operator, n, (fed((0, 2), n), constant((4,), n), tensor((2,), k), tensor((), k)), (tensor((4,), k),)
+                operator,
+                n,
+                (fed((0, 2), n), constant((4,), n), tensor((2,), k), tensor((), k)),
+                (tensor((4,), k),),
             )
         )
-        for indexes, shape, values in ((1, (4,), ()), ([0, 3], (4,), ()), ([[0, 1], [1, 2]], (2, 3), (2,)), ([[0, 1, 0], [1, 2, 1]], (2, 3, 2), (2,)), ([[0, 1, 0, 0]], (2, 3, 2, 1), (1,))):
+        for indexes, shape, values in (
+            (1, (4,), ()),
+            ([0, 3], (4,), ()),
+            ([[0, 1], [1, 2]], (2, 3), (2,)),
+            ([[0, 1, 0], [1, 2, 1]], (2, 3, 2), (2,)),
+            ([[0, 1, 0, 0]], (2, 3, 2, 1), (1,)),
+        ):
             for make in (constant, fed):
                 inputs = fed(indexes, number), make(shape, number), tensor(values), tensor(())
-                yield simple(operator, f"{number} {np.shape(indexes)} {shape} {values} {make.__name__}", inputs, (tensor(shape),))
+                yield simple(
+                    operator,
+                    f"{number} {np.shape(indexes)} {shape} {values} {make.__name__}",
+                    inputs,
+                    (tensor(shape),),
+                )
 
 
 def pads(operator: str) -> Iterator[Form]:
@@ -153,7 +219,9 @@ def pads(operator: str) -> Iterator[Form]:
         inputs = [tensor(shape, kind), pads]
         if operator == "PADV2":
             inputs.append(tensor((), kind))
-        options: dict[str, Any] = {"options": "MirrorPadOptions", "Mode": mode} if operator == "MIRROR_PAD" else {}
+        options: dict[str, Any] = (
+            {"options": "MirrorPadOptions", "Mode": mode} if operator == "MIRROR_PAD" else {}
+        )
         return simple(operator, name, inputs, (tensor(new, kind),), **options)
 
     for number in ("i32", "i64", "i8", "i16"):
@@ -171,10 +239,19 @@ def pads(operator: str) -> Iterator[Form]:
 
 
 def dilate(operator: str) -> Iterator[Form]:
-    yield from moved(lambda k: simple(operator, "3x2", (tensor((3, 2), k), constant((2, 1)), tensor((), k)), (tensor((5, 2), k),)))
+    yield from moved(
+        lambda k: simple(
+            operator, "3x2", (tensor((3, 2), k), constant((2, 1)), tensor((), k)), (tensor((5, 2), k),)
+        )
+    )
     for shape in ((3,), (2, 3, 2, 2), (2, 1, 3, 2, 2), (1, 2, 1, 3, 2, 2)):
         result = tuple(2 * n - 1 for n in shape)
-        yield simple(operator, f"{shape}", (tensor(shape), constant([2] * len(shape)), constant(0.5, "f32")), (tensor(result),))
+        yield simple(
+            operator,
+            f"{shape}",
+            (tensor(shape), constant([2] * len(shape)), constant(0.5, "f32")),
+            (tensor(result),),
+        )
 
 
 def blocks_2d(operator: str) -> Iterator[Form]:
@@ -182,9 +259,13 @@ def blocks_2d(operator: str) -> Iterator[Form]:
     small, large = (1, 2, 3, 8), (1, 4, 6, 2)
     source, target = (small, large) if operator == "DEPTH_TO_SPACE" else (large, small)
     options = "DepthToSpaceOptions" if operator == "DEPTH_TO_SPACE" else "SpaceToDepthOptions"
-    yield from moved(lambda k: simple(operator, "by 2", (tensor(source, k),), (tensor(target, k),), options, BlockSize=2))
+    yield from moved(
+        lambda k: simple(operator, "by 2", (tensor(source, k),), (tensor(target, k),), options, BlockSize=2)
+    )
     yield simple(operator, "by 1", (tensor(source),), (tensor(source),), options, BlockSize=1)
-    yield simple(operator, "no images", (tensor((0, *source[1:])),), (tensor((0, *target[1:])),), options, BlockSize=2)
+    yield simple(
+        operator, "no images", (tensor((0, *source[1:])),), (tensor((0, *target[1:])),), options, BlockSize=2
+    )
 
 
 def blocks_nd(operator: str) -> Iterator[Form]:
@@ -209,10 +290,23 @@ def blocks_nd(operator: str) -> Iterator[Form]:
 def fill(operator: str) -> Iterator[Form]:
     for kind in ALL:
         for number in ("i32", "i64"):
-            yield from varied(kind, simple(operator, f"{kind} {number}", (constant((2, 3), number), tensor((), kind)), (tensor((2, 3), kind),)))
+            yield from varied(
+                kind,
+                simple(
+                    operator,
+                    f"{kind} {number}",
+                    (constant((2, 3), number), tensor((), kind)),
+                    (tensor((2, 3), kind),),
+                ),
+            )
     for shape in ((), (5,), (2, 1, 3, 2), (1, 2, 1, 3, 2), (1, 1, 2, 2, 1, 3), (0, 3)):
         for make in (constant, fed):
-            yield simple(operator, f"{shape} {make.__name__}", (make(np.array(shape, np.int32)), tensor(())), (tensor(shape),))
+            yield simple(
+                operator,
+                f"{shape} {make.__name__}",
+                (make(np.array(shape, np.int32)), tensor(())),
+                (tensor(shape),),
+            )
 
 
 def range_(operator: str) -> Iterator[Form]:

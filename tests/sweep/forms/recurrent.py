@@ -31,16 +31,30 @@ def _sequence(*, time_major: bool) -> tuple[int, int, int]:
 
 
 def _lstm(
-    kind: str, *, cifg: bool = False, peephole: bool = False, projection: bool = False, projection_bias: bool = False
+    kind: str,
+    *,
+    cifg: bool = False,
+    peephole: bool = False,
+    projection: bool = False,
+    projection_bias: bool = False,
 ) -> list[Tensor | None]:
     """Weights and biases of a direction: the inputs from 1 to 17."""
     given = _PROJECTED if projection else _UNITS
     gates: list[Tensor | None] = []
     for size in (_SIZE, given):
-        gates += [None if cifg else _weights((_UNITS, size), kind), *(_weights((_UNITS, size), kind) for _ in range(3))]
-    peeps = [None if cifg or not peephole else _weights((_UNITS,), kind), *(_weights((_UNITS,), kind) if peephole else None for _ in range(2))]
+        gates += [
+            None if cifg else _weights((_UNITS, size), kind),
+            *(_weights((_UNITS, size), kind) for _ in range(3)),
+        ]
+    peeps = [
+        None if cifg or not peephole else _weights((_UNITS,), kind),
+        *(_weights((_UNITS,), kind) if peephole else None for _ in range(2)),
+    ]
     biases = [None if cifg else _reals(_UNITS), *(_reals(_UNITS) for _ in range(3))]
-    projected = [_weights((_PROJECTED, _UNITS), kind) if projection else None, _reals(_PROJECTED) if projection_bias else None]
+    projected = [
+        _weights((_PROJECTED, _UNITS), kind) if projection else None,
+        _reals(_PROJECTED) if projection_bias else None,
+    ]
     return [*gates, *peeps, *biases, *projected]
 
 
@@ -66,19 +80,41 @@ def lstm(operator: str) -> Iterator[Form]:
                 for major in (False, True) if is_sequence else (False,):
                     for clip in (0.0, 0.5):
                         shape = _sequence(time_major=major) if is_sequence else (_BATCH, _SIZE)
-                        inputs = [tensor(shape), *_lstm(kind, **parts), _state(_BATCH, given), _state(_BATCH, _UNITS)]
+                        inputs = [
+                            tensor(shape),
+                            *_lstm(kind, **parts),
+                            _state(_BATCH, given),
+                            _state(_BATCH, _UNITS),
+                        ]
                         if norms:
-                            inputs += [None if parts.get("cifg") else _reals(_UNITS), *(_reals(_UNITS) for _ in range(3))]
-                        fields: dict[str, Any] = {"FusedActivationFunction": 4, "CellClip": clip, "ProjClip": clip, "AsymmetricQuantizeInputs": asymmetric}
+                            inputs += [
+                                None if parts.get("cifg") else _reals(_UNITS),
+                                *(_reals(_UNITS) for _ in range(3)),
+                            ]
+                        fields: dict[str, Any] = {
+                            "FusedActivationFunction": 4,
+                            "CellClip": clip,
+                            "ProjClip": clip,
+                            "AsymmetricQuantizeInputs": asymmetric,
+                        }
                         if is_sequence:
                             fields["TimeMajor"] = major
                         title = f"{kind}{' asymmetric' if asymmetric else ''}, {name}{', norms' if norms else ''}{', time major' if major else ''}, clip {clip}"
-                        form = simple(operator, title, inputs, (tensor((*shape[:-1], given)),), options, **fields)
+                        form = simple(
+                            operator, title, inputs, (tensor((*shape[:-1], given)),), options, **fields
+                        )
                         yield replace(form, tolerance=1e-5 if kind == "f32" else 2e-2)
     for activation in (0, 1, 3):
         shape = _sequence(time_major=False) if is_sequence else (_BATCH, _SIZE)
         inputs = [tensor(shape), *_lstm("f32"), _state(_BATCH, _UNITS), _state(_BATCH, _UNITS)]
-        yield simple(operator, f"activation {activation}", inputs, (tensor((*shape[:-1], _UNITS)),), options, FusedActivationFunction=activation)
+        yield simple(
+            operator,
+            f"activation {activation}",
+            inputs,
+            (tensor((*shape[:-1], _UNITS)),),
+            options,
+            FusedActivationFunction=activation,
+        )
 
 
 def bidirectional_lstm(operator: str) -> Iterator[Form]:
@@ -92,13 +128,33 @@ def bidirectional_lstm(operator: str) -> Iterator[Form]:
                         states = [_state(_BATCH, given), _state(_BATCH, _UNITS)] * 2
                         extra: list[Tensor | None] = [None] * 9
                         if auxiliary:
-                            weights = [None if parts.get("cifg") else _weights((_UNITS, _SIZE), kind), *(_weights((_UNITS, _SIZE), kind) for _ in range(3))]
+                            weights = [
+                                None if parts.get("cifg") else _weights((_UNITS, _SIZE), kind),
+                                *(_weights((_UNITS, _SIZE), kind) for _ in range(3)),
+                            ]
                             extra = [tensor(shape), *weights, *weights]
-                        inputs = [tensor(shape), *_lstm(kind, **parts), *_lstm(kind, **parts), *states, *extra]
-                        outputs = [tensor((*shape[:-1], given * 2))] if merge else [tensor((*shape[:-1], given))] * 2
-                        fields = {"FusedActivationFunction": 4, "TimeMajor": major, "MergeOutputs": merge, "AsymmetricQuantizeInputs": asymmetric}
+                        inputs = [
+                            tensor(shape),
+                            *_lstm(kind, **parts),
+                            *_lstm(kind, **parts),
+                            *states,
+                            *extra,
+                        ]
+                        outputs = (
+                            [tensor((*shape[:-1], given * 2))]
+                            if merge
+                            else [tensor((*shape[:-1], given))] * 2
+                        )
+                        fields = {
+                            "FusedActivationFunction": 4,
+                            "TimeMajor": major,
+                            "MergeOutputs": merge,
+                            "AsymmetricQuantizeInputs": asymmetric,
+                        }
                         title = f"{kind}{' asymmetric' if asymmetric else ''}, {name}{', time major' if major else ''}{', merged' if merge else ''}{', auxiliary' if auxiliary else ''}"
-                        form = simple(operator, title, inputs, outputs, "BidirectionalSequenceLSTMOptions", **fields)
+                        form = simple(
+                            operator, title, inputs, outputs, "BidirectionalSequenceLSTMOptions", **fields
+                        )
                         yield replace(form, tolerance=1e-5 if kind == "f32" else 2e-2)
 
 
@@ -110,8 +166,17 @@ def rnn(operator: str) -> Iterator[Form]:
         for major in (False, True) if is_sequence else (False,):
             for activation in range(5):
                 shape = _sequence(time_major=major) if is_sequence else (_BATCH, _SIZE)
-                inputs = [tensor(shape), _weights((_UNITS, _SIZE), kind), _weights((_UNITS, _UNITS), kind), _reals(_UNITS), _state(_BATCH, _UNITS)]
-                fields: dict[str, Any] = {"FusedActivationFunction": activation, "AsymmetricQuantizeInputs": asymmetric}
+                inputs = [
+                    tensor(shape),
+                    _weights((_UNITS, _SIZE), kind),
+                    _weights((_UNITS, _UNITS), kind),
+                    _reals(_UNITS),
+                    _state(_BATCH, _UNITS),
+                ]
+                fields: dict[str, Any] = {
+                    "FusedActivationFunction": activation,
+                    "AsymmetricQuantizeInputs": asymmetric,
+                }
                 if is_sequence:
                     fields["TimeMajor"] = major
                 title = f"{kind}{' asymmetric' if asymmetric else ''}{', time major' if major else ''}, activation {activation}"
@@ -125,15 +190,34 @@ def bidirectional_rnn(operator: str) -> Iterator[Form]:
             for merge in (False, True):
                 for auxiliary in (None, "input", "weights"):
                     shape = _sequence(time_major=major)
-                    part = [_weights((_UNITS, _SIZE), kind), _weights((_UNITS, _UNITS), kind), _reals(_UNITS), _state(_BATCH, _UNITS)]
+                    part = [
+                        _weights((_UNITS, _SIZE), kind),
+                        _weights((_UNITS, _UNITS), kind),
+                        _reals(_UNITS),
+                        _state(_BATCH, _UNITS),
+                    ]
                     extra: list[Tensor | None] = [None] * 3
                     if auxiliary:
                         weights = _weights((_UNITS, _SIZE), kind) if auxiliary == "weights" else None
                         extra = [tensor(shape), weights, weights]
-                    outputs = [tensor((*shape[:-1], 2 * _UNITS))] if merge else [tensor((*shape[:-1], _UNITS))] * 2
-                    fields = {"TimeMajor": major, "FusedActivationFunction": 4, "MergeOutputs": merge, "AsymmetricQuantizeInputs": asymmetric}
+                    outputs = (
+                        [tensor((*shape[:-1], 2 * _UNITS))] if merge else [tensor((*shape[:-1], _UNITS))] * 2
+                    )
+                    fields = {
+                        "TimeMajor": major,
+                        "FusedActivationFunction": 4,
+                        "MergeOutputs": merge,
+                        "AsymmetricQuantizeInputs": asymmetric,
+                    }
                     title = f"{kind}{' asymmetric' if asymmetric else ''}{', time major' if major else ''}{', merged' if merge else ''}, auxiliary {auxiliary}"
-                    form = simple(operator, title, [tensor(shape), *part, *part, *extra], outputs, "BidirectionalSequenceRNNOptions", **fields)
+                    form = simple(
+                        operator,
+                        title,
+                        [tensor(shape), *part, *part, *extra],
+                        outputs,
+                        "BidirectionalSequenceRNNOptions",
+                        **fields,
+                    )
                     yield replace(form, tolerance=1e-5 if kind == "f32" else 2e-2)
 
 
@@ -143,16 +227,41 @@ def svdf(operator: str) -> Iterator[Form]:
             for bias in (False, True):
                 for activation in (0, 1):
                     filters = _UNITS * rank
-                    inputs = [tensor((_BATCH, _SIZE)), _weights((filters, _SIZE), kind), _weights((filters, 6), kind), _reals(_UNITS) if bias else None, _state(_BATCH, filters * 6)]
-                    fields = {"Rank": rank, "FusedActivationFunction": activation, "AsymmetricQuantizeInputs": asymmetric}
+                    inputs = [
+                        tensor((_BATCH, _SIZE)),
+                        _weights((filters, _SIZE), kind),
+                        _weights((filters, 6), kind),
+                        _reals(_UNITS) if bias else None,
+                        _state(_BATCH, filters * 6),
+                    ]
+                    fields = {
+                        "Rank": rank,
+                        "FusedActivationFunction": activation,
+                        "AsymmetricQuantizeInputs": asymmetric,
+                    }
                     title = f"{kind}{' asymmetric' if asymmetric else ''}, rank {rank}, bias {bias}, activation {activation}"
-                    form = simple(operator, title, inputs, (tensor((_BATCH, _UNITS)),), "SVDFOptions", **fields)
+                    form = simple(
+                        operator, title, inputs, (tensor((_BATCH, _UNITS)),), "SVDFOptions", **fields
+                    )
                     yield replace(form, tolerance=1e-5 if kind == "f32" else 2e-2)
     for times in ("q16", "q8"):
         for activation in (0, 1):
-            weights = (_weights((_UNITS, _SIZE), "q8"), tensor((_UNITS, 6), replace(KINDS[times], scale=(0.001,), zero=(0,)), is_constant=True, low=-100, high=100))
-            bias = tensor((_UNITS,), replace(KINDS["q8"], type="INT32", scale=(2e-5,), zero=(0,)), is_constant=True)
-            state = tensor((_BATCH, _UNITS * 6), replace(KINDS[times], scale=(0.02,), zero=(0,)), is_variable=True)
+            weights = (
+                _weights((_UNITS, _SIZE), "q8"),
+                tensor(
+                    (_UNITS, 6),
+                    replace(KINDS[times], scale=(0.001,), zero=(0,)),
+                    is_constant=True,
+                    low=-100,
+                    high=100,
+                ),
+            )
+            bias = tensor(
+                (_UNITS,), replace(KINDS["q8"], type="INT32", scale=(2e-5,), zero=(0,)), is_constant=True
+            )
+            state = tensor(
+                (_BATCH, _UNITS * 6), replace(KINDS[times], scale=(0.02,), zero=(0,)), is_variable=True
+            )
             yield simple(
                 operator, f"integers {times}, activation {activation}", (tensor((_BATCH, _SIZE), "q8z"), *weights, bias, state),
                 (tensor((_BATCH, _UNITS), "q8"),), "SVDFOptions", Rank=1, FusedActivationFunction=activation,

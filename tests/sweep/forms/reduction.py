@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from sweep.form import ALL, NUMBERS, QUANTIZED, Form, constant, fed, rescaled, tensor, varied, variants
+from sweep.form import ALL, NUMBERS, QUANTIZED, Form, constant, fed, rescaled, tensor, variants, varied
 
 _SHAPE = (2, 3, 4)
 
@@ -35,7 +35,11 @@ def reduction(operator: str) -> Iterator[Form]:
 
     for kind in NUMBERS:
         yield from varied(kind, form("2x3x4", kind, _SHAPE, (1,)))
-        for axes in ((0,), (-1,), (0, 2), (0, 1, 2), (1, 1)) if kind in ("f32", "q8z", "i32", "q16", "bool") else ((0, 2),):
+        for axes in (
+            ((0,), (-1,), (0, 2), (0, 1, 2), (1, 1))
+            if kind in ("f32", "q8z", "i32", "q16", "bool")
+            else ((0, 2),)
+        ):
             for keeps in (False, True):
                 yield form(f"2x3x4 axes {axes}{' kept' if keeps else ''}", kind, _SHAPE, axes, keeps=keeps)
         yield from variants(form("to a scalar", kind, _SHAPE, (0, 1, 2)), constants=False)
@@ -74,8 +78,19 @@ def sums_along(operator: str) -> Iterator[Form]:
             for make in (constant, fed):
                 name = f"{shape} axis {axis}{' fed' if make is fed else ''}"
                 inputs = (tensor(shape), make(axis))
-                yield Form(operator=operator, name=name, inputs=inputs, outputs=(tensor(shape),), options="CumsumOptions")
-    yield Form(operator=operator, name="list of an axis", inputs=(tensor(_SHAPE), constant((1,))), outputs=(tensor(_SHAPE),))
+                yield Form(
+                    operator=operator,
+                    name=name,
+                    inputs=inputs,
+                    outputs=(tensor(shape),),
+                    options="CumsumOptions",
+                )
+    yield Form(
+        operator=operator,
+        name="list of an axis",
+        inputs=(tensor(_SHAPE), constant((1,))),
+        outputs=(tensor(_SHAPE),),
+    )
 
 
 def searching(operator: str) -> Iterator[Form]:
@@ -91,7 +106,9 @@ def searching(operator: str) -> Iterator[Form]:
                 options=options,
                 values={"OutputType": number},
             )
-            yield from variants(form, constants=result == "i32" and kind == "f32", dynamic=result == "i32" and kind == "f32")
+            yield from variants(
+                form, constants=result == "i32" and kind == "f32", dynamic=result == "i32" and kind == "f32"
+            )
     for shape in ((5,), (2, 3, 2, 2), (2, 1, 3, 2, 2), (1, 2, 1, 3, 2, 2), (0, 3)):
         for axis in (0, -1):
             for make in (constant, fed):

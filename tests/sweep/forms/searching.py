@@ -5,14 +5,29 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sweep.form import ALL, KINDS, NUMBERS, QUANTIZED, Form, constant, fed, rescaled, simple, tensor, varied, variants
+from sweep.form import (
+    ALL,
+    KINDS,
+    NUMBERS,
+    QUANTIZED,
+    Form,
+    constant,
+    fed,
+    rescaled,
+    simple,
+    tensor,
+    variants,
+    varied,
+)
 
 
 def top(operator: str) -> Iterator[Form]:
     for kind in ALL:
         for count, places in (("i32", "i32"), ("i16", "i32"), ("i32", "i16"), ("i64", "i64")):
             inputs = tensor((3, 5), kind), constant(2, count)
-            form = simple(operator, f"{kind} {count} {places}", inputs, (tensor((3, 2), kind), tensor((3, 2), places)))
+            form = simple(
+                operator, f"{kind} {count} {places}", inputs, (tensor((3, 2), kind), tensor((3, 2), places))
+            )
             yield from varied(kind, form) if (count, places) == ("i32", "i32") else (form,)
     for shape in ((5,), (2, 3, 5), (2, 1, 2, 2, 5), (0, 5)):
         for make in (constant, fed):
@@ -25,8 +40,22 @@ def unique(operator: str) -> Iterator[Form]:
     for kind in ALL:
         for places, number in (("i32", 2), ("i64", 4)):
             source = tensor((9,), kind, low=0, high=4) if kind[0] in "iqu" else tensor((9,), kind)
-            yield simple(operator, f"{kind} {places}", (source,), (tensor((9,), kind), tensor((9,), places)), "UniqueOptions", IdxOutType=number)
-    yield simple(operator, "nothing", (tensor((0,)),), (tensor((0,)), tensor((0,), "i32")), "UniqueOptions", IdxOutType=2)
+            yield simple(
+                operator,
+                f"{kind} {places}",
+                (source,),
+                (tensor((9,), kind), tensor((9,), places)),
+                "UniqueOptions",
+                IdxOutType=number,
+            )
+    yield simple(
+        operator,
+        "nothing",
+        (tensor((0,)),),
+        (tensor((0,)), tensor((0,), "i32")),
+        "UniqueOptions",
+        IdxOutType=2,
+    )
 
 
 def where(operator: str) -> Iterator[Form]:
@@ -53,7 +82,12 @@ def segments(operator: str) -> Iterator[Form]:
         yield simple(operator, f"{shape}", inputs, (tensor((rows, *shape[1:])),))
     if not is_plain:
         yield simple(operator, "outside", (tensor((3, 2)), fed((0, -1, 1)), constant(2)), (tensor((2, 2)),))
-        yield simple(operator, "ids of rank 2", (tensor((2, 2, 3)), fed(((0, 1), (1, 1))), constant(2)), (tensor((2, 3)),))
+        yield simple(
+            operator,
+            "ids of rank 2",
+            (tensor((2, 2, 3)), fed(((0, 1), (1, 1))), constant(2)),
+            (tensor((2, 3)),),
+        )
 
 
 def bucketize(operator: str) -> Iterator[Form]:
@@ -62,18 +96,44 @@ def bucketize(operator: str) -> Iterator[Form]:
             values = {"Boundaries": np.array(boundaries, np.float32)}
             yield from varied(
                 kind,
-                simple(operator, f"{kind} {len(boundaries)}", (tensor((3, 4), kind),), (tensor((3, 4), "i32"),), "BucketizeOptions", **values),
+                simple(
+                    operator,
+                    f"{kind} {len(boundaries)}",
+                    (tensor((3, 4), kind),),
+                    (tensor((3, 4), "i32"),),
+                    "BucketizeOptions",
+                    **values,
+                ),
             )
 
 
 def cast(operator: str) -> Iterator[Form]:
-    codes = {"f32": 0, "f16": 1, "i32": 2, "u8": 3, "i64": 4, "bool": 6, "i16": 7, "c64": 8, "i8": 9, "f64": 10, "u64": 12, "u32": 15, "u16": 16}
+    codes = {
+        "f32": 0,
+        "f16": 1,
+        "i32": 2,
+        "u8": 3,
+        "i64": 4,
+        "bool": 6,
+        "i16": 7,
+        "c64": 8,
+        "i8": 9,
+        "f64": 10,
+        "u64": 12,
+        "u32": 15,
+        "u16": 16,
+    }
     kinds = [*codes, "q8z", "qu8z", "q16"]
     for source in kinds:
         for target in kinds:
             values = {"InDataType": codes.get(source, 9), "OutDataType": codes.get(target, 9)}
             low = 0 if target.lstrip("q")[0] == "u" and source[0] in "fi" else None
-            form = simple(operator, f"{source} to {target}", (tensor((3, 4), source, low=low),), (tensor((3, 4), target),))
+            form = simple(
+                operator,
+                f"{source} to {target}",
+                (tensor((3, 4), source, low=low),),
+                (tensor((3, 4), target),),
+            )
             yield form
             if source == "f32":
                 yield replace(form, name=f"{form.name}, options", options="CastOptions", values=values)
@@ -91,13 +151,23 @@ def bitcast(operator: str) -> Iterator[Form]:
         ("f16", "i16", (2, 2), (2, 2)), ("i8", "u8", (2, 2), (2, 2)), ("f64", "i64", (2, 2), (2, 2)), ("u8", "i8", (), ()), ("f32", "i32", (), ()),
         ("q8z", "u8", (2, 2), (2, 2)), ("i16", "i8", (3,), (3, 2)), ("i16", "u64", (3, 4), (3,)), ("f32", "f32", (3,), (3,)),
     ):  # fmt: skip
-        yield simple(operator, f"{source} to {target} {old}", (tensor(old, source, low=1, high=3),), (tensor(new, target),))
+        yield simple(
+            operator,
+            f"{source} to {target} {old}",
+            (tensor(old, source, low=1, high=3),),
+            (tensor(new, target),),
+        )
 
 
 def quantize(operator: str) -> Iterator[Form]:
     for source in ("f32", "f16", *QUANTIZED, "q32"):
         for target in QUANTIZED:
-            form = simple(operator, f"{source} to {target}", (tensor((8, 40), source),), (tensor((8, 40), rescaled(target)),))
+            form = simple(
+                operator,
+                f"{source} to {target}",
+                (tensor((8, 40), source),),
+                (tensor((8, 40), rescaled(target)),),
+            )
             yield from variants(form) if source in ("f32", "q8z") else (form,)
     for shape in ((), (0,), (2, 1, 3, 2), (1, 2, 1, 3, 2), (1, 1, 2, 2, 1, 3)):
         yield simple(operator, f"{shape}", (tensor(shape),), (tensor(shape, "q8z"),))
@@ -112,17 +182,32 @@ def dequantize(operator: str) -> Iterator[Form]:
     for source in ("f16", *QUANTIZED, "q32"):
         for fixed in (False, True):
             for target in ("f32",):
-                yield simple(operator, f"{source} to {target}{' fixed' if fixed else ''}", (tensor((8, 40), source, is_constant=fixed),), (tensor((8, 40), target),))
+                yield simple(
+                    operator,
+                    f"{source} to {target}{' fixed' if fixed else ''}",
+                    (tensor((8, 40), source, is_constant=fixed),),
+                    (tensor((8, 40), target),),
+                )
     for shape in ((), (0,), (2, 1, 3, 2), (1, 2, 1, 3, 2), (1, 1, 2, 2, 1, 3)):
         yield simple(operator, f"{shape}", (tensor(shape, "q8z"),), (tensor(shape),))
     yield from variants(simple(operator, "variants", (tensor((2, 3), "q8z"),), (tensor((2, 3)),)))
     for name, zeros in (("by channel", (0, 0, 0)), ("by channel with zero points", (1, -2, 3))):
         for source in ("INT8", "UINT8"):
-            kind = replace(KINDS["q8"], type=source, scale=(0.02, 0.03, 0.05), zero=zeros if source == "INT8" else tuple(z + 128 for z in zeros))
+            kind = replace(
+                KINDS["q8"],
+                type=source,
+                scale=(0.02, 0.03, 0.05),
+                zero=zeros if source == "INT8" else tuple(z + 128 for z in zeros),
+            )
             for fixed in (False, True):
                 for axis in (0, 1):
                     shape = (3, 4) if axis == 0 else (4, 3)
-                    yield simple(operator, f"{source} {name} {axis}{' fixed' if fixed else ''}", (tensor(shape, kind, axis=axis, is_constant=fixed),), (tensor(shape),))
+                    yield simple(
+                        operator,
+                        f"{source} {name} {axis}{' fixed' if fixed else ''}",
+                        (tensor(shape, kind, axis=axis, is_constant=fixed),),
+                        (tensor(shape),),
+                    )
     packed = bytes(range(6))
     for zero in (0, 2):
         kind = replace(KINDS["q8"], type="INT4", scale=(0.1,), zero=(zero,))
@@ -135,7 +220,16 @@ def fake_quant(operator: str) -> Iterator[Form]:
         for bits in (2, 8, 16):
             for narrow in (0, 1):
                 values = {"Min": -1.5, "Max": 2.0, "NumBits": bits, "NarrowRange": narrow}
-                yield from variants(simple(operator, f"{kind} {bits} {narrow}", (tensor((3, 4), kind),), (tensor((3, 4), kind),), "FakeQuantOptions", **values))
+                yield from variants(
+                    simple(
+                        operator,
+                        f"{kind} {bits} {narrow}",
+                        (tensor((3, 4), kind),),
+                        (tensor((3, 4), kind),),
+                        "FakeQuantOptions",
+                        **values,
+                    )
+                )
 
 
 def softmax(operator: str) -> Iterator[Form]:
@@ -151,7 +245,11 @@ def softmax(operator: str) -> Iterator[Form]:
             return found
         if operator == "LOG_SOFTMAX":
             return replace(found, scale=(16 / 256,), zero=(127 if found.type == "INT8" else 255,))
-        return replace(found, scale=(1 / (32768 if found.type == "INT16" else 256),), zero=({"INT8": -128}.get(found.type, 0),))
+        return replace(
+            found,
+            scale=(1 / (32768 if found.type == "INT16" else 256),),
+            zero=({"INT8": -128}.get(found.type, 0),),
+        )
 
     for kind in NUMBERS:
         yield from varied(kind, form(kind, kind, (2, 40), result_of(kind)))
@@ -173,12 +271,36 @@ def normalization(operator: str) -> Iterator[Form]:
         target = KINDS[kind]
         if target.is_quantized:
             target = replace(target, scale=(1 / 128,), zero=(128 if target.type == "UINT8" else 0,))
-        yield from varied(kind, simple(operator, kind, (tensor((1, 2, 3, 4), kind),), (tensor((1, 2, 3, 4), target),), options, **fields))
+        yield from varied(
+            kind,
+            simple(
+                operator,
+                kind,
+                (tensor((1, 2, 3, 4), kind),),
+                (tensor((1, 2, 3, 4), target),),
+                options,
+                **fields,
+            ),
+        )
         for shape in ((5,), (2, 3), (2, 3, 4), (1, 2, 1, 3, 4), (0, 2, 2, 3)):
-            yield simple(operator, f"{kind} {shape}", (tensor(shape, kind),), (tensor(shape, target),), options, **fields)
+            yield simple(
+                operator,
+                f"{kind} {shape}",
+                (tensor(shape, kind),),
+                (tensor(shape, target),),
+                options,
+                **fields,
+            )
     if is_l2:
         for activation in range(1, 6):
-            yield simple(operator, f"activation {activation}", (tensor((2, 3)),), (tensor((2, 3)),), options, FusedActivationFunction=activation)
+            yield simple(
+                operator,
+                f"activation {activation}",
+                (tensor((2, 3)),),
+                (tensor((2, 3)),),
+                options,
+                FusedActivationFunction=activation,
+            )
 
 
 def resizing(operator: str) -> Iterator[Form]:
@@ -187,7 +309,15 @@ def resizing(operator: str) -> Iterator[Form]:
         for align, half in ((0, 0), (1, 0), (0, 1)):
             for size in ((6, 7), (2, 2)):
                 inputs = tensor((1, 3, 4, 2), kind), constant(size)
-                form = simple(operator, f"{kind} align {align} half {half} to {size}", inputs, (tensor((1, *size, 2), kind),), options, AlignCorners=align, HalfPixelCenters=half)
+                form = simple(
+                    operator,
+                    f"{kind} align {align} half {half} to {size}",
+                    inputs,
+                    (tensor((1, *size, 2), kind),),
+                    options,
+                    AlignCorners=align,
+                    HalfPixelCenters=half,
+                )
                 yield from varied(kind, form) if (align, half) == (0, 0) else (form,)
         if kind in QUANTIZED:
             yield replace(form, name=f"{kind} other scale", outputs=(tensor((1, 2, 2, 2), rescaled(kind)),))
@@ -207,14 +337,24 @@ def spectral(operator: str) -> Iterator[Form]:
         for length in ((4, 8), (2, 4), (8, 16), (1, 2)):
             for make in (constant, fed):
                 result = (*shape[:-2], length[0], length[1] // 2 + 1)
-                yield replace(simple(operator, f"{shape} to {length} {make.__name__}", (tensor(shape), make(length)), (tensor(result, "c64"),)), tolerance=1e-4)
+                yield replace(
+                    simple(
+                        operator,
+                        f"{shape} to {length} {make.__name__}",
+                        (tensor(shape), make(length)),
+                        (tensor(result, "c64"),),
+                    ),
+                    tolerance=1e-4,
+                )
 
 
 def lookup(operator: str) -> Iterator[Form]:
     """EMBEDDING_LOOKUP and HASHTABLE_LOOKUP."""
     for kind in ALL:
         if operator == "EMBEDDING_LOOKUP":
-            yield from varied(kind, simple(operator, kind, (fed((2, 0)), tensor((3, 4), kind)), (tensor((2, 4), kind),)))
+            yield from varied(
+                kind, simple(operator, kind, (fed((2, 0)), tensor((3, 4), kind)), (tensor((2, 4), kind),))
+            )
             if kind.startswith("q"):
                 table = tensor((3, 4), kind, is_constant=True)
                 yield simple(operator, f"{kind} to f32", (fed((2, 0)), table), (tensor((2, 4)),))
@@ -225,35 +365,77 @@ def lookup(operator: str) -> Iterator[Form]:
     if operator == "EMBEDDING_LOOKUP":
         for shape in ((3,), (3, 2, 2), (3, 1, 2, 1, 2)):
             yield simple(operator, f"{shape}", (fed((2, 0)), tensor(shape)), (tensor((2, *shape[1:])),))
-        packed = tensor((3, 4), replace(KINDS["q8"], type="INT4"), value=np.zeros((3, 4), np.int8), data=bytes(range(6)), is_constant=True)
+        packed = tensor(
+            (3, 4),
+            replace(KINDS["q8"], type="INT4"),
+            value=np.zeros((3, 4), np.int8),
+            data=bytes(range(6)),
+            is_constant=True,
+        )
         yield simple(operator, "int4 to f32", (fed((2, 0)), packed), (tensor((2, 4)),))
         scales = replace(KINDS["q8"], scale=(0.02, 0.03, 0.05), zero=(0, 0, 0))
-        yield simple(operator, "by row to f32", (fed((2, 0)), tensor((3, 4), scales, is_constant=True)), (tensor((2, 4)),))
+        yield simple(
+            operator,
+            "by row to f32",
+            (fed((2, 0)), tensor((3, 4), scales, is_constant=True)),
+            (tensor((2, 4)),),
+        )
 
 
 def sparse_lookup(operator: str) -> Iterator[Form]:
     for combiner in (0, 1, 2):
         ids, places, shape = fed((1, 2, 0)), fed(((0, 0), (2, 0), (2, 1))), fed((3, 2))
         inputs = ids, places, shape, tensor((3,), low=0.5), tensor((4, 5))
-        yield simple(operator, f"combiner {combiner}", inputs, (tensor((3, 5)),), "EmbeddingLookupSparseOptions", Combiner=combiner)
+        yield simple(
+            operator,
+            f"combiner {combiner}",
+            inputs,
+            (tensor((3, 5)),),
+            "EmbeddingLookupSparseOptions",
+            Combiner=combiner,
+        )
 
 
 def projection(operator: str) -> Iterator[Form]:
     for number in (1, 2):
         for kind in ("i32", "f32", "i64", "q8"):
             for weight in (False, True):
-                inputs = [tensor((3, 2), "f32"), tensor((4, 2), kind), *([tensor((4,), "f32", low=0.5)] if weight else [])]
+                inputs = [
+                    tensor((3, 2), "f32"),
+                    tensor((4, 2), kind),
+                    *([tensor((4,), "f32", low=0.5)] if weight else []),
+                ]
                 result = tensor((3 if number == 1 else 6,), "i32")
-                yield simple(operator, f"{number} {kind} {weight}", inputs, (result,), "LSHProjectionOptions", Type=number)
+                yield simple(
+                    operator,
+                    f"{number} {kind} {weight}",
+                    inputs,
+                    (result,),
+                    "LSHProjectionOptions",
+                    Type=number,
+                )
 
 
 def suppression(operator: str) -> Iterator[Form]:
     """NON_MAX_SUPPRESSION_V4 and V5."""
-    boxes = [[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [0, 10.1, 1, 11.1], [0, 100, 1, 101]]
+    boxes = [
+        [0, 0, 1, 1],
+        [0, 0.1, 1, 1.1],
+        [0, -0.1, 1, 0.9],
+        [0, 10, 1, 11],
+        [0, 10.1, 1, 11.1],
+        [0, 100, 1, 101],
+    ]
     is_soft = operator.endswith("V5")
     for make in (constant, fed):
         for count in (3, 6, 0):
-            inputs = [fed(boxes, "f32"), fed((0.9, 0.75, 0.6, 0.95, 0.5, 0.3), "f32"), make(count), make(0.5, "f32"), make(0.4, "f32")]
+            inputs = [
+                fed(boxes, "f32"),
+                fed((0.9, 0.75, 0.6, 0.95, 0.5, 0.3), "f32"),
+                make(count),
+                make(0.5, "f32"),
+                make(0.4, "f32"),
+            ]
             if is_soft:
                 inputs.append(make(0.5, "f32"))
             outputs = [tensor((count,), "i32"), *([tensor((count,))] if is_soft else []), tensor((), "i32")]
@@ -265,7 +447,14 @@ def grams(operator: str) -> Iterator[Form]:
     for skip in (0, 1, 2):
         for every in (0, 1):
             values = {"NgramSize": 2, "MaxSkipSize": skip, "IncludeAllNgrams": every}
-            yield simple(operator, f"{skip} {every}", (fed(text, "str"),), (tensor((0,), "str"),), "SkipGramOptions", **values)
+            yield simple(
+                operator,
+                f"{skip} {every}",
+                (fed(text, "str"),),
+                (tensor((0,), "str"),),
+                "SkipGramOptions",
+                **values,
+            )
 
 
 FORMS: dict[str, Callable[[str], Iterator[Form]]] = {

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sweep.form import KINDS, Form, Kind, Tensor, simple, tensor, varied, variants
+from sweep.form import KINDS, Form, Kind, Tensor, simple, tensor, variants, varied
 
 SAME, VALID = 0, 1
 
@@ -34,7 +34,14 @@ MIXES = (
     Mix(name="int16", data="q16", weights="q8", bias="i64", result="q16"),
     Mix(name="int16 by channel", data="q16", weights="q8", bias="i64", result="q16", channels=True),
     Mix(name="int16 with bias of 32 bits", data="q16", weights="q8", bias="i32", result="q16"),
-    Mix(name="int16 by channel with bias of 32 bits", data="q16", weights="q8", bias="i32", result="q16", channels=True),
+    Mix(
+        name="int16 by channel with bias of 32 bits",
+        data="q16",
+        weights="q8",
+        bias="i32",
+        result="q16",
+        channels=True,
+    ),
     Mix(name="int16 with zero point", data="q16z", weights="q8", bias="i64", result="q16z"),
     Mix(name="hybrid", data="f32", weights="q8", bias="f32", result="f32"),
     Mix(name="hybrid by channel", data="f32", weights="q8", bias="f32", result="f32", channels=True),
@@ -98,13 +105,27 @@ def convolution(operator: str) -> Iterator[Form]:
         batch, height, width, depth = size
         shape = (1, *kernel, channels) if is_depthwise else (channels, *kernel, depth // groups)
         weights = weights_of(mix, shape, 3 if is_depthwise else 0)
-        result = (batch, _window(height, kernel[0], stride, dilation, padding), _window(width, kernel[1], stride, dilation, padding), channels)
-        fields = {"Padding": padding, "StrideW": stride, "StrideH": stride, "DilationWFactor": dilation, "DilationHFactor": dilation, "FusedActivationFunction": activation}
+        result = (
+            batch,
+            _window(height, kernel[0], stride, dilation, padding),
+            _window(width, kernel[1], stride, dilation, padding),
+            channels,
+        )
+        fields = {
+            "Padding": padding,
+            "StrideW": stride,
+            "StrideH": stride,
+            "DilationWFactor": dilation,
+            "DilationHFactor": dilation,
+            "FusedActivationFunction": activation,
+        }
         if is_depthwise:
             fields["DepthMultiplier"] = channels // depth
         inputs = tensor(size, mix.data), weights, bias_of(mix, weights)
         options = "DepthwiseConv2DOptions" if is_depthwise else "Conv2DOptions"
-        found = simple(operator, f"{mix.name}, {name}", inputs, (tensor(result, mix.result),), options, **fields)
+        found = simple(
+            operator, f"{mix.name}, {name}", inputs, (tensor(result, mix.result),), options, **fields
+        )
         return replace(found, tolerance=2e-3 if mix.name == "float16" else 1e-5)
 
     for mix in MIXES:
@@ -115,7 +136,9 @@ def convolution(operator: str) -> Iterator[Form]:
         weights = plain.inputs[1]
         if weights is not None and weights.data is None:
             unfixed = replace(weights, is_constant=False)
-            yield replace(plain, name=f"{mix.name}, weights fed", inputs=(plain.inputs[0], unfixed, plain.inputs[2]))
+            yield replace(
+                plain, name=f"{mix.name}, weights fed", inputs=(plain.inputs[0], unfixed, plain.inputs[2])
+            )
         yield form("valid, stride 2", mix, padding=VALID, stride=2)
         yield form("dilation 2", mix, dilation=2)
         yield form("1x1", mix, kernel=(1, 1))
@@ -139,15 +162,36 @@ def convolution(operator: str) -> Iterator[Form]:
 def transposed(operator: str) -> Iterator[Form]:
     """TRANSPOSE_CONV."""
 
-    def form(name: str, mix: Mix, *, stride: int = 2, padding: int = SAME, activation: int = 0, bias: bool = True, fixed: bool = True) -> Form:
+    def form(
+        name: str,
+        mix: Mix,
+        *,
+        stride: int = 2,
+        padding: int = SAME,
+        activation: int = 0,
+        bias: bool = True,
+        fixed: bool = True,
+    ) -> Form:
         weights = weights_of(mix, (4, 3, 2, 3), 0)
         size = (1, 3 * stride, 4 * stride, 4) if padding == SAME else (1, 2 * stride + 3, 3 * stride + 2, 4)
         shape = Tensor(shape=(4,), kind=KINDS["i32"], value=np.array(size, np.int32), is_constant=fixed)
         inputs = [shape, weights, tensor((1, 3, 4, 3), mix.data)]
         if bias:
             inputs.append(bias_of(mix, weights) or shape)
-        fields = {"Padding": padding, "StrideW": stride, "StrideH": stride, "FusedActivationFunction": activation}
-        return simple(operator, f"{mix.name}, {name}", inputs, (tensor(size, mix.result),), "TransposeConvOptions", **fields)
+        fields = {
+            "Padding": padding,
+            "StrideW": stride,
+            "StrideH": stride,
+            "FusedActivationFunction": activation,
+        }
+        return simple(
+            operator,
+            f"{mix.name}, {name}",
+            inputs,
+            (tensor(size, mix.result),),
+            "TransposeConvOptions",
+            **fields,
+        )
 
     for mix in MIXES:
         yield from varied(mix.data, form("plain", mix))
@@ -166,9 +210,15 @@ def convolution_3d(operator: str) -> Iterator[Form]:
     for mix in MIXES:
         for stride, dilation, padding, activation in ((1, 1, 0, 0), (2, 1, 1, 1), (1, 2, 0, 3), (2, 1, 0, 4)):
             if is_transposed:
-                size = tuple(n * stride for n in (3, 4, 4)) if padding == SAME else tuple((n - 1) * stride + 2 for n in (3, 4, 4))
+                size = (
+                    tuple(n * stride for n in (3, 4, 4))
+                    if padding == SAME
+                    else tuple((n - 1) * stride + 2 for n in (3, 4, 4))
+                )
                 weights = replace(weights_of(mix, (2, 2, 2, 4, 3), 3), axis=3)
-                shape = Tensor(shape=(5,), kind=KINDS["i32"], value=np.array((1, *size, 4), np.int32), is_constant=True)
+                shape = Tensor(
+                    shape=(5,), kind=KINDS["i32"], value=np.array((1, *size, 4), np.int32), is_constant=True
+                )
                 inputs: list[Tensor | None] = [shape, weights, tensor((1, 3, 4, 4, 3), mix.data)]
                 result = (1, *size, 4)
             else:
@@ -176,20 +226,57 @@ def convolution_3d(operator: str) -> Iterator[Form]:
                 inputs = [tensor((1, 4, 5, 5, 3), mix.data), weights]
                 result = (1, *(_window(n, 2, stride, dilation, padding) for n in (4, 5, 5)), 4)
             fields = {"Padding": padding, "FusedActivationFunction": activation}
-            fields |= {f"Stride{axis}": stride for axis in "DWH"} | {f"Dilation{axis}Factor": dilation for axis in "DWH"}
+            fields |= {f"Stride{axis}": stride for axis in "DWH"} | {
+                f"Dilation{axis}Factor": dilation for axis in "DWH"
+            }
             name = f"{mix.name}, stride {stride}, dilation {dilation}, padding {padding}, activation {activation}"
             for bias in (False, True):
                 given = [*inputs, bias_of(mix, weights)] if bias else inputs
-                yield simple(operator, f"{name}{', bias' if bias else ''}", given, (tensor(result, mix.result),), "Conv3DOptions", **fields)
+                yield simple(
+                    operator,
+                    f"{name}{', bias' if bias else ''}",
+                    given,
+                    (tensor(result, mix.result),),
+                    "Conv3DOptions",
+                    **fields,
+                )
 
 
 def pooling(operator: str) -> Iterator[Form]:
     """The three kinds of pooling."""
 
-    def form(name: str, kind: str, *, size: Sequence[int] = (1, 5, 6, 3), stride: int = 2, padding: int = SAME, activation: int = 0, window: tuple[int, int] = (3, 2)) -> Form:
-        result = (size[0], _window(size[1], window[0], stride, 1, padding), _window(size[2], window[1], stride, 1, padding), size[3])
-        fields = {"Padding": padding, "StrideW": stride, "StrideH": stride, "FilterWidth": window[1], "FilterHeight": window[0], "FusedActivationFunction": activation}
-        return simple(operator, f"{kind} {name}", (tensor(size, kind),), (tensor(result, kind),), "Pool2DOptions", **fields)
+    def form(
+        name: str,
+        kind: str,
+        *,
+        size: Sequence[int] = (1, 5, 6, 3),
+        stride: int = 2,
+        padding: int = SAME,
+        activation: int = 0,
+        window: tuple[int, int] = (3, 2),
+    ) -> Form:
+        result = (
+            size[0],
+            _window(size[1], window[0], stride, 1, padding),
+            _window(size[2], window[1], stride, 1, padding),
+            size[3],
+        )
+        fields = {
+            "Padding": padding,
+            "StrideW": stride,
+            "StrideH": stride,
+            "FilterWidth": window[1],
+            "FilterHeight": window[0],
+            "FusedActivationFunction": activation,
+        }
+        return simple(
+            operator,
+            f"{kind} {name}",
+            (tensor(size, kind),),
+            (tensor(result, kind),),
+            "Pool2DOptions",
+            **fields,
+        )
 
     for kind in ("f32", "f16", "q8", "q8z", "qu8", "qu8z", "q16", "q16z", "i32", "i64"):
         yield from variants(form("plain", kind))
@@ -201,13 +288,34 @@ def pooling(operator: str) -> Iterator[Form]:
 
 
 def fully_connected(operator: str) -> Iterator[Form]:
-    def form(name: str, mix: Mix, *, shape: Sequence[int] = (3, 6), units: int = 4, depth: int = 6, keep: bool = False, activation: int = 0, asymmetric: bool = False) -> Form:
+    def form(
+        name: str,
+        mix: Mix,
+        *,
+        shape: Sequence[int] = (3, 6),
+        units: int = 4,
+        depth: int = 6,
+        keep: bool = False,
+        activation: int = 0,
+        asymmetric: bool = False,
+    ) -> Form:
         weights = weights_of(mix, (units, depth), 0)
         rows = int(np.prod(shape)) // depth if depth else 0
         result = (*shape[:-1], units) if keep else (rows, units)
         inputs = tensor(shape, mix.data), weights, bias_of(mix, weights)
-        fields = {"KeepNumDims": keep, "FusedActivationFunction": activation, "AsymmetricQuantizeInputs": asymmetric}
-        found = simple(operator, f"{mix.name}, {name}", inputs, (tensor(result, mix.result),), "FullyConnectedOptions", **fields)
+        fields = {
+            "KeepNumDims": keep,
+            "FusedActivationFunction": activation,
+            "AsymmetricQuantizeInputs": asymmetric,
+        }
+        found = simple(
+            operator,
+            f"{mix.name}, {name}",
+            inputs,
+            (tensor(result, mix.result),),
+            "FullyConnectedOptions",
+            **fields,
+        )
         return replace(found, tolerance=2e-3 if mix.name == "float16" else 1e-5)
 
     for mix in MIXES:
@@ -233,17 +341,35 @@ def fully_connected(operator: str) -> Iterator[Form]:
             yield form("one unit", mix, units=1)
             assert bias is not None
             for wide in ((1, bias.shape[0]), (1, 1, 1, bias.shape[0])):
-                yield replace(plain, name=f"{mix.name}, bias {wide}", inputs=(data, weights, replace(bias, shape=wide)))
+                yield replace(
+                    plain, name=f"{mix.name}, bias {wide}", inputs=(data, weights, replace(bias, shape=wide))
+                )
 
 
 def batch_matmul(operator: str) -> Iterator[Form]:
-    def form(name: str, left: Tensor, right: Tensor, result: Any, *, x: bool = False, y: bool = False, asymmetric: bool = False) -> Form:
+    def form(
+        name: str,
+        left: Tensor,
+        right: Tensor,
+        result: Any,
+        *,
+        x: bool = False,
+        y: bool = False,
+        asymmetric: bool = False,
+    ) -> Form:
         a = (*left.shape[:-2], *left.shape[-2:][::-1]) if x else left.shape
         b = (*right.shape[:-2], *right.shape[-2:][::-1]) if y else right.shape
         batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
         fields = {"AdjX": x, "AdjY": y, "AsymmetricQuantizeInputs": asymmetric}
         inputs = replace(left, shape=a), replace(right, shape=b)
-        return simple(operator, name, inputs, (tensor((*batch, left.shape[-2], right.shape[-1]), result),), "BatchMatMulOptions", **fields)
+        return simple(
+            operator,
+            name,
+            inputs,
+            (tensor((*batch, left.shape[-2], right.shape[-1]), result),),
+            "BatchMatMulOptions",
+            **fields,
+        )
 
     for mix in MIXES:
         if mix.weights == "q4":
@@ -253,12 +379,37 @@ def batch_matmul(operator: str) -> Iterator[Form]:
             right = replace(right, scale=(0.01, 0.02, 0.03, 0.05), zero=(0,) * 4)
         for x in (False, True):
             for y in (False, True):
-                weights = tensor((2, 5, 4), right, axis=1 if y else 2, is_constant=mix.channels or mix.name.startswith("hybrid"))
+                weights = tensor(
+                    (2, 5, 4),
+                    right,
+                    axis=1 if y else 2,
+                    is_constant=mix.channels or mix.name.startswith("hybrid"),
+                )
                 for asymmetric in (False, True) if "hybrid" in mix.name else (False,):
                     name = f"{mix.name}, adjoint {x} {y}{', asymmetric' if asymmetric else ''}"
-                    yield from varied(mix.data, form(name, tensor((2, 3, 5), mix.data), weights, mix.result, x=x, y=y, asymmetric=asymmetric))
+                    yield from varied(
+                        mix.data,
+                        form(
+                            name,
+                            tensor((2, 3, 5), mix.data),
+                            weights,
+                            mix.result,
+                            x=x,
+                            y=y,
+                            asymmetric=asymmetric,
+                        ),
+                    )
     for kind in ("f32", "q8z", "i32", "q16"):
-        for a, b in (((3, 5), (5, 4)), ((2, 3, 5), (5, 4)), ((3, 5), (2, 5, 4)), ((2, 1, 3, 5), (1, 2, 5, 4)), ((2, 1, 1, 3, 5), (2, 2, 5, 4)), ((1, 2, 1, 2, 3, 5), (5, 4)), ((0, 3, 5), (0, 5, 4)), ((2, 3, 0), (2, 0, 4))):
+        for a, b in (
+            ((3, 5), (5, 4)),
+            ((2, 3, 5), (5, 4)),
+            ((3, 5), (2, 5, 4)),
+            ((2, 1, 3, 5), (1, 2, 5, 4)),
+            ((2, 1, 1, 3, 5), (2, 2, 5, 4)),
+            ((1, 2, 1, 2, 3, 5), (5, 4)),
+            ((0, 3, 5), (0, 5, 4)),
+            ((2, 3, 0), (2, 0, 4)),
+        ):
             for fixed in (False, True):
                 name = f"{kind} {a} by {b}{' fixed' if fixed else ''}"
                 yield form(name, tensor(a, kind), tensor(b, kind, is_constant=fixed), kind)
