@@ -117,13 +117,17 @@ class Tensor:
             return (real + 1j * rng.uniform(low, high, self.shape) if dtype.kind == "c" else real).astype(
                 dtype
             )
+        least, most = self._whole_limits()
+        return rng.integers(least, most, self.shape, endpoint=True).astype(dtype)
+
+    def _whole_limits(self) -> tuple[int, int]:
+        """The limits of random whole numbers."""
         if self.low is not None or self.high is not None:
-            low, high = int(self.low or 0), int(100 if self.high is None else self.high)
-        elif self.kind.is_quantized:
-            low, high = max(np.iinfo(dtype).min, -2000), min(np.iinfo(dtype).max, 2000)
-        else:
-            low, high = (0 if dtype.kind == "u" else -9), 9
-        return rng.integers(low, high, self.shape, endpoint=True).astype(dtype)
+            return int(self.low or 0), int(100 if self.high is None else self.high)
+        dtype: Any = _DTYPES[self.kind.type]
+        if self.kind.is_quantized:
+            return max(int(np.iinfo(dtype).min), -2000), min(int(np.iinfo(dtype).max), 2000)
+        return (0 if np.dtype(dtype).kind == "u" else -9), 9
 
     def fields(self, data: Any) -> dict[str, Any]:
         """What the builder takes."""
@@ -157,8 +161,8 @@ class Form:
         name: what tells it from the operator's other forms.
         inputs: None for one that is left out.
         options, values: the kind of options and its fields, as the schema package spells them.
-        custom: the name and the options of a custom operator.
         calls: makes further subgraphs.
+        wrap: adds the operators itself, of the graph, the form and the tensors of its inputs and outputs, and gives the results.
         tolerance: of floats, in parts of the largest one.
     """
 
@@ -168,8 +172,6 @@ class Form:
     outputs: tuple[Tensor, ...]
     options: str | None = None
     values: Mapping[str, Any] = field(default_factory=dict)
-    custom: tuple[str, bytes] | None = None
-    intermediates: tuple[Tensor, ...] = ()
     calls: Callable[[TfliteModel], None] | None = None
     wrap: "Callable[[TfliteGraph, Form, Sequence[int]], Sequence[int]] | None" = None
     tolerance: float = 1e-5
@@ -197,16 +199,10 @@ class Form:
         results = [
             graph.tensor(**tensor.fields(None), name=f"out{n}") for n, tensor in enumerate(self.outputs)
         ]
-        between = [graph.tensor(**tensor.fields(None)) for tensor in self.intermediates]
-        custom = (
-            {} if self.custom is None else {"custom_code": self.custom[0], "custom_options": self.custom[1]}
-        )
         if self.wrap is not None:
             results = list(self.wrap(graph, self, [*indexes, *results]))
         else:
-            graph.operator(
-                self.operator, indexes, results, self.options, intermediates=between, **custom, **self.values
-            )
+            graph.operator(self.operator, indexes, results, self.options, **self.values)
         graph.inputs, graph.outputs = fed, results
         if self.calls is not None:
             self.calls(file)
@@ -221,7 +217,7 @@ def tensor(shape: Sequence[int], kind: str | Kind = "f32", **fields: Any) -> Ten
 def constant(value: Any, kind: str | Kind = "i32", **fields: Any) -> Tensor:
     """A constant of that value."""
     kind = KINDS[kind] if isinstance(kind, str) else kind
-    array = np.asarray(value, _DTYPES.get(kind.type, object))
+    array: Array = np.asarray(value, _DTYPES.get(kind.type, object))
     return Tensor(shape=array.shape, kind=kind, value=array, is_constant=True, **fields)
 
 

@@ -256,14 +256,14 @@ def svdf(operator: str) -> Iterator[Form]:
                     high=100,
                 ),
             )
-            bias = tensor(
+            summand = tensor(
                 (_UNITS,), replace(KINDS["q8"], type="INT32", scale=(2e-5,), zero=(0,)), is_constant=True
             )
             state = tensor(
                 (_BATCH, _UNITS * 6), replace(KINDS[times], scale=(0.02,), zero=(0,)), is_variable=True
             )
             yield simple(
-                operator, f"integers {times}, activation {activation}", (tensor((_BATCH, _SIZE), "q8z"), *weights, bias, state),
+                operator, f"integers {times}, activation {activation}", (tensor((_BATCH, _SIZE), "q8z"), *weights, summand, state),
                 (tensor((_BATCH, _UNITS), "q8"),), "SVDFOptions", Rank=1, FusedActivationFunction=activation,
             )  # fmt: skip
 

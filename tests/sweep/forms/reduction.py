@@ -45,9 +45,10 @@ def reduction(operator: str) -> Iterator[Form]:
         yield from variants(form("to a scalar", kind, _SHAPE, (0, 1, 2)), constants=False)
     for kind in ("f32", "q8z", "i32", "bool"):
         for shape in ((), (5,), (2, 3), (2, 3, 2, 2), (2, 1, 3, 2, 2), (1, 2, 1, 3, 2, 2), (0, 3), (3, 0)):
-            for axes in sorted({(), (0,), (-1,), tuple(range(len(shape)))}):
-                if shape or not axes:
-                    yield form(f"{shape} axes {axes}", kind, shape, axes)
+            choices: set[tuple[int, ...]] = {(), (0,), (-1,), tuple(range(len(shape)))}
+            for chosen in sorted(choices):
+                if shape or not chosen:
+                    yield form(f"{shape} axes {chosen}", kind, shape, chosen)
         plain = form("fed axes", kind, _SHAPE, (1,))
         yield replace(plain, inputs=(plain.inputs[0], fed((1,))))
         yield replace(plain, name=f"{kind} scalar axis", inputs=(plain.inputs[0], constant(1)))

@@ -173,9 +173,10 @@ def quantize(operator: str) -> Iterator[Form]:
         yield simple(operator, f"{shape}", (tensor(shape),), (tensor(shape, "q8z"),))
     scales = replace(KINDS["q8"], scale=(0.02, 0.03, 0.05), zero=(0, 0, 0))
     for axis in (0, 1, 3):
-        shape = [2, 2, 2, 2]
-        shape[axis] = 3
-        yield simple(operator, f"by channel {axis}", (tensor(shape),), (tensor(shape, scales, axis=axis),))
+        lengths = [2, 2, 2, 2]
+        lengths[axis] = 3
+        result = tensor(lengths, scales, axis=axis)
+        yield simple(operator, f"by channel {axis}", (tensor(lengths),), (result,))
 
 
 def dequantize(operator: str) -> Iterator[Form]:
@@ -201,12 +202,12 @@ def dequantize(operator: str) -> Iterator[Form]:
             )
             for fixed in (False, True):
                 for axis in (0, 1):
-                    shape = (3, 4) if axis == 0 else (4, 3)
+                    rows = (3, 4) if axis == 0 else (4, 3)
                     yield simple(
                         operator,
                         f"{source} {name} {axis}{' fixed' if fixed else ''}",
-                        (tensor(shape, kind, axis=axis, is_constant=fixed),),
-                        (tensor(shape),),
+                        (tensor(rows, kind, axis=axis, is_constant=fixed),),
+                        (tensor(rows),),
                     )
     packed = bytes(range(6))
     for zero in (0, 2):
