@@ -80,6 +80,13 @@ REFUSED: tuple[Known, ...] = (
         why="Converters write 0 only, and most of LiteRT's kernels refuse anything else.",
     ),
     Known(
+        operators=("DEPTH_TO_SPACE", "SPACE_TO_DEPTH"),
+        forms=r"q.* by 2, other scale",
+        message="are expected",
+        what="a result of another scale",
+        why="Nothing is computed that could change the scale; a converter writes the same.",
+    ),
+    Known(
         operators=("MAXIMUM", "MINIMUM"),
         forms=r"bool \(",
         message="has type TENSOR_BOOL8",
@@ -137,10 +144,10 @@ REFUSED: tuple[Known, ...] = (
     ),
     Known(
         operators=("SOFTMAX",),
-        forms=r"(f32|qu8z) to int16",
+        forms=r"(f32|q8z|qu8z) to int16",
         message="it does not go with the other operands",
-        what="real numbers or UINT8 with a result of INT16",
-        why="LiteRT writes something else than the numbers that the result's type stands for.",
+        what="a result of INT16 of other data",
+        why="LiteRT's kernels do not agree, and no converter writes it.",
     ),
     Known(
         operators=("LOG_SOFTMAX",),
