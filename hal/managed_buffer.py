@@ -61,7 +61,7 @@ def described_operand(uses: Sequence[tuple[str, Operand]], dimensions: Dimension
         zero_point=first.zero_point,
         channel_quant=first.channel_quant,
     )
-    validate_operand_type(operand, "the memory")
+    validate_operand_type(operand, "the memory", is_extended=True)
     return operand
 
 

@@ -3,7 +3,7 @@
 The rules are Android NN's (`Validation.cpp`). A message names graph, operation and operand, what was found and what is expected.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.inference import at_operation, bind_operations, declared_shape, infer_shapes
 from neurald.hal.memory import Memory, checked_range
+from neurald.hal.operation_type import TFLITE_EXTENSION_BASE, OperationType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.signature import MAXIMUM_RANK, Binding
@@ -61,8 +62,18 @@ _ZERO_POINTS: dict[OperandType, tuple[int, int]] = {
 }
 
 
-def validate_operand_type(operand: Operand, what: str) -> None:
+_CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))
+#: The same, of TENSOR_QUANT16_SYMM where operations of an extension use it, which say by themselves whether they take one.
+_EXTENDED_ZERO_POINTS = {**_ZERO_POINTS, OperandType.TENSOR_QUANT16_SYMM: (-(1 << 15), (1 << 15) - 1)}
+
+
+def validate_operand_type(operand: Operand, what: str, *, is_extended: bool = False) -> None:
     """Type, dimensions, scale, zero point and channel scales, apart from any value.
+
+    Args:
+        operand: what is validated.
+        what: how messages name it.
+        is_extended: whether operations of an extension may use it.
 
     Raises:
         BadData: a rule of the type is broken.
@@ -78,15 +89,15 @@ def validate_operand_type(operand: Operand, what: str) -> None:
             raise BadData(f"{what}: dimensions {list(dimensions)}; they must be from 0 to 2^32 - 1")
         if byte_size(kind, dimensions) > MAXIMUM_OPERAND_BYTES:
             raise BadData(f"{what}: {kind.name}{list(dimensions)} has more than 2^32 - 1 bytes")
-    _validate_scale(operand, what)
+    _validate_scale(operand, what, _EXTENDED_ZERO_POINTS if is_extended else _ZERO_POINTS)
     _validate_channel_quant(operand, what)
 
 
-def _validate_scale(operand: Operand, what: str) -> None:
+def _validate_scale(operand: Operand, what: str, zero_points: Mapping[OperandType, tuple[int, int]]) -> None:
     kind, scale, zero_point = operand.type, operand.scale, operand.zero_point
     if not abs(scale) <= _LARGEST_SCALE:
         raise BadData(f"{what}: scale {scale}; it must be a finite float32")
-    limits = _ZERO_POINTS.get(kind)
+    limits = zero_points.get(kind)
     if limits is not None:
         if scale <= 0:
             raise BadData(f"{what}: scale {scale:g}; {kind.name} needs a positive one")
@@ -212,9 +223,10 @@ def _validate_graph(model: Model, graph: Subgraph) -> FeatureLevel:
             f"at most {MAXIMUM_OPERANDS} and {MAXIMUM_OPERATIONS} are allowed"
         )
     level = FeatureLevel.LEVEL_1
+    extended = _extended(graph)
     for index, operand in enumerate(graph.operands):
         what = f"operand {index}"
-        validate_operand_type(operand, what)
+        validate_operand_type(operand, what, is_extended=index in extended)
         validate_value(operand, model.pools, len(model.referenced), what)
         level = max(level, type_level(operand.type))
     _validate_ends(graph)
@@ -228,6 +240,16 @@ def _validate_graph(model: Model, graph: Subgraph) -> FeatureLevel:
             raise at_operation(graph, position, error) from None
     infer_shapes(model, graph, bindings)
     return level
+
+
+def _extended(graph: Subgraph) -> frozenset[int]:
+    """The operands that operations of an extension use, and those that control flow passes to other graphs."""
+    return frozenset(
+        index
+        for operation in graph.operations
+        if operation.type >= TFLITE_EXTENSION_BASE or operation.type in _CONTROL_FLOW
+        for index in (*operation.inputs, *operation.outputs)
+    )
 
 
 def operation_levels(model: Model, graph: Subgraph | None = None) -> list[FeatureLevel]:

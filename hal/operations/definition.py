@@ -7,7 +7,14 @@ from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.signature import MAXIMUM_RANK, Binding, Form, Row, bind
-from neurald.hal.types import MAXIMUM_OPERAND_BYTES, FeatureLevel, Operand, Operation, byte_size
+from neurald.hal.types import (
+    MAXIMUM_OPERAND_BYTES,
+    FeatureLevel,
+    Operand,
+    OperandType,
+    Operation,
+    byte_size,
+)
 
 Check = Callable[[Call], None]
 
@@ -55,7 +62,7 @@ class Definition:
         Raises:
             BadData: a rule is broken; the message names operand and rule.
         """
-        for rule in (_numbers_of_enums, *self.checks):
+        for rule in (_symmetric16, _numbers_of_enums, *self.checks):
             try:
                 rule(call)
             except UnknownValue:
@@ -82,6 +89,20 @@ class Definition:
             if byte_size(kind, tuple(max(1, d) for d in shape)) > MAXIMUM_OPERAND_BYTES:
                 raise BadData(f"{what} would have shape {list(shape)}, more than 2^32 - 1 bytes")
         return shapes
+
+
+def _symmetric16(call: Call) -> None:
+    """TENSOR_QUANT16_SYMM has a zero point only where the row of types says so."""
+    binding = call.binding
+    if binding.row.zero_points16:
+        return
+    for name in (*(name for name in binding.inputs if call.has(name)), *binding.outputs):
+        for index, operand in zip(call.indexes(name), call.operands(name), strict=True):
+            if operand.type is OperandType.TENSOR_QUANT16_SYMM and operand.zero_point:
+                raise BadData(
+                    f"operand {index} ({name} of {binding.type.name}) has zero point {operand.zero_point}; "
+                    f"0 is expected of {operand.type.name}"
+                )
 
 
 def _numbers_of_enums(call: Call) -> None:

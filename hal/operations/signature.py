@@ -97,15 +97,20 @@ def layout(level: FeatureLevel = FeatureLevel.LEVEL_3) -> Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Operand types that go together, and the first feature level that takes them."""
+    """Operand types that go together, and the first feature level that takes them.
+
+    Attributes:
+        zero_points16: whether TENSOR_QUANT16_SYMM may have a zero point, as int16 tensors of TFLite may for some operators.
+    """
 
     level: FeatureLevel
     types: TypeRow
+    zero_points16: bool = False
 
 
-def row(level: FeatureLevel, **types: OperandType) -> Row:
-    """A row of a type table: `row(LEVEL_1, T=TENSOR_FLOAT32)`."""
-    return Row(level=level, types=types)
+def row(level: FeatureLevel, *, zero_points16: bool = False, **types: OperandType) -> Row:
+    """Makes a row of a type table: `row(LEVEL_1, T=TENSOR_FLOAT32)`; see `Row`."""
+    return Row(level=level, types=types, zero_points16=zero_points16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -160,7 +160,7 @@ def to_operand(tensor: Tensor, dimensions: Dimensions, lifetime: Lifetime) -> Op
         location=location,
         name=tensor.name,
     )
-    validate_operand_type(operand, str(tensor))
+    validate_operand_type(operand, str(tensor), is_extended=True)
     return operand
 
 
@@ -181,6 +181,4 @@ def _type(tensor: Tensor) -> tuple[OperandType, Quantization | None]:
         if any(quantization.zero_points):
             return OperandType.TENSOR_FLOAT32, None
         return OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL, quantization
-    if quantized is OperandType.TENSOR_QUANT16_SYMM and quantization.zero_points[0]:
-        raise Unsupported(f"{tensor} has zero point {quantization.zero_points[0]}; INT16 needs 0")
     return quantized, quantization

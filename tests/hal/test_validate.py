@@ -151,6 +151,32 @@ def test_broken_models(broken: Model, message: str) -> None:
         validate_model(broken)
 
 
+def negation(operation_type: OperationType, *, zero_point: int) -> Model:
+    """A model of int16 numbers with a scale."""
+    kind = OperandType.TENSOR_QUANT16_SYMM
+    source = Operand(
+        type=kind, dimensions=(2,), scale=0.5, zero_point=zero_point, lifetime=Lifetime.SUBGRAPH_INPUT
+    )
+    graph = Subgraph(
+        operands=(source, replace(source, lifetime=Lifetime.SUBGRAPH_OUTPUT)),
+        operations=(Operation(type=operation_type, inputs=(0,), outputs=(1,)),),
+        inputs=(0,),
+        outputs=(1,),
+    )
+    return Model(main=graph)
+
+
+def test_zero_points_of_16_bits_are_for_operations_of_extensions_that_say_so() -> None:
+    validate_model(negation(OperationType.TFLITE_NEG, zero_point=5))
+    validate_model(negation(OperationType.TFLITE_ABS, zero_point=0))
+    with pytest.raises(BadData, match=r"operand 0 .* zero point 5; 0 is expected"):
+        validate_model(negation(OperationType.TFLITE_ABS, zero_point=5))
+    with pytest.raises(BadData, match="operand 0: zero point 32768; TENSOR_QUANT16_SYMM needs from -32768"):
+        validate_model(negation(OperationType.TFLITE_NEG, zero_point=1 << 15))
+    with pytest.raises(BadData, match="operand 0: zero point 5; TENSOR_QUANT16_SYMM needs 0"):
+        validate_model(negation(OperationType.ABS, zero_point=5))
+
+
 def referring(*targets: int) -> Subgraph:
     """A valid graph with an operand for each graph that it refers to."""
     graph = model().main

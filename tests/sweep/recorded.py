@@ -8,12 +8,14 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sweep.form import Form
 from sweep.forms import OPERATORS, forms_of
 
 PATH = Path(__file__).with_name("recorded.json")
 LETTERS: Mapping[str, str] = {"agrees": "a", "differs": "d", "refused": "r", "more": "m", "declined": "n"}
+_UNKNOWN = "x"
 
 
 def digest(forms: Sequence[Form]) -> int:
@@ -22,14 +24,33 @@ def digest(forms: Sequence[Form]) -> int:
 
 
 def record(verdicts: Mapping[tuple[str, str], str]) -> None:
-    """Writes down the verdicts on all forms, by operator and form; operators that were left out keep theirs."""
-    found = json.loads(PATH.read_text()) if PATH.exists() else {}
+    """Writes down verdicts, by operator and form; forms that were left out keep theirs."""
+    found = _read()
     for operator in OPERATORS:
         forms = forms_of(operator)
-        if all((operator, form.name) in verdicts for form in forms):
-            letters = "".join(LETTERS.get(verdicts[operator, form.name], "x") for form in forms)
-            found[operator] = [digest(forms), letters]
+        new = [verdicts.get((operator, form.name)) for form in forms]
+        known_digest, old = found.get(operator, (0, ""))
+        if None in new and known_digest != digest(forms):
+            continue
+        letters = [
+            old[place] if verdict is None else LETTERS.get(verdict, _UNKNOWN)
+            for place, verdict in enumerate(new)
+        ]
+        found[operator] = [digest(forms), "".join(letters)]
     PATH.write_text(json.dumps(dict(sorted(found.items())), indent=0) + "\n")
+
+
+def unsettled(operator: str) -> list[Form]:
+    """The forms of an operator that are recorded as anything else than accepted alike or declined."""
+    forms = forms_of(operator)
+    settled = {LETTERS[verdict] for verdict in ("agrees", "more", "declined")}
+    return [
+        form for form, letter in zip(forms, recorded(operator, forms), strict=True) if letter not in settled
+    ]
+
+
+def _read() -> dict[str, Any]:
+    return dict(json.loads(PATH.read_text())) if PATH.exists() else {}
 
 
 def recorded(operator: str, forms: Sequence[Form]) -> str:
@@ -38,7 +59,7 @@ def recorded(operator: str, forms: Sequence[Form]) -> str:
     Raises:
         AssertionError: the forms are no longer those that were recorded.
     """
-    known_digest, letters = json.loads(PATH.read_text()).get(operator, (0, ""))
+    known_digest, letters = _read().get(operator, (0, ""))
     assert known_digest == digest(forms), (
         f"the forms of {operator} have changed: run tests/sweep/run.py --operator {operator} --references --record"
     )

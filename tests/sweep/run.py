@@ -4,6 +4,7 @@
     .venv/bin/python tests/sweep/run.py --json sweep.json
     .venv/bin/python tests/sweep/run.py --operator ADD SUB
     .venv/bin/python tests/sweep/run.py --references --record       # after a change of the forms
+    .venv/bin/python tests/sweep/run.py --references --record --again   # after a change of what is accepted
 
 A form is a model of one operator: types, quantisation, ranks, which inputs are constants, options. LiteRT runs it with its reference
 kernels, its built-in ones and those that it takes by default (XNNPACK's); neurald on references and compiled. The verdicts are:
@@ -41,7 +42,7 @@ from sweep.form import Form  # noqa: E402
 from sweep.forms import OPERATORS, forms_of  # noqa: E402
 from sweep.judge import VERDICTS  # noqa: E402
 from sweep.known import DIFFERENT, REFUSED, known  # noqa: E402
-from sweep.recorded import record  # noqa: E402
+from sweep.recorded import record, unsettled  # noqa: E402
 
 Row = Mapping[str, str]
 
@@ -49,6 +50,8 @@ Row = Mapping[str, str]
 def forms(options: argparse.Namespace) -> list[Form]:
     """The forms that the options ask for, in an order that does not change."""
     every = [form for operator in options.operator for form in forms_of(operator)]
+    if options.again:
+        every = [form for operator in options.operator for form in unsettled(operator)]
     return [form for form in every if zlib.crc32(form.key.encode()) % options.every == 0]
 
 
@@ -76,6 +79,7 @@ class Worker:
             options.litert,
         ]
         self._command += ["--every", str(options.every)]
+        self._command += ["--again"] if options.again else []
         self._command += ["--references"] if options.references else []
         self._command += ["--operator", *options.operator]
         self._forms = forms(options)[shard :: options.jobs]
@@ -161,6 +165,9 @@ def main() -> int:
     )
     parser.add_argument("--operator", nargs="+", default=list(OPERATORS), metavar="NAME", choices=OPERATORS)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--again", action="store_true", help="only forms that are recorded as refused or different"
+    )
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only one of N forms")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--litert", default=sys.executable, help="a Python with ai-edge-litert")

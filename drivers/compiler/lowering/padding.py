@@ -21,7 +21,7 @@ def around(call: Call, builder: Builder, value: Expression) -> tuple[Value, ...]
 
 
 def pad(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers PAD: zeros, as they are stored."""
+    """Lowers PAD: zeros, as the output stores them."""
     return around(
         call, builder, constant(call.operand("output").zero_point, builder.value(call, "input").type)
     )

@@ -15,7 +15,7 @@ from neurald.hal.operations.fixed_point import multiply, quantize_multiplier, si
 from neurald.hal.operations.quantized import is_quantized, round_away
 from neurald.hal.operations.rules import shape_of_input
 from neurald.hal.operations.selection import DEFINITIONS as SELECTIONS
-from neurald.hal.operations.signature import ANY_RANK, Form, Parameter, row, scalar, tensor
+from neurald.hal.operations.signature import ANY_RANK, Form, Parameter, Row, row, scalar, tensor
 from neurald.hal.operations.tflite.activation16 import logistic16, tanh16
 from neurald.hal.operations.tflite.error_function import erfc
 from neurald.hal.operations.tflite.tables import FLOATS, QUANT8, lookup, typed_rows, unary_form
@@ -125,11 +125,12 @@ def _definition(
     *scalars: Parameter,
     checks: tuple[Check, ...] = (),
     widens: OperationType | None = None,
+    rows: tuple[Row, ...] = _ROWS,
 ) -> Definition:
     return Definition(
         type=operation_type,
         forms=(unary_form(*scalars),),
-        rows=_ROWS,
+        rows=rows,
         checks=checks,
         shape=shape_of_input,
         reference=reference,
@@ -161,6 +162,7 @@ DEFINITIONS = (
         OperationType.TFLITE_GELU,
         _tabulated(_gelu),
         scalar("approximate", OperandType.BOOL),
+        rows=typed_rows(*FLOATS, *QUANT8, _INT16, zero_points16=True),
     ),
     _definition(OperationType.TFLITE_LEAKY_RELU, _leaky, scalar("alpha", "S"), checks=(_finite_alpha,)),
     replace(
@@ -173,7 +175,7 @@ DEFINITIONS = (
             ),
         ),
         rows=tuple(
-            row(FeatureLevel.LEVEL_1, T=data, A=_INT8 if data is _INT16 else data)
+            row(FeatureLevel.LEVEL_1, T=data, A=_INT8 if data is _INT16 else data, zero_points16=True)
             for data in (*FLOATS, *QUANT8, _INT16)
         ),
         widens=OperationType.PRELU,

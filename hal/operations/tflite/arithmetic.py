@@ -334,7 +334,7 @@ DEFINITIONS = (
     _definition(
         OperationType.TFLITE_DIV,
         _quotient,
-        typed_rows(*FLOATS, OperandType.TENSOR_INT32, *QUANT8, _INT16),
+        typed_rows(*FLOATS, OperandType.TENSOR_INT32, *QUANT8, _INT16, zero_points16=True),
         form=_ACTIVATED,
         widens=OperationType.DIV,
     ),
@@ -343,8 +343,10 @@ DEFINITIONS = (
         _squared_difference,
         typed_rows(*_PLAIN, *QUANT8),
     ),
-    _definition(OperationType.TFLITE_FLOOR_DIV, _floor_quotient, typed_rows(*_PLAIN, *STORED)),
-    _definition(OperationType.TFLITE_FLOOR_MOD, _remainder, typed_rows(*_PLAIN, *STORED)),
+    _definition(
+        OperationType.TFLITE_FLOOR_DIV, _floor_quotient, typed_rows(*_PLAIN, *STORED, zero_points16=True)
+    ),
+    _definition(OperationType.TFLITE_FLOOR_MOD, _remainder, typed_rows(*_PLAIN, *STORED, zero_points16=True)),
     _definition(
         OperationType.TFLITE_POW,
         _power,

@@ -86,7 +86,9 @@ DEFINITIONS = (
     Definition(
         type=OperationType.TFLITE_CAST,
         forms=(_FORM,),
-        rows=tuple(row(_LEVEL, T=source, U=target) for source in _TYPES for target in _TYPES),
+        rows=tuple(
+            row(_LEVEL, T=source, U=target, zero_points16=True) for source in _TYPES for target in _TYPES
+        ),
         shape=shape_of_input,
         reference=_cast,
         widens=OperationType.CAST,
@@ -94,7 +96,9 @@ DEFINITIONS = (
     Definition(
         type=OperationType.TFLITE_BITCAST,
         forms=(_FORM,),
-        rows=tuple(row(_LEVEL, T=source, U=target) for source in _BITS for target in _BITS),
+        rows=tuple(
+            row(_LEVEL, T=source, U=target, zero_points16=True) for source in _BITS for target in _BITS
+        ),
         shape=_bitcast_shape,
         reference=_bitcast,
     ),

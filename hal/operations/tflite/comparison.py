@@ -75,7 +75,7 @@ def _compare(
     return Definition(
         type=operation_type,
         forms=(_COMPARED,),
-        rows=typed_rows(*types),
+        rows=typed_rows(*types, zero_points16=True),
         shape=binary_shape,
         reference=reference,
         widens=widened,
@@ -94,7 +94,7 @@ def _extreme(
     return Definition(
         type=operation_type,
         forms=(binary_form(),),
-        rows=typed_rows(*REALS),
+        rows=typed_rows(*REALS, zero_points16=True),
         shape=binary_shape,
         reference=reference,
         widens=widened,
@@ -143,7 +143,7 @@ DEFINITIONS = (
     Definition(
         type=OperationType.TFLITE_SELECT,
         forms=(_CHOSEN,),
-        rows=typed_rows(*_ANY, OperandType.TENSOR_COMPLEX64),
+        rows=typed_rows(*_ANY, OperandType.TENSOR_COMPLEX64, zero_points16=True),
         shape=_select_shape,
         reference=_select,
         widens=OperationType.SELECT,
@@ -151,7 +151,7 @@ DEFINITIONS = (
     Definition(
         type=OperationType.TFLITE_SELECT_V2,
         forms=(_CHOSEN,),
-        rows=typed_rows(*_ANY, OperandType.TENSOR_COMPLEX64),
+        rows=typed_rows(*_ANY, OperandType.TENSOR_COMPLEX64, zero_points16=True),
         shape=_select_broadcast_shape,
         reference=_select_broadcast,
     ),

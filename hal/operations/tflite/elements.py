@@ -41,7 +41,7 @@ SHORT_INDEXES = INDEXES | {
 
 def element_rows(types: Sequence[OperandType] = ELEMENTS) -> tuple[Row, ...]:
     """Rows for data that all have one of the types."""
-    return tuple(row(FeatureLevel.LEVEL_1, T=kind) for kind in types)
+    return tuple(row(FeatureLevel.LEVEL_1, T=kind, zero_points16=True) for kind in types)
 
 
 def indexes(

@@ -8,7 +8,6 @@ from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array, Call, Shape
 from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.rules import same_scale
 from neurald.hal.operations.signature import MAXIMUM_RANK, Form, row, scalar, tensor
 from neurald.hal.operations.tflite.elements import ELEMENTS
 from neurald.hal.types import FeatureLevel, OperandType
@@ -54,11 +53,6 @@ def _dequantized_table(call: Call) -> None:
     quant = table.channel_quant
     if quant is not None and (quant.dimension != 0 or len(quant.scales) != call.shape("values")[0]):
         raise BadData(f"{call.name('values')} has scales along dimension {quant.dimension}; 0 is expected")
-
-
-def _keeps_scale(call: Call) -> None:
-    if call.operand("output").type not in FLOATS:
-        same_scale("values")(call)
 
 
 def _lookup_shape(call: Call) -> tuple[Shape, ...]:
@@ -173,10 +167,10 @@ DEFINITIONS = (
             ),
         ),
         rows=(
-            *(row(FeatureLevel.LEVEL_1, F=kind, T=kind) for kind in ELEMENTS),
+            *(row(FeatureLevel.LEVEL_1, F=kind, T=kind, zero_points16=True) for kind in ELEMENTS),
             *(row(FeatureLevel.LEVEL_1, F=stored, T=kind) for stored in STORED_TABLES for kind in FLOATS),
         ),
-        checks=(_keeps_scale, _dequantized_table, _rows_exist),
+        checks=(_dequantized_table, _rows_exist),
         shape=_lookup_shape,
         reference=_lookup,
         widens=OperationType.EMBEDDING_LOOKUP,

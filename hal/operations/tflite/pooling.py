@@ -10,7 +10,7 @@ from neurald.hal.types import FeatureLevel, OperandType
 
 _ROWS = (
     *data_rows(quant8=FeatureLevel.LEVEL_1),
-    row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_QUANT16_SYMM, S=OperandType.FLOAT32),
+    row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_QUANT16_SYMM, S=OperandType.FLOAT32, zero_points16=True),
 )
 
 _TYPES = {

@@ -119,7 +119,8 @@ _WIDENED = widen(
     _QUANTIZE,
     OperationType.TFLITE_QUANTIZE,
     rows=tuple(
-        row(_LEVEL, T=source, U=target)
+        # From int16 to int16, LiteRT takes no zero points.
+        row(_LEVEL, T=source, U=target, zero_points16=source is not target)
         for source, target in (
             *((source, target) for source in _REAL_OR_STORED for target in STORED),
             *_WIDE_PAIRS,

@@ -24,9 +24,11 @@ ONE = 1 << 10
 
 _BILINEAR_ROWS = (
     *data_rows(quant8=FeatureLevel.LEVEL_1),
-    row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_QUANT16_SYMM, S=OperandType.FLOAT32),
+    row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_QUANT16_SYMM, S=OperandType.FLOAT32, zero_points16=True),
 )
-_NEAREST_ROWS = tuple(row(FeatureLevel.LEVEL_1, T=kind, S=OperandType.FLOAT32) for kind in ELEMENTS)
+_NEAREST_ROWS = tuple(
+    row(FeatureLevel.LEVEL_1, T=kind, S=OperandType.FLOAT32, zero_points16=True) for kind in ELEMENTS
+)
 
 _FORM = Form(
     inputs=(

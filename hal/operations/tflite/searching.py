@@ -116,7 +116,11 @@ DEFINITIONS = (
                 outputs=(tensor("output"), tensor("indices", "I")),
             ),
         ),
-        rows=tuple(row(FeatureLevel.LEVEL_1, T=kind, I=counts) for kind in _ORDERED for counts in _COUNTS),
+        rows=tuple(
+            row(FeatureLevel.LEVEL_1, T=kind, I=counts, zero_points16=True)
+            for kind in _ORDERED
+            for counts in _COUNTS
+        ),
         shape=_top_shapes,
         reference=_top,
     ),

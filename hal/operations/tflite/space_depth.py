@@ -121,6 +121,8 @@ DEFINITIONS: tuple[Definition, ...] = (
             definition,
             type=_TYPES[definition.type],
             rows=element_rows(),
+            # LiteRT does not look at these operators' scales.
+            checks=(),
             level=None,
             widens=definition.type,
         )

@@ -30,11 +30,12 @@ STEPS = 512
 STEP_BITS = 7
 
 
-def typed_rows(*types: OperandType) -> tuple[Row, ...]:
-    """Rows of an operation whose data all have the type T, and its real scalars the type S."""
+def typed_rows(*types: OperandType, zero_points16: bool = False) -> tuple[Row, ...]:
+    """Rows of an operation whose data all have the type T, and its real scalars the type S; see `Row.zero_points16`."""
     return tuple(
         row(
             FeatureLevel.LEVEL_1,
+            zero_points16=zero_points16,
             T=data,
             S=OperandType.FLOAT16 if data is OperandType.TENSOR_FLOAT16 else OperandType.FLOAT32,
         )

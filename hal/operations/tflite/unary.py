@@ -160,7 +160,7 @@ DEFINITIONS = (
     _definition(
         OperationType.TFLITE_NEG,
         np.negative,
-        typed_rows(*FLOATS, *_WHOLE, *STORED),
+        typed_rows(*FLOATS, *_WHOLE, *STORED, zero_points16=True),
         widens=OperationType.NEG,
     ),
     _definition(OperationType.TFLITE_ROUND, np.rint, _REAL_ROWS),

@@ -52,7 +52,6 @@ def test_a_table_looked_up_as_it_is(kind: OperandType) -> None:
         ([0, -1], given(SIGNED, TABLE, 0.5), wanted(FLOAT32), "has -1 at 1"),
         ([0], given(SIGNED, TABLE, 0.5, 3), wanted(FLOAT32), "has zero point 3"),
         ([0], per_row(1), wanted(FLOAT32), "scales along dimension 1"),
-        ([0], given(SIGNED, TABLE, 0.5), wanted(SIGNED, 0.25), "those of values"),
     ],
 )
 def test_lookups_that_are_refused(numbers: list[int], table: Given, target: object, message: str) -> None:
