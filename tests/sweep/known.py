@@ -73,18 +73,11 @@ REFUSED: tuple[Known, ...] = (
         why="LiteRT leaves it out without a word; no converter writes it.",
     ),
     Known(
-        operators=("*",),
-        forms=r".*(q16z|int16 with zero point)",
-        message="INT16 needs 0",
-        what="INT16 with a zero point that is not 0",
-        why="Converters write 0 only, and most of LiteRT's kernels refuse anything else.",
-    ),
-    Known(
-        operators=("DEPTH_TO_SPACE", "SPACE_TO_DEPTH"),
-        forms=r"q.* by 2, other scale",
-        message="are expected",
-        what="a result of another scale",
-        why="Nothing is computed that could change the scale; a converter writes the same.",
+        operators=("RANK", "SHAPE"),
+        forms=r"q16z",
+        message="needs 0",
+        what="an input of INT16 with a zero point, of which nothing but its shape is used",
+        why="The shape is known when the file is loaded, so that no operation is left that takes the input.",
     ),
     Known(
         operators=("MAXIMUM", "MINIMUM"),
@@ -172,7 +165,7 @@ REFUSED: tuple[Known, ...] = (
     ),
     Known(
         operators=("EMBEDDING_LOOKUP",),
-        forms=r"q16 to f32",
+        forms=r"q16z? to f32",
         message="does not go with",
         what="INT16 with a result of real numbers",
         why="LiteRT reads the numbers as bytes.",

@@ -79,3 +79,18 @@ def test_constant_data_and_weights_of_half_precision(load: Load) -> None:
     )
     expected = data.reshape(16, 2) @ weights.reshape(3, 2).astype(np.float32).T
     np.testing.assert_allclose(computed(model).reshape(16, 3), expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("code", "function"),
+    [
+        ("BITWISE_XOR", np.bitwise_xor),
+        ("RIGHT_SHIFT", np.right_shift),
+        ("STABLEHLO_AND", np.bitwise_and),
+        ("STABLEHLO_SHIFT_LEFT", np.left_shift),
+    ],
+)
+def test_bits_of_int16_with_a_zero_point(load: Load, code: str, function: np.ufunc) -> None:
+    source = shaped(3, type_="INT16", scale=0.5, zero_point=40)
+    x, y = np.array([300, -7, 12], np.int16), np.array([1, 2, 3], np.int16)
+    np.testing.assert_array_equal(computed(load(code, (source, source), source), x, y), function(x, y))
