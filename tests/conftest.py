@@ -15,6 +15,7 @@ SAMPLED = {
     "tests/drivers/cpu/": 2,
     "tests/drivers/opencl/": 2,
     "tests/conformance/test_opencl.py": 3,
+    "tests/conformance/test_fresh_models.py": 4,
 }
 
 

@@ -99,11 +99,21 @@ class _Caller:
     def _placed(self, place: dict[int, int], inner: TfliteSubgraph, index: int) -> int:
         """The caller's tensor for one of the decomposition, which is added if it is new."""
         if index not in place:
-            if len(self.tensors) >= MAXIMUM_OPERANDS:
-                raise BadData(f"more than {MAXIMUM_OPERANDS} tensors, decompositions included")
-            place[index] = len(self.tensors)
-            self.tensors.append(replace(inner.tensors[index], index=place[index]))
+            self._append(place, inner, index)
+            blocks = inner.tensors[index].blocks()
+            if blocks is not None and 0 <= blocks.scales < len(inner.tensors):
+                if blocks.scales not in place:
+                    self._append(place, inner, blocks.scales)
+                added = self.tensors[place[index]]
+                self.tensors[place[index]] = replace(added, block_scales=place[blocks.scales])
         return place[index]
+
+    def _append(self, place: dict[int, int], inner: TfliteSubgraph, index: int) -> None:
+        """Adds a tensor of the decomposition to the caller's."""
+        if len(self.tensors) >= MAXIMUM_OPERANDS:
+            raise BadData(f"more than {MAXIMUM_OPERANDS} tensors, decompositions included")
+        place[index] = len(self.tensors)
+        self.tensors.append(replace(inner.tensors[index], index=place[index]))
 
     def _given(self, place: dict[int, int], inner: TfliteSubgraph, index: int, composite: Operator) -> int:
         """As `_placed`, of a tensor that must be there."""

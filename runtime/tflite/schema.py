@@ -92,6 +92,8 @@ class Tensor:
         has_rank: an empty shape stands for a scalar, not for an unknown rank.
         data: first byte and length in the file of a constant's value; None for other tensors.
         sparsity: how the value is stored without its zeros; None if it has them.
+        block_scales: the tensor that holds the scales of its blocks, where that has another index than the file says,
+            since the tensor belongs to another subgraph now.
     """
 
     index: int
@@ -104,6 +106,7 @@ class Tensor:
     is_variable: bool
     sparsity: Table | None
     _quantization: Table | None
+    block_scales: int | None = None
 
     @property
     def type_name(self) -> str:
@@ -152,7 +155,8 @@ class Tensor:
         details = table.table(5)
         if details is None or details.integer(2, INT32) < 1:
             raise BadData(f"{self} is quantised by blocks, but the file does not say how long they are")
-        return Blocks(scales=details.integer(0, INT32), length=details.integer(2, INT32))
+        scales = details.integer(0, INT32) if self.block_scales is None else self.block_scales
+        return Blocks(scales=scales, length=details.integer(2, INT32))
 
     def __str__(self) -> str:
         return f"tensor {self.index} {shown(self.name)}"

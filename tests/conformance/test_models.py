@@ -5,15 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.compiled_share import tell_compiled
-from support.data import MODELS, NO_MODELS, load_module
+from support.data import MODELS, NO_MODELS
+from support.goldens import Goldens
 
 import neurald as nd
 
 if MODELS is None:
     pytest.skip(NO_MODELS, allow_module_level=True)
 
-BUNDLE = load_module(MODELS / "golden_io.py").Bundle(str(MODELS))
+GOLDENS = Goldens(MODELS)
+BUNDLE = GOLDENS.bundle
 
 #: What the photograph of a case shows, as ImageNet classifiers may call it.
 TRUE_LABELS = {
@@ -23,30 +24,17 @@ TRUE_LABELS = {
     "parrot": ("macaw",),
 }
 
-CASES = [(name, case) for name in BUNDLE.names() for case in BUNDLE.cases(name)]
 
-
-@pytest.mark.parametrize(("name", "case"), CASES, ids=[f"{n}-{c.name}" for n, c in CASES])
+@pytest.mark.parametrize(("name", "case"), GOLDENS.cases, ids=GOLDENS.ids)
 def test_golden_outputs(
     name: str, case: Any, device: nd.Device, record_property: Callable[[str, object], None]
 ) -> None:
-    model = nd.load_tflite(BUNDLE.model_path(name), signature=case.signature)
-    compilation = nd.CompilationBuilder(model, [device]).finish()
-    for step in case.steps:
-        results = compilation.run(*step.inputs.values())
-        for expected, result in zip(step.outputs, results, strict=True):
-            ok, why = expected.check(result)
-            assert ok, why
-            meta = expected.meta
-            if case.name.startswith("real") and "top1_ref" in meta:
-                assert int(np.argmax(result)) in (meta["top1_ref"], meta["top1_default"])
-    if device is nd.devices()[0]:
-        tell_compiled(compilation, record_property)
+    GOLDENS.expect(name, case, device, record_property)
 
 
 LABELLED = [
     (name, case, image)
-    for name, case in CASES
+    for name, case in GOLDENS.cases
     if "labels" in BUNDLE.models[name] and name.startswith("mobilenet")
     for image in [case.meta["steps"][0]["inputs"][0].get("image")]
     if image in TRUE_LABELS

@@ -17,10 +17,12 @@ def folder(name: str) -> Path | None:
 
 VECTORS = folder("nnapi_vectors")
 MODELS = folder("models")
+FRESH_MODELS = folder("models_fresh")
 NO_VECTORS = (
     "Android's conformance records are not here (NEURALD_TEST_DATA names no folder with nnapi_vectors)"
 )
 NO_MODELS = "the golden models are not here (NEURALD_TEST_DATA names no folder with models)"
+NO_FRESH_MODELS = "the fresh models are not here (NEURALD_TEST_DATA names no folder with models_fresh)"
 
 
 def load_module(path: Path) -> ModuleType:

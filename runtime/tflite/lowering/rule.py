@@ -102,16 +102,16 @@ def short_vector(graph: Graph, index: int, what: str) -> int:
     dimensions = operand.dimensions
     if operand.type is not OperandType.TENSOR_INT32:
         raise Unsupported(f"{what} has type {operand.type.name}; TENSOR_INT32 is expected")
-    if dimensions is None or len(dimensions) > 1 or any(length > MAXIMUM_RANK for length in dimensions):
+    if dimensions is None:
+        return graph.flat(index)
+    if len(dimensions) > 1 or any(length > MAXIMUM_RANK for length in dimensions):
         raise Unsupported(f"{what} has shape {dimensions}; a list of at most {MAXIMUM_RANK} is expected")
     if dimensions:
         return index
     value = graph.value(index)
     if value is not None:
         return graph.vector((int(value),))
-    result = graph.temporary(index, (1,))
-    graph.reshape(index, (1,), result)
-    return result
+    return graph.flat(index)
 
 
 def covers(axes: Sequence[int], rank: int) -> bool:

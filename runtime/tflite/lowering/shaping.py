@@ -57,11 +57,8 @@ def reshape(graph: Graph, operator: Operator, options: Options) -> None:
     if graph.has(operator, 1):
         shape = graph.input(operator, 1)
         operand = graph.operand(shape)
-        if (
-            operand.type is OperandType.TENSOR_INT32
-            and operand.dimensions is not None
-            and len(operand.dimensions) == 1
-        ):
+        is_list = operand.dimensions is None or len(operand.dimensions) == 1
+        if operand.type is OperandType.TENSOR_INT32 and is_list:
             shape = short_vector(graph, shape, "the new shape")
             graph.emit(OperationType.RESHAPE, (source, shape), (graph.output(operator),))
             return

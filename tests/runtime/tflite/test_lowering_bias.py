@@ -16,7 +16,7 @@ _CHANNELS = 3
 _STEPS = {"Padding": VALID, "StrideW": 1, "StrideH": 1}
 
 #: Shapes of input, weights and (for those that are given it) output; the kind of options, and the options.
-OPERATORS: dict[str, tuple[Any, Any, Any, str, dict[str, int]]] = {
+OPERATORS: dict[str, tuple[Any, Any, Any, str, dict[str, Any]]] = {
     "CONV_2D": ((1, 4, 4, 2), (_CHANNELS, 2, 2, 2), None, "Conv2DOptions", _STEPS),
     "DEPTHWISE_CONV_2D": (
         (1, 4, 4, _CHANNELS),

@@ -31,7 +31,7 @@ def _numbers(type_: str | int) -> Array:
 def _packed(values: Array, bits: int) -> bytes:
     """Numbers of so many bits, the first of each byte in its lowest bits."""
     parts = (values.reshape(-1, 8 // bits) & ((1 << bits) - 1)) << np.arange(0, 8, bits)
-    return parts.sum(axis=1).astype(np.uint8).tobytes()
+    return bytes(parts.sum(axis=1).astype(np.uint8))
 
 
 def _scales(block: int) -> Array:
@@ -165,3 +165,26 @@ def test_operators_that_take_no_blocks(tmp_path: Path, code: str) -> None:
     graph.outputs = (result,)
     with pytest.raises(BadData, match="quantised by blocks; only"):
         load_tflite(file.write(tmp_path / "model.tflite"))
+
+
+def test_inside_a_composite(tmp_path: Path) -> None:
+    """Its tensors become ones of the caller, where those of the scales have other indexes."""
+    file = TfliteModel()
+    graph, inner = file.subgraph(), file.subgraph()
+    graph.tensor((7,), "FLOAT16", data=np.ones(7))
+    source, result = graph.tensor((2, _LENGTH), name="x"), graph.tensor((2, _ROWS))
+    graph.operator(
+        "STABLEHLO_COMPOSITE",
+        (source,),
+        (result,),
+        "StableHLOCompositeOptions",
+        DecompositionSubgraphIndex=1,
+    )
+    graph.inputs, graph.outputs = (source,), (result,)
+    given, found = inner.tensor((2, _LENGTH)), inner.tensor((2, _ROWS))
+    inner.operator("FULLY_CONNECTED", (given, _matrix(inner, "INT4", 32)), (found,), "FullyConnectedOptions")
+    inner.inputs, inner.outputs = (given,), (found,)
+    x = random(2, _LENGTH)
+    (values,) = run_references(load_tflite(file.write(tmp_path / "model.tflite")), x)
+    (expected,) = run_references(_fully_connected(tmp_path, 32, x.shape), x)
+    np.testing.assert_array_equal(values, expected)

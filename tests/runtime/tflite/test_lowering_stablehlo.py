@@ -28,7 +28,7 @@ def with_body(
     options: str,
     *,
     output: str = "FLOAT32",
-    inner_options: tuple[str | None, dict[str, int]] = (None, {}),
+    inner_options: tuple[str | None, dict[str, Any]] = (None, {}),
     **values: Any,
 ) -> Model:
     """A model of one operator that refers to a subgraph of two scalars, whose operators all have the same options."""

@@ -77,6 +77,30 @@ FOLLOWERS: dict[str, tuple[Add, Callable[[Array], Array]]] = {
     "RELU": (_one("RELU"), lambda x: np.maximum(x, 0)),
 }
 
+
+def _reshaped_to_its_shape(graph: TfliteGraph, source: int) -> int:
+    """A RESHAPE to a list that is computed, and of which the file says nothing."""
+    lengths, more, result = graph.tensor((), "INT32"), graph.tensor((), "INT32"), graph.tensor(())
+    graph.operator("SHAPE", (source,), (lengths,), "ShapeOptions", OutType=2)
+    one = graph.tensor((1,), "INT32", data=[1])
+    graph.operator("CONCATENATION", (one, lengths), (more,), "ConcatenationOptions", Axis=0)
+    graph.operator("RESHAPE", (source, more), (result,), "ReshapeOptions")
+    return result
+
+
+def _summed_along_all_axes(graph: TfliteGraph, source: int) -> int:
+    """A SUM along axes that are computed, and of which the file says nothing."""
+    rank, axes, result = graph.tensor((), "INT32"), graph.tensor((), "INT32"), graph.tensor(())
+    graph.operator("RANK", (source,), (rank,), "RankOptions")
+    ends = [graph.tensor((), "INT32", data=number) for number in (0, 1)]
+    graph.operator("RANGE", (ends[0], rank, ends[1]), (axes,), "RangeOptions")
+    graph.operator("SUM", (source, axes), (result,), "ReducerOptions", KeepDims=False)
+    return result
+
+
+FOLLOWERS["a computed RESHAPE"] = (_reshaped_to_its_shape, lambda x: x[np.newaxis])
+FOLLOWERS["a computed SUM"] = (_summed_along_all_axes, lambda x: x.sum())
+
 #: What the file says of the shapes inside: nothing, or those of the first turn.
 SAID: list[Sequence[int]] = [(), (1, 2, 1, 3)]
 

@@ -1,0 +1,22 @@
+"""Models of modern architectures as today's converters write them, with golden outputs, like those of test_models.py."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.data import FRESH_MODELS, NO_FRESH_MODELS
+from support.goldens import Goldens
+
+import neurald as nd
+
+if FRESH_MODELS is None:
+    pytest.skip(NO_FRESH_MODELS, allow_module_level=True)
+
+GOLDENS = Goldens(FRESH_MODELS)
+
+
+@pytest.mark.parametrize(("name", "case"), GOLDENS.cases, ids=GOLDENS.ids)
+def test_golden_outputs(
+    name: str, case: Any, device: nd.Device, record_property: Callable[[str, object], None]
+) -> None:
+    GOLDENS.expect(name, case, device, record_property)
