@@ -79,7 +79,7 @@ def build_graph(
         builder.begin(position)
         try:
             results_known = None
-            if evaluate is not None and _is_foldable(call, known) and has_reals(call):
+            if evaluate is not None and _is_foldable(call, known) and _has_reals(call):
                 results_known = _computed(call, main.operands, shapes, known, given, evaluate)
             if results_known is None:
                 results_known = folded(call, known)
@@ -197,7 +197,7 @@ def _is_foldable(call: Call, known: Mapping[int, Array]) -> bool:
     )
 
 
-def has_reals(call: Call) -> bool:
+def _has_reals(call: Call) -> bool:
     """Whether an input or output stands for real numbers."""
     names = (*(name for name in call.binding.inputs if call.has(name)), *call.binding.outputs)
     return any(

@@ -7,7 +7,7 @@ follows from constants every time. What it computes is then known before any exe
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from neurald.drivers.compiler.build import folded, has_reals
+from neurald.drivers.compiler.build import folded
 from neurald.drivers.compiler.graph import Shape
 from neurald.hal.errors import BadData
 from neurald.hal.inference import declared_shape, merge
@@ -118,12 +118,9 @@ class _Inlining:
             return
         results = folded(call, self._known)
         if results is not None:
-            if not has_reals(call):
-                for index, result in zip(moved.outputs, results, strict=True):
-                    self._set(index, result)
-                return
-            # Conditions may follow from them, but the compiler's own code has to compute what is stored.
-            self._known.update(zip(moved.outputs, results, strict=True))
+            for index, result in zip(moved.outputs, results, strict=True):
+                self._set(index, result)
+            return
         for index, shape in zip(moved.outputs, definition.output_shapes(call), strict=True):
             self._shapes[index] = merge(self._operands[index].dimensions, shape, f"operand {index}")
         if len(self._operations) >= _MOST_OPERATIONS:

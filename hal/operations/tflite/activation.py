@@ -106,7 +106,7 @@ def _leaky(call: Call) -> tuple[Array, ...]:
             return (np.where(real > 0, real, real * alpha).astype(values.dtype),)
     differences = values.astype(np.int64) - operand.zero_point
     above = multiply(differences, *quantize_multiplier(single_ratio(operand.scale, 1, output.scale)))
-    slope = single_ratio(operand.scale, abs(alpha), output.scale)
+    slope = single_ratio(operand.scale, float(abs(alpha)), output.scale)
     below = multiply(differences, *quantize_multiplier(slope))
     results = np.where(differences >= 0, above, -below if alpha < 0 else below) + output.zero_point
     limits = np.iinfo(values.dtype)

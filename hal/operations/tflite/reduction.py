@@ -9,8 +9,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array, Call, Shape
 from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.fixed_point import multiply, quantize_multiplier
-from neurald.hal.operations.quantized import is_quantized, saturate
+from neurald.hal.operations.fixed_point import quantize_multiplier, single_ratio
+from neurald.hal.operations.quantized import is_quantized, round_away, saturate
 from neurald.hal.operations.reduction import quantized_mean
 from neurald.hal.operations.rules import resolve_axes
 from neurald.hal.operations.signature import ANY_RANK, Form, Row, scalar, tensor
@@ -21,6 +21,7 @@ _INT16 = OperandType.TENSOR_QUANT16_SYMM
 _WHOLE = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
 _NUMBERS = (*FLOATS, *_WHOLE, *QUANT8, _INT16)
 
+_INT32 = -1 << 31, (1 << 31) - 1
 #: Products of stored values are rescaled with multipliers of so many bits.
 _MULTIPLIER_BITS = 15
 
@@ -86,7 +87,7 @@ def _mean(values: Array, axes: tuple[int, ...]) -> Array:
 def _sums(rows: Array, operand: Operand) -> Array:
     """Sums of differences from the zero point, cut to 32 bits."""
     total = rows.sum(axis=0, dtype=np.int64) - operand.zero_point * len(rows)
-    return np.asarray(np.clip(total, -1 << 31, (1 << 31) - 1))
+    return np.asarray(np.clip(total, *_INT32))
 
 
 def _mean_of_stored(rows: Array, operand: Operand, output: Operand) -> Array:
@@ -96,8 +97,18 @@ def _mean_of_stored(rows: Array, operand: Operand, output: Operand) -> Array:
 
 
 def _sum_of_stored(rows: Array, operand: Operand, output: Operand) -> Array:
-    rescale = quantize_multiplier(operand.scale / output.scale)
-    return saturate(multiply(_sums(rows, operand), *rescale) + output.zero_point, output)
+    scale, bias = sum_line(len(rows), operand, output)
+    total = np.clip(rows.sum(axis=0, dtype=np.int64), *_INT32)
+    with np.errstate(all="ignore"):
+        real = np.nan_to_num(total.astype(np.float32) * scale + bias)
+    return saturate(round_away(real.astype(np.float64)) + output.zero_point, output)
+
+
+def sum_line(count: int, operand: Operand, output: Operand) -> tuple[np.float32, np.float32]:
+    """What LiteRT multiplies a sum of `count` stored values with, and adds, to have it in steps of the output: in float32."""
+    scale = np.float32(single_ratio(operand.scale, 1, output.scale))
+    with np.errstate(all="ignore"):
+        return scale, np.float32(np.nan_to_num(np.float32(-operand.zero_point) * scale * np.float32(count)))
 
 
 def _product_of_stored(rows: Array, operand: Operand, output: Operand) -> Array:

@@ -245,3 +245,16 @@ def test_scales_of_a_slope_are_multiplied_in_float32(
     source, result = (shaped(1, 4, type_="INT16", scale=scale) for scale in (scales[0], scales[2]))
     model = load("PRELU", [source, fixed([slopes], "INT8", scale=scales[1])], result)
     assert results(model, np.array([values], np.int16)) == expected
+
+
+def test_sums_are_rescaled_in_float32(load: Load) -> None:
+    """Fixed-point arithmetic rounds twice, and differs by one for all of these sums but the first."""
+    values = np.zeros((5, 7), np.int8)
+    values[:, 0] = [120, -39, -61, 115, 5]
+    model = load(
+        "SUM",
+        [shaped(5, 7, type_="INT8", scale=0.004844472743570805, zero_point=66), fixed([1], "INT32")],
+        shaped(5, type_="INT8", scale=0.05339296534657478, zero_point=12),
+        "ReducerOptions",
+    )
+    assert results(model, values) == [-19, -33, -35, -19, -29]

@@ -25,15 +25,20 @@ from neurald.drivers.compiler.lowering.folding import (
 )
 from neurald.drivers.compiler.lowering.moving import output_shapes
 from neurald.drivers.compiler.lowering.pointwise import widen
-from neurald.drivers.compiler.lowering.quantized import rescale, saturate
-from neurald.drivers.compiler.lowering.reduction import difference, lower_mean
+from neurald.drivers.compiler.lowering.quantized import saturate
+from neurald.drivers.compiler.lowering.reduction import lower_mean
 from neurald.drivers.compiler.lowering.table import Lowering
 from neurald.drivers.compiler.op import Fold, Op
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
-from neurald.hal.operations.quantized import is_quantized
-from neurald.hal.operations.tflite.reduction import cumulative_axis, product_multiplier, reduced_axes
+from neurald.hal.operations.quantized import is_quantized, stored_limits
+from neurald.hal.operations.tflite.reduction import (
+    cumulative_axis,
+    product_multiplier,
+    reduced_axes,
+    sum_line,
+)
 
 _INT32 = -1 << 31, (1 << 31) - 1
 #: Products of stored values are rescaled at each step: an expression for each.
@@ -104,14 +109,25 @@ def _sum(call: Call, builder: Builder) -> tuple[Value, ...]:
     if not is_quantized(output):
         return _fold(Fold.SUM)(call, builder)
 
+    scale, bias = (float(number) for number in sum_line(count_along(source.shape, axes), operand, output))
+    low, high = (limit - output.zero_point for limit in stored_limits(output))
+
     def stored(total: Expression) -> Expression:
         # TFLite's sums have 32 bits.
-        limited = clamp(total.to(Scalar.INT64), *_INT32)
-        return saturate(rescale(limited, operand.scale / output.scale) + output.zero_point, output)
+        limited = clamp(total, *_INT32).to(Scalar.FLOAT32)
+        steps = clamp(apply(Op.ROUND_AWAY, limited * scale + bias), float(low), float(high))
+        return (steps.to(Scalar.INT32) + output.zero_point).to(source.type)
 
-    element = difference(operand, count_along(source.shape, axes))
     return (
-        fold(builder, source, axes, Fold.SUM, element=element, finish=stored, shape=output_shapes(call)[0]),
+        fold(
+            builder,
+            source,
+            axes,
+            Fold.SUM,
+            element=lambda value: value.to(Scalar.INT64),
+            finish=stored,
+            shape=output_shapes(call)[0],
+        ),
     )
 
 
