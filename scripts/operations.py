@@ -7,7 +7,7 @@ Run with the environment's Python: .venv/bin/python scripts/operations.py
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from neurald.drivers.compiler.lowering import LOWERINGS as KERNELS
@@ -19,7 +19,12 @@ from neurald.runtime.tflite.lowering import LOWERINGS
 from neurald.runtime.tflite.lowering.rule import Lowering
 from neurald.runtime.tflite.schema import OPERATOR_NAMES
 
-TARGET = Path(__file__).resolve().parents[1] / "docs" / "operations.md"
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from sweep.known import DIFFERENT, REFUSED, Known  # noqa: E402
+
+TARGET = ROOT / "docs" / "operations.md"
 
 _HEAD = """# Operations
 
@@ -79,6 +84,26 @@ def operator_rows() -> Iterator[str]:
         yield f"| {OPERATOR_NAMES[code]} | {', '.join(emitted(LOWERINGS[code])) or 'what it stands for'} |"
 
 
+_REFUSED_HEAD = """
+## What is refused, and why
+
+`tests/sweep` runs some 20,000 forms of TFLite's operators (types, quantisation, ranks, which inputs are constants, options) by LiteRT
+and by neurald. What LiteRT runs and neurald refuses is this; in a file whose operators have other types or options than LiteRT takes,
+neither runs them.
+"""
+
+_DIFFERENT_HEAD = """
+## Where results differ from LiteRT's, and why
+"""
+
+
+def known_rows(entries: Sequence[Known]) -> Iterator[str]:
+    """A line of a table of refusals or differences for each entry."""
+    for entry in entries:
+        operators = "all" if "*" in entry.operators else ", ".join(sorted(entry.operators))
+        yield f"| {operators} | {entry.what} | {entry.why} |"
+
+
 def document() -> str:
     """The whole text."""
     lines = [
@@ -92,6 +117,12 @@ def document() -> str:
         "\n## TFLite's builtin operators\n",
         "| operator | operations |\n|---|---|",
         *operator_rows(),
+        _REFUSED_HEAD,
+        "| operators | what | why |\n|---|---|---|",
+        *known_rows(REFUSED),
+        _DIFFERENT_HEAD,
+        "| operators | what | why |\n|---|---|---|",
+        *known_rows(DIFFERENT),
     ]
     return "\n".join(lines) + "\n"
 

@@ -14,8 +14,13 @@ from neurald.hal.types import FeatureLevel, OperandType
 _RANKS = (1, 4)
 
 
-def transposed_axes(call: Call) -> tuple[int, ...]:
-    """For each axis of the output the axis of the input; without the argument, a matrix is transposed."""
+def transposed_axes(call: Call, *, from_end: bool = False) -> tuple[int, ...]:
+    """For each axis of the output the axis of the input; without the argument, a matrix is transposed.
+
+    Args:
+        call: of TRANSPOSE.
+        from_end: whether a negative axis counts from the end, as TFLite has it.
+    """
     shape = call.shape("input")
     if not call.has("permutation"):
         if len(shape) != 2:
@@ -24,6 +29,8 @@ def transposed_axes(call: Call) -> tuple[int, ...]:
             )
         return 1, 0
     axes = tuple(integers(call, "permutation", (len(shape),)).tolist())
+    if from_end:
+        axes = tuple(axis + len(shape) if axis < 0 else axis for axis in axes)
     if sorted(axes) != list(range(len(shape))):
         raise BadData(
             f"{call.name('permutation')} is {list(axes)}; every axis from 0 to {len(shape) - 1} is expected once"

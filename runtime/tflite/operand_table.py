@@ -136,11 +136,18 @@ class OperandTable:
         """A result in between, of the type and quantisation of operand `like`.
 
         Args:
-            like: an operand that an operation writes, or has written.
+            like: the operand; that of a constant stands for its type only.
             dimensions: if the shape rule does not tell; those that `like` has in this case if None.
         """
         index = self._add(
-            replace(self._operands[like], dimensions=None, lifetime=Lifetime.TEMPORARY_VARIABLE, name="")
+            replace(
+                self._operands[like],
+                dimensions=None,
+                lifetime=Lifetime.TEMPORARY_VARIABLE,
+                location=None,
+                value=b"",
+                name="",
+            )
         )
         self._expected[index] = self._expected.get(like) if dimensions is None else dimensions
         return index

@@ -26,6 +26,11 @@ from neurald.hal.strings import encode_strings
 _DTYPES = {
     "FLOAT32": "<f4",
     "FLOAT16": "<f2",
+    "FLOAT64": "<f8",
+    "COMPLEX64": "<c8",
+    "UINT64": "<u8",
+    "UINT32": "<u4",
+    "UINT16": "<u2",
     "INT64": "<i8",
     "INT32": "<i4",
     "INT16": "<i2",

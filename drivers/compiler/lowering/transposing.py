@@ -10,9 +10,9 @@ from neurald.hal.operations.call import Call
 from neurald.hal.operations.transposing import reversed_axis, shuffled_groups, transposed_axes
 
 
-def transpose(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers TRANSPOSE."""
-    source, axes = builder.value(call, "input"), transposed_axes(call)
+def transpose(call: Call, builder: Builder, *, from_end: bool = False) -> tuple[Value, ...]:
+    """Lowers TRANSPOSE; `from_end` as `transposed_axes` has it."""
+    source, axes = builder.value(call, "input"), transposed_axes(call, from_end=from_end)
 
     def body(*at: Expression) -> Expression:
         return load(source, tuple(at[axes.index(axis)] for axis in range(len(axes))))

@@ -8,7 +8,8 @@ from neurald.hal.operations.definition import Definition
 from neurald.hal.operations.tflite.tables import INTEGERS, STORED, binary_form, binary_shape, typed_rows
 from neurald.hal.types import OperandType
 
-_ROWS = typed_rows(*STORED, OperandType.TENSOR_INT32, OperandType.TENSOR_UINT32)
+# Bits are those that are stored, whatever they stand for.
+_ROWS = typed_rows(*STORED, OperandType.TENSOR_INT32, OperandType.TENSOR_UINT32, zero_points16=True)
 
 
 def _exclusive_or(call: Call) -> tuple[Array, ...]:
@@ -52,7 +53,7 @@ DEFINITIONS = (
     Definition(
         type=OperationType.TFLITE_STABLEHLO_AND,
         forms=(binary_form(),),
-        rows=typed_rows(*STORED, *INTEGERS, OperandType.TENSOR_BOOL8),
+        rows=typed_rows(*STORED, *INTEGERS, OperandType.TENSOR_BOOL8, zero_points16=True),
         shape=binary_shape,
         reference=_and,
     ),
@@ -63,6 +64,7 @@ DEFINITIONS = (
             OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
             OperandType.TENSOR_QUANT16_SYMM,
             OperandType.TENSOR_INT32,
+            zero_points16=True,
         ),
         shape=binary_shape,
         reference=_shift_left,

@@ -8,11 +8,11 @@ import numpy as np
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array, Call, Shape
-from neurald.hal.operations.definition import Check, Definition
+from neurald.hal.operations.definition import Definition
 from neurald.hal.operations.fixed_point import quantize_multiplier, single_ratio
 from neurald.hal.operations.quantized import is_quantized, round_away, saturate
 from neurald.hal.operations.reduction import quantized_mean
-from neurald.hal.operations.rules import resolve_axes, same_scale
+from neurald.hal.operations.rules import resolve_axes
 from neurald.hal.operations.signature import ANY_RANK, Form, Row, scalar, tensor
 from neurald.hal.operations.tflite.tables import FLOATS, QUANT8, highest, lowest, typed_rows
 from neurald.hal.types import Operand, OperandType
@@ -187,13 +187,11 @@ def _definition(
     rows: tuple[Row, ...],
     *,
     keep_dims: OperandType = OperandType.BOOL,
-    checks: tuple[Check, ...] = (),
 ) -> Definition:
     return Definition(
         type=operation_type,
         forms=(_form(keep_dims),),
         rows=rows,
-        checks=checks,
         shape=_shape,
         reference=reference,
         widens=widened,
@@ -203,7 +201,6 @@ def _definition(
 _NUMBER_ROWS = typed_rows(*_NUMBERS)
 _NUMBER_OR_TRUTH_ROWS = typed_rows(*_NUMBERS, OperandType.TENSOR_BOOL8)
 _TRUTH_ROWS = typed_rows(OperandType.TENSOR_BOOL8)
-_ONE_SCALE = (same_scale("input"),)
 
 DEFINITIONS = (
     _definition(
@@ -230,14 +227,12 @@ DEFINITIONS = (
         OperationType.REDUCE_MAX,
         _reduction(_fold(np.maximum, lowest)),
         _NUMBER_OR_TRUTH_ROWS,
-        checks=_ONE_SCALE,
     ),
     _definition(
         OperationType.TFLITE_REDUCE_MIN,
         OperationType.REDUCE_MIN,
         _reduction(_fold(np.minimum, highest)),
         _NUMBER_OR_TRUTH_ROWS,
-        checks=_ONE_SCALE,
     ),
     _definition(
         OperationType.TFLITE_REDUCE_ANY,

@@ -14,6 +14,7 @@ from neurald.hal.operations.definition import Definition
 from neurald.hal.operations.rules import resolve_axes, resolve_axis
 from neurald.hal.operations.signature import ANY_RANK, Form, Parameter, scalar, tensor
 from neurald.hal.operations.tflite.elements import ELEMENTS_AND_STRINGS, INDEXES, element_rows, moved
+from neurald.hal.operations.transposing import transposed_axes
 from neurald.hal.types import OperandType
 
 _ANDROID = {
@@ -78,6 +79,15 @@ def _rank(call: Call) -> tuple[Array, ...]:
     return (np.array(len(call.shape("input")), np.int32),)
 
 
+def _transpose_shape(call: Call) -> tuple[Shape, ...]:
+    shape = call.shape("input")
+    return (tuple(shape[axis] for axis in transposed_axes(call, from_end=True)),)
+
+
+def _transpose_reference(call: Call) -> tuple[Array, ...]:
+    return (call.array("input").transpose(transposed_axes(call, from_end=True)),)
+
+
 DEFINITIONS = (
     *(
         moved(_ANDROID[android], extension, types=ELEMENTS_AND_STRINGS)
@@ -91,8 +101,13 @@ DEFINITIONS = (
         for android, extension in (
             (OperationType.CONCATENATION, OperationType.TFLITE_CONCATENATION),
             (OperationType.PACK, OperationType.TFLITE_PACK),
-            (OperationType.TRANSPOSE, OperationType.TFLITE_TRANSPOSE),
         )
+    ),
+    moved(
+        _ANDROID[OperationType.TRANSPOSE],
+        OperationType.TFLITE_TRANSPOSE,
+        shape=_transpose_shape,
+        reference=_transpose_reference,
     ),
     moved(
         _ANDROID[OperationType.SQUEEZE],

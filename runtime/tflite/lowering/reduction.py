@@ -30,6 +30,11 @@ def reduction(operation_type: OperationType, to_any_rank: OperationType) -> Rule
         flag = graph.int32(keeps) if is_mean else graph.boolean(value=keeps)
         inputs, result = (source, axes, flag), graph.output(operator)
         dimensions, values = graph.operand(source).dimensions, graph.value(axes)
+        # Of an open length there may be nothing, of which only TFLite's operation has a mean.
+        gone = () if not dimensions or values is None else values.tolist()
+        if is_mean and dimensions and any(not dimensions[axis % len(dimensions)] for axis in gone):
+            graph.emit(to_any_rank, inputs, (result,))
+            return
         if not dimensions or not (keeps or values is not None):
             graph.emit(to_any_rank, inputs, (result,))
             return

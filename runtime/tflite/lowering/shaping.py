@@ -127,9 +127,11 @@ def rank(graph: Graph, operator: Operator, _: Options) -> None:
 
 
 def transpose(graph: Graph, operator: Operator, _: Options) -> None:
-    """The permutation is an input."""
+    """The permutation is an input, whose axes may count from the end in TFLite only."""
     inputs = graph.input(operator, 0), narrow(graph, graph.input(operator, 1))
-    graph.emit(OperationType.TRANSPOSE, inputs, (graph.output(operator),))
+    is_known = graph.value(inputs[1]) is not None
+    operation_type = OperationType.TRANSPOSE if is_known else OperationType.TFLITE_TRANSPOSE
+    graph.emit(operation_type, inputs, (graph.output(operator),))
 
 
 LOWERINGS: dict[int, Lowering] = {

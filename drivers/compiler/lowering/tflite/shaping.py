@@ -3,6 +3,8 @@
 RESHAPE, SQUEEZE, EXPAND_DIMS, CONCATENATION, PACK, UNPACK, TRANSPOSE, SHAPE, RANK.
 """
 
+from functools import partial
+
 from neurald.drivers.compiler.builder import Builder
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.lowering.concatenation import concatenate
@@ -27,7 +29,7 @@ LOWERINGS = {
     OperationType.TFLITE_CONCATENATION: concatenate,
     OperationType.TFLITE_PACK: pack,
     OperationType.TFLITE_UNPACK: _unpack,
-    OperationType.TFLITE_TRANSPOSE: transpose,
+    OperationType.TFLITE_TRANSPOSE: partial(transpose, from_end=True),
     OperationType.TFLITE_SHAPE: known_results,
     OperationType.TFLITE_RANK: known_results,
 }
