@@ -39,6 +39,7 @@ from neurald.hal.errors import (
 from neurald.hal.fence import Fence
 from neurald.hal.in_process import InProcessBurst, start_fenced
 from neurald.hal.inference import merge
+from neurald.hal.numbering import operation_name
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Array, Call, UnknownValue
@@ -238,6 +239,12 @@ class ReferenceExecutor:
         """See `ArrayModel.run`."""
         return self._graphs[0].run(inputs, _Run(self._graphs[1:], limits))
 
+    def profile(self, inputs: Sequence[Array | None], limits: Limits) -> list[int]:
+        """Runs the model and returns the nanoseconds of each operation of the main graph."""
+        times_ns: list[int] = []
+        self._graphs[0].run(inputs, _Run(self._graphs[1:], limits), times_ns)
+        return times_ns
+
 
 class _Run:
     """Implements `neurald.hal.operations.call.GraphRunner` for one execution."""
@@ -277,7 +284,9 @@ class _Graph:
             if (value := model.constant(operand)) is not None
         }
 
-    def run(self, inputs: Sequence[Array | None], run: _Run) -> list[Array]:
+    def run(
+        self, inputs: Sequence[Array | None], run: _Run, times_ns: list[int] | None = None
+    ) -> list[Array]:
         values = dict(self._constants)
         omitted = set()
         for index, value in zip(self._graph.inputs, inputs, strict=True):
@@ -286,8 +295,9 @@ class _Graph:
             else:
                 values[index] = value
         for position, operation in enumerate(self._graph.operations):
-            where = f"operation {position} {operation.type.name}"
+            where = operation_name(self._graph, position)
             run.limits.check(f"before {where}")
+            started = time.perf_counter_ns()
             try:
                 results = self._results(position, values, frozenset(omitted), run)
             except BadData as error:
@@ -297,6 +307,8 @@ class _Graph:
             except MemoryError as error:
                 raise OutOfMemory(f"{where}: {error}") from None
             values.update(zip(operation.outputs, results, strict=True))
+            if times_ns is not None:
+                times_ns.append(time.perf_counter_ns() - started)
         return [values[index] for index in self._graph.outputs]
 
     def _results(

@@ -1,11 +1,11 @@
 """CompilationBuilder and Compilation: from a model and devices to a plan that can be executed."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -307,8 +307,8 @@ class Compilation:
         self._partitioned = partitioned
         self._explicit_devices = explicit_devices
         self._strict = strict
-        self._bindings = bind_operations(model.main)
-        self._output_shapes = lru_cache(maxsize=_SHAPES_KEPT)(self._infer_output_shapes)
+        # Nothing here may refer to the compilation itself: what devices hold for it goes with the last reference.
+        self._output_shapes = _output_shapes_of(model)
 
     def __repr__(self) -> str:
         devices = ", ".join(dict.fromkeys(step.device.name for step in self.plan.steps)) or "no device"
@@ -424,14 +424,22 @@ class Compilation:
             ]
         raise OutputInsufficientSize("the outputs kept growing from run to run", shapes)
 
-    def _infer_output_shapes(self, inputs: tuple[tuple[int, ...] | None, ...]) -> tuple[Dimensions, ...]:
-        """The shapes of the outputs for inputs of these shapes, as far as they follow without running."""
-        graph = self.model.main
-        given = {
-            index: shape for index, shape in zip(self.model.inputs, inputs, strict=True) if shape is not None
-        }
-        shapes = infer_shapes(self.model, graph, self._bindings, given)
-        return tuple(shapes.get(index, graph.operands[index].dimensions) for index in self.model.outputs)
+
+_Shapes: TypeAlias = tuple[Dimensions, ...]
+
+
+def _output_shapes_of(model: Model) -> Callable[[tuple[tuple[int, ...] | None, ...]], _Shapes]:
+    """Returns what gives the shapes of a model's outputs for those of its inputs, as far as they follow without running."""
+    graph = model.main
+    bindings = bind_operations(graph)
+
+    @lru_cache(maxsize=_SHAPES_KEPT)
+    def output_shapes(inputs: tuple[tuple[int, ...] | None, ...]) -> _Shapes:
+        given = {index: shape for index, shape in zip(model.inputs, inputs, strict=True) if shape is not None}
+        shapes = infer_shapes(model, graph, bindings, given)
+        return tuple(shapes.get(index, graph.operands[index].dimensions) for index in model.outputs)
+
+    return output_shapes
 
 
 def _contiguous(value: Any, kind: OperandType, position: int) -> np.ndarray[Any, Any]:

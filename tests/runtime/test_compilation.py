@@ -1,6 +1,8 @@
 """CompilationBuilder: states, settings, devices, and the plan that comes of them."""
 
+import gc
 import os
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ import numpy as np
 import pytest
 from support.devices import SampleDevice
 from support.errors import error_code
-from support.models import add_model
+from support.models import add_model, bound_execution
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
@@ -206,3 +208,24 @@ def test_representations_are_short() -> None:
     assert repr(compilation) == "<Compilation of 9 operations in 1 step on cpu>"
     shown = (compilation.plan.steps[0], compilation.report, compilation.recovery, nd.Execution(compilation))
     assert all(len(repr(each)) < 1000 for each in shown)
+
+
+@pytest.mark.parametrize("is_executed", [False, True])
+def test_a_compilation_goes_with_its_last_reference(*, is_executed: bool) -> None:
+    """Daemons hold something for each prepared model: it must not wait until garbage is collected."""
+    gc.collect()
+    gc.disable()
+    try:
+        compilation = nd.CompilationBuilder(add_model(), [SampleDevice()]).finish()
+        if is_executed:
+            ones = np.ones((2, 3), np.float32)
+            compilation.run(ones, ones)
+            execution, _ = bound_execution(compilation, reusable=True)
+            for _ in range(3):
+                execution.compute()
+            del execution
+        prepared = weakref.ref(compilation.plan.steps[0].prepared_model)
+        del compilation
+        assert prepared() is None
+    finally:
+        gc.enable()

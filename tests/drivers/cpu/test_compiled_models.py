@@ -218,7 +218,7 @@ def test_kernels_that_have_no_code_run_on_references(
     prepared = beside_reference(unary([RELU, TANH]), VALUES)
     assert isinstance(prepared, ReferenceModel)
     assert not prepared.compiled_operations
-    assert "operations 0 RELU, 1 TANH: ZeroDivisionError: a mistake" in caplog.text
+    assert "operation 0 RELU, 1 TANH: ZeroDivisionError: a mistake" in caplog.text
 
 
 def test_the_warning_about_many_operations_is_short(
@@ -231,7 +231,7 @@ def test_the_warning_about_many_operations_is_short(
     beside_reference(unary([RELU, TANH] * 30), VALUES)
     (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
     message = record.getMessage()
-    assert message.startswith("operations 0 RELU, 1 TANH, 2 RELU, 3 TANH and 56 more: ZeroDivisionError")
+    assert message.startswith("operation 0 RELU, 1 TANH, 2 RELU, 3 TANH and 56 more: ZeroDivisionError")
     assert len(message) < 200
 
 
