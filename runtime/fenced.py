@@ -21,6 +21,7 @@ from neurald.runtime.driver_faults import checked, faults_of
 from neurald.runtime.event import Event
 from neurald.runtime.plan import ExecutionStep, SimpleBody
 from neurald.runtime.recovery import RecoveringStep
+from neurald.runtime.step_clock import fenced_duration
 from neurald.runtime.step_executor import STOPPED, checked_step_result, naming_step
 
 if TYPE_CHECKING:
@@ -135,6 +136,8 @@ class _Launch:
         self.computation.require_shapes(result)
         with faults_of(self.device):
             after = checked(self.execution.timing_after_fences, Timing, self.device, "timing_after_fences")
+        if options.measure:
+            result = replace(result, step_durations=(fenced_duration(self.device, after),))
         return FencedResult(result=result, after_fences=after)
 
 

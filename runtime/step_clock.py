@@ -82,6 +82,24 @@ class StepClock:
         return ", ".join(f"step {number} on {name} {ns / 1e6:.3g} ms" for ns, number, name in taken)
 
 
+def fenced_duration(device: str, timing: Timing) -> StepDuration:
+    """Returns where the time of a step went that its device itself ran after fences.
+
+    Args:
+        device: name of the device.
+        timing: from when the last fence had signalled. Data were on their way before that.
+    """
+    called_ns = (timing.in_driver_ns or timing.on_device_ns or 0) + (timing.queued_ns or 0)
+    record = _Record(
+        runs=1,
+        called_ns=called_ns,
+        on_device_ns=timing.on_device_ns,
+        in_driver_ns=timing.in_driver_ns,
+        queued_ns=timing.queued_ns,
+    )
+    return _duration(0, device, record)
+
+
 def _sum(total: int | None, more: int | None) -> int | None:
     return None if total is None or more is None else total + more
 

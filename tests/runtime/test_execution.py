@@ -327,6 +327,7 @@ def test_e19_step_durations(compilation: nd.Compilation) -> None:
     (step,) = execution.step_durations()
     assert (step.step, step.device, step.runs) == (0, "cpu", 1)
     assert 0 < (step.compute_ns or 0) <= step.total_ns
+    assert step.queue_ns is not None
     unmeasured, _ = bound_execution(compilation)
     assert error_code(unmeasured.step_durations) is BAD_STATE
     unmeasured.compute()
@@ -360,3 +361,12 @@ def test_inputs_may_lie_in_one_place(compilation: nd.Compilation) -> None:
 def test_a_burst_that_is_none(compilation: nd.Compilation) -> None:
     execution, _ = bound_execution(compilation)
     assert error_code(lambda: execution.compute(burst=compilation)) is BAD_DATA  # type: ignore[arg-type]
+
+
+def test_step_durations_of_a_fenced_execution(compilation: nd.Compilation) -> None:
+    execution, _ = bound_execution(compilation)
+    execution.set_measure_timing()
+    execution.start_compute_with_dependencies().wait()
+    (step,) = execution.step_durations()
+    assert (step.step, step.device, step.runs, step.transfer_ns) == (0, "cpu", 1, 0)
+    assert 0 < (step.compute_ns or 0) <= step.total_ns
