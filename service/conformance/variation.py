@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from neurald.hal.errors import BadData, OpFailed
-from neurald.hal.operations.call import Array, UnknownValue
+from neurald.hal.operations.call import Array, Shape, UnknownValue
 from neurald.hal.operations.quantized import QUANTIZED
 from neurald.hal.types import FusedActivation, Operand, OperandType, PaddingScheme
 from neurald.service.conformance.case import Case, Signature, generate_pinned
@@ -31,6 +31,7 @@ from neurald.service.conformance.draw import (
     SCALE,
     Draw,
 )
+from neurald.service.conformance.elements import elements
 
 #: Draws for a choice that not every signature allows.
 _ATTEMPTS = 12
@@ -41,6 +42,7 @@ _HIGHEST_RANK = 5
 #: More optional arguments than this depend on one another; so many ways to choose them are drawn.
 _INDEPENDENT, _GROUPED = 4, 8
 _BASE_RANK = 3
+_STEP = 1 / 8
 
 _ACTIVATIONS = tuple(FusedActivation)
 _SWAPPED = (
@@ -144,13 +146,16 @@ def base(signature: Signature) -> Case | None:
     return None if best is None else best[1]
 
 
-def _step(case: Case) -> float:
-    """What inputs are multiples of.
+def _elements(case: Case, position: int, draw: Draw, shape: Shape, spread: float = 2.0) -> Array:
+    """Other elements of an input.
 
     Operations with an activation sum up products. Of multiples of a power of two these sums are exact, in whatever order a device
     adds; other large numbers cancel out to results in which rounding shows.
     """
-    return 0.125 if "activation" in _positions(case) else 0.0
+    positions = _positions(case)
+    (name,) = (name for name, indexes in positions.items() if position in indexes)
+    step = _STEP if any(each.endswith("activation") for each in positions) else 0.0
+    return elements(draw, case.type, name, case.operands[position].type, shape, spread=spread, step=step)
 
 
 def _told_apart(case: Case) -> int:
@@ -170,7 +175,7 @@ def reseeded(case: Case, seed: int, spread: float = 2.0) -> Case | None:
     for position in sorted(case.free & set(case.entering)):
         old = values[position]
         if old is not None:
-            values[position] = draw.array(case.operands[position].type, old.shape, spread, _step(case))
+            values[position] = _elements(case, position, draw, old.shape, spread)
     found = _tried(case, values=values)
     if found is None or [e.shape for e in found.expected] != [e.shape for e in case.expected]:
         return None
@@ -369,7 +374,7 @@ def _constant_ones(case: Case) -> Iterator[Case]:
             continue
         yield constant
         values = list(case.values)
-        values[position] = draw.array(case.operands[position].type, value.shape, step=_step(case))
+        values[position] = _elements(case, position, draw, value.shape)
         other = _tried(constant, label=f"{constant.label}, other values", values=values)
         if other is not None and _differ(constant, other):
             yield other

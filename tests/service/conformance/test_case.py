@@ -60,7 +60,9 @@ def test_mutations_are_invalid_and_the_original_is_not() -> None:
     assert len(dict(request_mutations(bind(case).request))) == 7
 
 
-@pytest.mark.parametrize("kind", [each for each in OperandType if each.is_tensor and each.name != "TENSOR_STRING"])
+@pytest.mark.parametrize(
+    "kind", [each for each in OperandType if each.is_tensor and each.name != "TENSOR_STRING"]
+)
 def test_scalars_of_rank_0_are_arrays(kind: OperandType) -> None:
     assert isinstance(Draw("rank 0").array(kind, ()), np.ndarray)
 
