@@ -53,6 +53,10 @@ def conformance(
             show_default=False,
         ),
     ] = None,
+    thorough: Annotated[
+        bool,
+        typer.Option("--thorough", help="Run all cases for every type; without it, most types have some."),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Checks that a device does what every device must do; ends with 1 if it does not."""
@@ -66,7 +70,14 @@ def conformance(
     from neurald.service.output import note, progress, write_json
 
     names = [case.partition(":")[0]] if case else operation or ()
-    plan = Plan(count=count, seed=seed, operations=_operations(names), vectors=vectors, case=case)
+    plan = Plan(
+        count=count,
+        seed=seed,
+        operations=_operations(names),
+        vectors=vectors,
+        case=case,
+        is_thorough=thorough,
+    )
     if report is not None and not report.parent.is_dir():
         raise BadData(f"--report {report}: there is no folder {report.parent}")
     found = (find_devices([device]) or [])[0]

@@ -32,6 +32,7 @@ from neurald.service.conformance.draw import (
     SCALE,
     Draw,
 )
+from neurald.service.conformance.elements import elements
 from neurald.service.conformance.guard import ConstantPool
 from neurald.service.conformance.recipe import Order
 from neurald.service.conformance.recipes import QUANTISATIONS, RECIPES
@@ -363,7 +364,8 @@ def _inputs(definition: Definition, form: Form, row: Row, draw: Draw) -> list[_I
         values = value if isinstance(value, list) else [value]
         for each in values:
             is_shape = kind.is_tensor and isinstance(each, tuple)
-            each = _Random(array=draw.array(kind, each)) if is_shape else each
+            if is_shape:
+                each = _Random(array=elements(draw, definition.type, parameter.name, kind, each))
             main = each.array.shape if is_shape and main is None else main
             found.append((parameter, kind, each))
     return found

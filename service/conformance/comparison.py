@@ -48,7 +48,8 @@ def difference(
         return ""
     absolute, relative = tolerances(kind, relaxed=relaxed)
     wide = np.complex128 if kind.dtype.kind == "c" else np.float64
-    wanted, given = expected.astype(wide), found.astype(wide)
+    with np.errstate(invalid="ignore"):
+        wanted, given = expected.astype(wide), found.astype(wide)
     if kind.dtype.kind in "iu" and kind.dtype.itemsize == 8:
         is_right = np.asarray(expected == found)  # float64 has too few digits for these
     else:

@@ -124,21 +124,24 @@ class Draw:
         dropped = self.integer(0, len(lengths) - low) if self.chance(0.4) and len(lengths) >= low else 0
         return tuple(lengths[dropped:])
 
-    def array(self, kind: OperandType, shape: Shape, spread: float = 2.0) -> Array:
+    def array(self, kind: OperandType, shape: Shape, spread: float = 2.0, step: float = 0.0) -> Array:
         """Random elements as they are stored: integers of 8 and 16 bits over their whole range, wider ones small.
 
         Args:
             kind, shape: of the tensor.
             spread: standard deviation of floats.
+            step: that floats are multiples of; 0 for any floats.
         """
         dtype = kind.dtype
         if dtype.kind == "b":
-            return self._generator.random(shape) < 0.5
+            return np.asarray(self._generator.random(shape) < 0.5)
         if dtype.kind == "c":
             parts = self._generator.normal(size=(2, *shape))
             return np.asarray(parts[0] + 1j * parts[1]).astype(dtype)
         if dtype.kind == "f":
-            return np.asarray(self._generator.normal(scale=spread, size=shape)).astype(dtype)
+            floats = np.asarray(self._generator.normal(scale=spread, size=shape))
+            # Adding 0 makes a zero of a negative zero.
+            return (np.round(floats / step) * step + 0.0 if step else floats).astype(dtype)
         if dtype.itemsize > 2:
             low = 0 if dtype.kind == "u" else -9
             return np.asarray(self._generator.integers(low, 10, shape)).astype(dtype)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -10,10 +11,17 @@ from neurald.hal.types import Location
 
 #: Guard bytes before and behind each window. Odd amounts of them leave the next window unaligned.
 GUARD_BYTES = 64
+#: Patterns up to this length are made once for each seed.
+_SHORT = 1 << 13
 
 
 def pattern(seed: int, size: int) -> bytes:
     """Random bytes that follow from a seed; those of seeds 2n and 2n + 1 differ in every bit."""
+    return _random(seed, max(_SHORT, size))[:size]
+
+
+@lru_cache(maxsize=64)
+def _random(seed: int, size: int) -> bytes:
     found = np.random.default_rng(seed // 2).integers(0, 256, size, np.uint8)
     return (~found if seed % 2 else found).tobytes()
 
@@ -87,7 +95,7 @@ class MarginMemory(HostMemory):
 
     def __init__(self, size: int) -> None:
         self._whole = aligned_zeros(size + 2 * GUARD_BYTES)
-        self._margin = np.frombuffer(pattern(size, GUARD_BYTES), np.uint8)
+        self._margin = np.frombuffer(pattern(0, GUARD_BYTES), np.uint8)
         self._whole[:GUARD_BYTES] = self._margin
         self._whole[size + GUARD_BYTES :] = self._margin
         super().__init__(self._whole[GUARD_BYTES : size + GUARD_BYTES])
@@ -113,7 +121,7 @@ class ConstantPool:
 
     def add(self, value: bytes) -> Location:
         """Where a constant will be."""
-        seed = len(self._content)
+        seed = len(self._windows)
         # 4 more than a multiple of 64: no constant is aligned by chance.
         self._content += pattern(seed, -len(self._content) % GUARD_BYTES + GUARD_BYTES + 4)
         start = len(self._content)
@@ -126,7 +134,7 @@ class ConstantPool:
         """The model's pools."""
         if not self._windows:
             return ()
-        self._content += pattern(len(self._content), GUARD_BYTES)
+        self._content += pattern(len(self._windows), GUARD_BYTES)
         return (ConstantMemory(self._content, self._windows),)
 
 

@@ -15,6 +15,7 @@ from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory import Memory
 from neurald.hal.validate import operation_levels
 from neurald.service.conformance.case import Case, Signature, generate
+from neurald.service.conformance.depth import EVERY, Depth, default_depth
 from neurald.service.conformance.result import Outcome, Result
 from neurald.service.conformance.runner import (
     WAYS,
@@ -34,7 +35,7 @@ Check = Callable[[], str]
 #: Every so many cases also run in a burst and fenced.
 _OTHER_WAYS = 8
 #: Of a family, this many are prepared from the cache, and some more.
-_CACHED = 4
+_CACHED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,23 +56,27 @@ class OperationCheck:
     Args:
         device: any one.
         only: the label of the one case that is to run, "" for all.
+        is_thorough: every enumerated case runs, not only those of `default_depth`.
     """
 
-    def __init__(self, device: Device, only: str = "") -> None:
+    def __init__(self, device: Device, only: str = "", *, is_thorough: bool = False) -> None:
         self.supported: list[Case] = []
         self._device = device
         self._only = only
+        self._is_thorough = is_thorough or bool(only)
         self._count = 0
         self._is_remote = getattr(device, "address", None) is not None
 
     def check(self, signature: Signature, seeds: range) -> Iterator[Result]:
         """A result for each case of a signature: those that always run, and random ones of these seeds."""
-        for case in structural(signature):
+        depth = EVERY if self._is_thorough else default_depth(signature)
+        for case in structural(signature, depth):
             if self._is_wanted(case.label):
                 yield self._result(case)[0]
                 if self._only:
                     return
-        yield from self._family(signature)
+        if depth.has_family:
+            yield from self._family(signature, depth)
         for seed in seeds:
             if self._is_wanted(f"seed {seed}") and (drawn := generate(signature, seed)):
                 yield replace(self._result(drawn)[0], seed=seed)
@@ -79,7 +84,7 @@ class OperationCheck:
     def _is_wanted(self, label: str) -> bool:
         return not self._only or label == self._only
 
-    def _family(self, signature: Signature) -> Iterator[Result]:
+    def _family(self, signature: Signature, depth: Depth) -> Iterator[Result]:
         """The base case and its neighbours, which the device must tell apart while it has them all."""
         if self._only.startswith("seed "):
             return
@@ -90,7 +95,7 @@ class OperationCheck:
         # What has other constants has them beside the same model with those of the base.
         chosen = (
             each
-            for each in (neighbours(first) if kept is not None else ())
+            for each in (neighbours(first, depth) if kept is not None else ())
             if not self._only or self._only.startswith(each.label)
         )
         listed = list(chosen) if self._only else chosen

@@ -65,6 +65,7 @@ def document(run: Run) -> dict[str, Any]:
         "took_s": round(run.took_s, 3),
         "count": run.plan.count,
         "seed": run.plan.seed,
+        "thorough": run.plan.is_thorough,
         "passed": not run.failed,
         "counts": counts,
         "coverage": [

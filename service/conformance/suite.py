@@ -35,6 +35,7 @@ class Plan:
         operations: only these; none for all.
         vectors: a folder with Android's conformance records.
         case: the identifier of the only case that is to run, "" for all.
+        is_thorough: every type of an operation has all of its cases.
     """
 
     count: int = 1
@@ -42,6 +43,7 @@ class Plan:
     operations: tuple[OperationType, ...] = ()
     vectors: Path | None = None
     case: str = ""
+    is_thorough: bool = False
 
 
 def run(device: Device, plan: Plan, told: Told = lambda share: None) -> Iterator[Result]:
@@ -61,7 +63,7 @@ def run(device: Device, plan: Plan, told: Told = lambda share: None) -> Iterator
         require_records(plan.vectors)
     failures = 0
     _, _, label = plan.case.partition(":")[2].partition(":")[2].partition(":")
-    check = OperationCheck(device, label)
+    check = OperationCheck(device, label, is_thorough=plan.is_thorough)
     for result in _operations(check, plan, told):
         yield result
         failures = failures + 1 if result.detail.startswith(ResultCode.DEAD_OBJECT.name) else 0

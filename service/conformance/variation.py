@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from neurald.hal.errors import BadData, OpFailed
-from neurald.hal.operations.call import Array, UnknownValue
+from neurald.hal.operations.call import Array, Shape, UnknownValue
 from neurald.hal.operations.quantized import QUANTIZED
 from neurald.hal.types import FusedActivation, Operand, OperandType, PaddingScheme
 from neurald.service.conformance.case import Case, Signature, generate_pinned
 from neurald.service.conformance.comparison import difference
+from neurald.service.conformance.depth import EVERY, Depth
 from neurald.service.conformance.draw import (
     BROADCAST,
     BROADCASTS,
@@ -30,6 +31,7 @@ from neurald.service.conformance.draw import (
     SCALE,
     Draw,
 )
+from neurald.service.conformance.elements import elements
 
 #: Draws for a choice that not every signature allows.
 _ATTEMPTS = 12
@@ -40,6 +42,7 @@ _HIGHEST_RANK = 5
 #: More optional arguments than this depend on one another; so many ways to choose them are drawn.
 _INDEPENDENT, _GROUPED = 4, 8
 _BASE_RANK = 3
+_STEP = 1 / 8
 
 _ACTIVATIONS = tuple(FusedActivation)
 _SWAPPED = (
@@ -52,10 +55,10 @@ _SWAPPED = (
 _PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
 
 
-def structural(signature: Signature) -> Iterator[Case]:
-    """A case for each way to give the arguments that the signature has."""
+def structural(signature: Signature, depth: Depth = EVERY) -> Iterator[Case]:
+    """A case for each way to give the arguments that the signature has, as far as it is chosen."""
     seen = set()
-    for label, pinned in _choices(signature):
+    for label, pinned in depth.chosen(_choices(signature)):
         seed = int(pinned.get("#group", 0))
         case = generate_pinned(signature, seed, {EMPTY: False} | dict(pinned), label, _ATTEMPTS)
         if case is not None and label not in seen:
@@ -143,6 +146,18 @@ def base(signature: Signature) -> Case | None:
     return None if best is None else best[1]
 
 
+def _elements(case: Case, position: int, draw: Draw, shape: Shape, spread: float = 2.0) -> Array:
+    """Other elements of an input.
+
+    Operations with an activation sum up products. Of multiples of a power of two these sums are exact, in whatever order a device
+    adds; other large numbers cancel out to results in which rounding shows.
+    """
+    positions = _positions(case)
+    (name,) = (name for name, indexes in positions.items() if position in indexes)
+    step = _STEP if any(each.endswith("activation") for each in positions) else 0.0
+    return elements(draw, case.type, name, case.operands[position].type, shape, spread=spread, step=step)
+
+
 def _told_apart(case: Case) -> int:
     """How many pairs of activations give different results."""
     position = _positions(case)["activation"][0]
@@ -160,24 +175,24 @@ def reseeded(case: Case, seed: int, spread: float = 2.0) -> Case | None:
     for position in sorted(case.free & set(case.entering)):
         old = values[position]
         if old is not None:
-            values[position] = draw.array(case.operands[position].type, old.shape, spread)
+            values[position] = _elements(case, position, draw, old.shape, spread)
     found = _tried(case, values=values)
     if found is None or [e.shape for e in found.expected] != [e.shape for e in case.expected]:
         return None
     return replace(found, model=case.model)
 
 
-def neighbours(case: Case) -> Iterator[Case]:
+def neighbours(case: Case, depth: Depth = EVERY) -> Iterator[Case]:
     """Cases that differ from a base case in one thing, and in what they give, as far as inputs could be found for which they do."""
     seen = set()
-    for neighbour in _changes(case):
-        if neighbour is None or neighbour.label in seen:
+    for neighbour in depth.chosen(filter(None, _changes(case))):
+        if neighbour.label in seen:
             continue
         found = _telling(case, neighbour)
         if found is not None:
             seen.add(neighbour.label)
             yield found
-    yield from _constant_ones(case)
+    yield from depth.chosen(_constant_ones(case))
 
 
 def _telling(case: Case, neighbour: Case) -> Case | None:
@@ -359,7 +374,7 @@ def _constant_ones(case: Case) -> Iterator[Case]:
             continue
         yield constant
         values = list(case.values)
-        values[position] = draw.array(case.operands[position].type, value.shape)
+        values[position] = _elements(case, position, draw, value.shape)
         other = _tried(constant, label=f"{constant.label}, other values", values=values)
         if other is not None and _differ(constant, other):
             yield other

@@ -9,6 +9,7 @@ from neurald.hal.types import OperandType
 from neurald.hal.validate import validate_model
 from neurald.service.conformance.case import generate, signatures
 from neurald.service.conformance.comparison import difference
+from neurald.service.conformance.draw import Draw
 from neurald.service.conformance.mutation import mutations, request_mutations
 from neurald.service.conformance.runner import bind
 
@@ -57,6 +58,20 @@ def test_mutations_are_invalid_and_the_original_is_not() -> None:
     changed = dict(mutations(case.model))
     assert len(changed) > 100
     assert len(dict(request_mutations(bind(case).request))) == 7
+
+
+@pytest.mark.parametrize(
+    "kind", [each for each in OperandType if each.is_tensor and each.name != "TENSOR_STRING"]
+)
+def test_scalars_of_rank_0_are_arrays(kind: OperandType) -> None:
+    assert isinstance(Draw("rank 0").array(kind, ()), np.ndarray)
+
+
+def test_sums_of_steps_are_exact() -> None:
+    found = Draw("steps").array(OperandType.TENSOR_FLOAT32, (100,), 6.0, 0.125)
+    assert found.std() > 3
+    assert np.array_equal(found * 8, np.round(found * 8))
+    assert not np.signbit(found[found == 0]).any(), "1 / -0 is another infinity"
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,6 @@ from neurald.service.conformance.suite import Plan, run
 
 #: Enough for every kind of check, in little time.
 FEW = tuple(OperationType[name] for name in ("ADD", "SOFTMAX", "SPLIT", "RESHAPE", "TOPK_V2"))
-#: A compiled step of the CPU device runs to its end.
-NOT_ENDED = {"deadline of a run", "cancellation"}
 
 
 def failed(device: Device, *operations: OperationType) -> list[Result]:
@@ -37,7 +35,7 @@ def failed(device: Device, *operations: OperationType) -> list[Result]:
 def test_the_cpu_in_this_process() -> None:
     results = list(run(create_device("cpu"), Plan(count=1, operations=FEW)))
     counts = count(results)
-    assert not [r for r in results if r.outcome is Outcome.FAILED and r.subject not in NOT_ENDED]
+    assert not [r for r in results if r.outcome is Outcome.FAILED]
     assert counts["operations"][Outcome.PASSED] > 300
     assert counts["contract"][Outcome.PASSED] >= len(RULES) - 3
 
