@@ -45,6 +45,8 @@ from neurald.hal.rpc import (
 CONNECT_TIMEOUT_S = 10.0
 #: How long calls that nobody waits for may take.
 _LATER_S = 3.0
+#: How long replies that a daemon sent before it stopped may take to come.
+_LAST_REPLIES_S = 1.0
 #: How long after a deadline the daemon's own word on it is waited for.
 _SLACK_S = 0.05
 #: Messages have other fields beside their large one.
@@ -99,6 +101,7 @@ class Connection:
         self._is_closed = False
         self._side: ChannelClient | None = None
         self._stream: Any = None
+        self._waits = _Waits()
         self.life = life = Life(f"the daemon at {address}")
         # Only what the thread needs: it must not keep this object, whose end it waits for.
         self._later: SimpleQueue[tuple[str, Message] | None] = SimpleQueue()
@@ -126,7 +129,7 @@ class Connection:
             life.call_at_end(partial(self._later.put, None))
             thread = threading.Thread(
                 target=_work_later,
-                args=(self._later, self._stub, self._metadata, cleanup.pop_all()),
+                args=(self._later, self._stub, self._metadata, cleanup.pop_all(), life, self._waits),
                 name=f"neurald connection to {address}",
                 daemon=True,
             )
@@ -336,7 +339,8 @@ class Connection:
     def _failures(self, method: str = "") -> Iterator[None]:
         """Errors of the tree for what goes wrong between here and the daemon, in a call of the contract or without one."""
         try:
-            yield
+            with self._waits:
+                yield
         except grpc.RpcError as failure:
             if is_lost(failure):
                 self.life.end_with(failure)
@@ -363,14 +367,42 @@ def _timeout(deadline_s: float | None) -> float | None:
     return None if left is None else left + _SLACK_S
 
 
+class _Waits:
+    """Counts the calls of a connection whose replies somebody waits for. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._changed = threading.Condition()
+
+    def __enter__(self) -> None:
+        with self._changed:
+            self._count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._count -= 1
+            if not self._count:
+                self._changed.notify_all()
+
+    def wait_until_none(self, timeout_s: float) -> None:
+        """Returns when nobody waits for a reply, or when the time is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._count, timeout_s)
+
+
 def _work_later(
     work: "SimpleQueue[tuple[str, Message] | None]",
     stub: Any,
     metadata: tuple[tuple[str, str], ...],
     resources: contextlib.ExitStack,
+    life: Life,
+    waits: _Waits,
 ) -> None:
     """Makes the calls that nobody waits for, until the connection ends, and then closes what it had."""
     with resources:
         for method, message in iter(work.get, None):
             with contextlib.suppress(grpc.RpcError, ValueError):
                 getattr(stub, method)(message, timeout=_LATER_S, metadata=metadata)
+        if life.was_stopped:
+            # Closing the channel would cancel calls whose replies the daemon has sent before it said so.
+            waits.wait_until_none(_LAST_REPLIES_S)

@@ -36,6 +36,9 @@ class Life:
 
     Args:
         what: names the daemon in messages.
+
+    Attributes:
+        was_stopped: whether the daemon said itself that it ends; replies to calls may still be on their way then.
     """
 
     def __init__(self, what: str) -> None:
@@ -44,6 +47,7 @@ class Life:
         self._over = threading.Event()
         self._cause = ""
         self._is_innocent = False
+        self.was_stopped = False
         self._numbers = itertools.count()
         self._callbacks: dict[int, Callable[[], None]] = {}
 
@@ -102,6 +106,7 @@ class Life:
         if told is not None:
             self.end(str(told))
         elif failure.code() is grpc.StatusCode.OK:
+            self.was_stopped = True
             self.end("was stopped", is_innocent=True)
         elif _SILENCE in details or "SETTINGS" in details:
             self.end("stopped answering; its process is stopped, or hangs", is_innocent=True)
