@@ -148,7 +148,7 @@ def chain(*kinds: OperationType) -> nd.Model:
 def test_g04_a_kernel_is_built_once_for_all_models(
     opencl: DeviceContext, builds: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("NEURALD_OPENCL_TUNING", "none")
+    monkeypatch.setenv("NEURALD_OPENCL_TUNING", "fast")
     capabilities = CpuDevice().capabilities()
     monkeypatch.setattr("neurald.drivers.opencl.device.calibrated", lambda _: capabilities)
     device = OpenClDevice(opencl.facts, is_fused=False)
