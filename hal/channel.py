@@ -38,6 +38,7 @@ from neurald.hal.errors import (
     error_for,
 )
 from neurald.hal.fence import Fence
+from neurald.hal.fork import at_fork, forkable_lock
 from neurald.hal.memory import SharedMemory
 from neurald.hal.packet import receive_packet, rights, send_packet, shut_down
 from neurald.hal.session import Session, Sessions
@@ -228,10 +229,15 @@ class ChannelClient:
 
     def __init__(self, connection: socket.socket, session: bytes) -> None:
         self._connection = connection
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._late = 0  # answers that somebody gave up waiting for
         self._unused: list[bytes] = []
         self.session = session
+        at_fork(self)
+
+    def forked(self) -> None:
+        """Closes the child's copy of the socket, so that the session ends with the parent; the parent's stays open."""
+        self._connection.close()
 
     @classmethod
     def connect(cls, path: Path, timeout_s: float) -> Self:

@@ -4,6 +4,7 @@ Memory that crosses a process border is a memfd whose size is sealed, so that th
 away under a running kernel: touching a shrunk mapping kills its reader with SIGBUS.
 """
 
+import ctypes
 import fcntl
 import mmap
 import os
@@ -14,10 +15,13 @@ import numpy as np
 
 from neurald.hal.api_arguments import instance, integer
 from neurald.hal.errors import BadData, BadState, OutOfMemory, UnexpectedNull, Unmappable
+from neurald.hal.fork import at_fork
 
 #: Alignment and padding of arguments inside a pool, in bytes (Android's default for requests).
 ALIGNMENT = 64
 
+#: The same on all architectures that Python's own wheels exist for; the module `mmap` lacks it.
+_MAP_FIXED = 0x10
 _SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
@@ -206,6 +210,34 @@ class SharedMemory(Memory):
             raise OutOfMemory(f"{size} bytes of shared memory: {error}") from None
 
     @classmethod
+    def working(cls, size: int, name: str = "neurald working memory") -> Self:
+        """Like `create`, for what the library itself puts there: after a fork the child has a copy of its own."""
+        memory = cls.create(size, name)
+        at_fork(memory)
+        return memory
+
+    def forked(self) -> None:
+        """Puts a copy in the place of `working` memory in a child, under the same address and descriptor.
+
+        A child that has no room for it is ended: it would write into memory that its parent and a daemon compute with.
+        """
+        try:
+            copy = _new_memfd(self.size, "neurald working memory")
+            written = 0
+            while written < self.size:
+                written += os.pwrite(copy, self._buffer[written:], written)
+            fcntl.fcntl(copy, fcntl.F_ADD_SEALS, _SIZE_SEALS)
+            _map_over(self.address, self.size, copy)
+            if self._fd >= 0:
+                os.dup2(copy, self._fd, inheritable=False)
+            os.close(copy)
+        except (OSError, OutOfMemory) as error:
+            os.write(
+                2, f"neurald: {self.size} bytes cannot be copied for a forked process: {error}\n".encode()
+            )
+            os._exit(os.EX_OSERR)
+
+    @classmethod
     def constant(cls, content: memoryview, name: str = "neurald constants") -> Self:
         """A copy of `content` that nobody can write any more."""
         fd = _new_memfd(content.nbytes, name)
@@ -266,6 +298,24 @@ class SharedMemory(Memory):
     def __del__(self) -> None:
         if hasattr(self, "_fd"):
             self.close()
+
+
+def _map_over(address: int, size: int, fd: int) -> None:
+    """Maps a file in the place of an existing mapping, to be read and written by all who map it."""
+    c_library = ctypes.CDLL(None, use_errno=True)
+    call = c_library.mmap
+    call.restype = ctypes.c_void_p
+    call.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+    )
+    protection = mmap.PROT_READ | mmap.PROT_WRITE
+    if call(address, size, protection, mmap.MAP_SHARED | _MAP_FIXED, fd, 0) != address:
+        raise OSError(ctypes.get_errno(), "the memory cannot be mapped")
 
 
 def _seals(fd: int) -> int:

@@ -21,6 +21,7 @@ from neurald.hal.cancellation import Cancellation
 from neurald.hal.channel import ChannelServer
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, BadState, DeadObject, Error, OpFailed, OutOfMemory, error_for
+from neurald.hal.fork import require_grpc
 from neurald.hal.handler import DeviceHandler
 from neurald.hal.limits import Limits
 from neurald.hal.rpc import SERVER_OPTIONS, SESSION_KEY, abort, parse, set_status
@@ -49,6 +50,7 @@ class DeviceServer:
 
     Raises:
         BadData: other hosts can reach the address, and it is not `insecure`.
+        UnavailableDevice: this process was forked from one that has used gRPC.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class DeviceServer:
                 f"{address} can be reached from other hosts, and there is no TLS yet: "
                 "listen on 127.0.0.1, or pass --insecure to do without"
             )
+        require_grpc()
         self.address = address
         self.handler = DeviceHandler(device, limits or Limits())
         self._threads = ThreadPoolExecutor(_MAXIMUM_CALLS, thread_name_prefix="neurald call")

@@ -34,6 +34,7 @@ from neurald.hal.errors import (
     ResultCode,
     Unreachable,
 )
+from neurald.hal.fork import forkable_lock
 from neurald.hal.memory import SharedMemory
 from neurald.hal.types import Model, Request
 from neurald.runtime.devices import cpu_device
@@ -118,7 +119,7 @@ class RecoveringStep:
         self._step = step
         self._preparer = preparer
         self._may_fall_back = may_fall_back and step.device is not cpu_device()
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._prepared: PreparedModel | None = step.prepared_model
         self._on_cpu: PreparedModel | None = None
         self._is_preparing = False
@@ -395,7 +396,7 @@ class WholeModelFallback:
     def __init__(self, model: Model, preparer: Preparer) -> None:
         self._model = model
         self._preparer = preparer
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._prepared: PreparedModel | None = None
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
