@@ -30,6 +30,7 @@ from grpc_reflection.v1alpha import reflection
 from neurald.hal.address import Address
 from neurald.hal.errors import BadState
 from neurald.hal.limits import Limits
+from neurald.hal.private_directory import make_directory, open_private
 from neurald.hal.registry import create_device, default_address, is_served, runtime_directory
 from neurald.hal.server import SERVICE, DeviceServer
 
@@ -240,18 +241,18 @@ def _raise_descriptor_limit() -> None:
 
 def _prepare_directory(directory: Path) -> None:
     """Makes the directory of a socket, for its user alone; refuses one in which others could replace it."""
+    is_ours = directory == runtime_directory()
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = directory.stat()
+        make_directory(directory)
+        descriptor = open_private(directory, may_be_link=not is_ours)
+        try:
+            status = os.fstat(descriptor)
+            if is_ours and status.st_uid == os.geteuid() and status.st_mode & 0o077:
+                os.fchmod(descriptor, 0o700)
+        finally:
+            os.close(descriptor)
     except OSError as error:
-        raise BadState(f"{directory} cannot be used for a socket: {error.strerror}") from None
-    is_open = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX
-    if is_open or status.st_uid not in (os.geteuid(), 0):
-        raise BadState(
-            f"{directory} can be written by other users; a socket needs a directory that is yours (chmod 700)"
-        )
-    if directory == runtime_directory() and status.st_uid == os.geteuid() and status.st_mode & 0o077:
-        directory.chmod(0o700)
+        raise BadState(f"{directory} cannot be used for a socket: {error.strerror or error}") from None
 
 
 def _lock(path: Path) -> FileLock:

@@ -184,6 +184,27 @@ def test_directories_that_others_can_write(tmp_path: Path) -> None:
         Daemon("cpu", f"unix://{tmp_path}/file/d.sock").startup()
 
 
+@pytest.mark.parametrize("owner", [0, 54321])
+def test_a_link_planted_in_place_of_the_runtime_directory_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int
+) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp").chmod(0o1777)
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    victim.chmod(0o755)
+    planted = tmp_path / "tmp" / f"neurald-{os.getuid()}"
+    planted.symlink_to(victim)
+    if os.geteuid() == 0:
+        os.lchown(planted, owner, owner)
+    with pytest.raises(BadState, match="symbolic link"):
+        Daemon("cpu").startup()
+    assert stat.S_IMODE(victim.stat().st_mode) == 0o755
+    assert not list(victim.iterdir())
+
+
 def test_what_cannot_be_served(tmp_path: Path, directory: Path) -> None:
     with pytest.raises(UnavailableDevice, match="no driver 'nothing'"):
         Daemon("nothing").startup()
