@@ -5,6 +5,7 @@ away under a running kernel: touching a shrunk mapping kills its reader with SIG
 """
 
 import ctypes
+import errno
 import fcntl
 import mmap
 import os
@@ -14,7 +15,15 @@ from typing import Any, Self
 import numpy as np
 
 from neurald.hal.api_arguments import instance, integer
-from neurald.hal.errors import BadData, BadState, OutOfMemory, UnexpectedNull, Unmappable
+from neurald.hal.errors import (
+    BadData,
+    BadState,
+    Error,
+    OutOfMemory,
+    ResourceExhaustedTransient,
+    UnexpectedNull,
+    Unmappable,
+)
 from neurald.hal.fork import at_fork
 
 #: Alignment and padding of arguments inside a pool, in bytes (Android's default for requests).
@@ -74,6 +83,7 @@ class Memory:
         Raises:
             BadData: the file has no such range, or `fd` is not an open descriptor.
             Unmappable: the file cannot be mapped (a pipe, for example).
+            OutOfMemory, ResourceExhaustedTransient: this process can have no more memory, or no more descriptors.
         """
         size, offset = integer(size, "the size"), integer(offset, "the offset")
         try:
@@ -92,7 +102,11 @@ class Memory:
         if size == status.st_size and seals & demanded == demanded:
             try:
                 return SharedMemory.received(os.dup(fd), size, constant=not writable)
-            except (BadData, OSError) as error:
+            except OSError as error:
+                raise _mapping_failure(error) or Unmappable(
+                    f"descriptor {fd} cannot be mapped: {error}"
+                ) from None
+            except BadData as error:
                 raise Unmappable(f"descriptor {fd} cannot be mapped: {error}") from None
         start = offset - offset % mmap.ALLOCATIONGRANULARITY
         try:
@@ -103,7 +117,9 @@ class Memory:
                 offset=start,
             )
         except (OSError, ValueError) as error:
-            raise Unmappable(f"descriptor {fd} cannot be mapped: {error}") from None
+            raise _mapping_failure(error) or Unmappable(
+                f"descriptor {fd} cannot be mapped: {error}"
+            ) from None
         return Memory(memoryview(mapping)[offset - start :])
 
     @property
@@ -257,6 +273,7 @@ class SharedMemory(Memory):
 
         Raises:
             BadData: it is not a memfd, its seals are missing, its size is another one, or it has huge pages.
+            OutOfMemory, ResourceExhaustedTransient: this process can have no more memory, or no more descriptors.
         """
         demanded = _SIZE_SEALS | (fcntl.F_SEAL_WRITE if constant else 0)
         try:
@@ -276,7 +293,9 @@ class SharedMemory(Memory):
             raise
         except (OSError, ValueError) as error:
             os.close(fd)
-            raise BadData(f"the descriptor received is no shared memory: {error}") from None
+            raise _mapping_failure(error) or BadData(
+                f"the descriptor received is no shared memory: {error}"
+            ) from None
 
     @property
     def fd(self) -> int:
@@ -298,6 +317,18 @@ class SharedMemory(Memory):
     def __del__(self) -> None:
         if hasattr(self, "_fd"):
             self.close()
+
+
+def _mapping_failure(error: Exception) -> Error | None:
+    """The error for memory that could not be mapped though nothing is wrong with it; None where something is."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.ENOMEM:
+        return OutOfMemory("shared memory cannot be mapped: this process can have no more memory")
+    if number in (errno.EMFILE, errno.ENFILE):
+        return ResourceExhaustedTransient(
+            "shared memory cannot be mapped: this process can have no more descriptors"
+        )
+    return None
 
 
 def _map_over(address: int, size: int, fd: int) -> None:
