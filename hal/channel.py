@@ -116,6 +116,11 @@ class ChannelServer:
         self._thread = threading.Thread(target=self._run, name="neurald side channel", daemon=True)
         self._is_open = True
 
+    @property
+    def thread(self) -> threading.Thread:
+        """What serves all clients, once it has started."""
+        return self._thread
+
     def start(self) -> None:
         """Starts to serve."""
         self._thread.start()

@@ -141,6 +141,14 @@ def _operand_to_wire(operand: Operand) -> types_pb2.Operand:
     )
 
 
+def check_graphs(message: types_pb2.Model) -> None:
+    """Raises BadData if a message holds more graphs, operands or operations than a model may have; reads nothing else."""
+    graphs = (message.main, *message.referenced)
+    _limit(len(message.referenced), MAXIMUM_REFERENCED, "referenced graphs")
+    _limit(sum(len(graph.operands) for graph in graphs), MAXIMUM_OPERANDS, "operands")
+    _limit(sum(len(graph.operations) for graph in graphs), MAXIMUM_OPERATIONS, "operations")
+
+
 def model_from_wire(message: types_pb2.Model, pools: Sequence[Memory]) -> Model:
     """The model that a message holds, to be validated.
 
@@ -151,11 +159,8 @@ def model_from_wire(message: types_pb2.Model, pools: Sequence[Memory]) -> Model:
     Raises:
         BadData: a number is not known, or a limit is passed.
     """
-    graphs = (message.main, *message.referenced)
-    _limit(len(message.referenced), MAXIMUM_REFERENCED, "referenced graphs")
-    _limit(sum(len(graph.operands) for graph in graphs), MAXIMUM_OPERANDS, "operands")
-    _limit(sum(len(graph.operations) for graph in graphs), MAXIMUM_OPERATIONS, "operations")
-    main, *referenced = map(_graph_from_wire, graphs)
+    check_graphs(message)
+    main, *referenced = map(_graph_from_wire, (message.main, *message.referenced))
     return Model(
         main=main,
         referenced=tuple(referenced),
