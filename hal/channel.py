@@ -43,6 +43,7 @@ from neurald.hal.fence import Fence
 from neurald.hal.fork import at_fork, forkable_lock
 from neurald.hal.memory import SharedMemory
 from neurald.hal.packet import receive_packet, rights, send_packet, shut_down
+from neurald.hal.reach import require_trusted
 from neurald.hal.seldom import Seldom
 from neurald.hal.session import Session, Sessions
 
@@ -277,13 +278,14 @@ class ChannelClient:
         """Opens a session.
 
         Raises:
-            UnavailableDevice: nobody answers there, or not as a daemon does.
+            UnavailableDevice: nobody answers there, not as a daemon does, or it is another user's.
             Error: the daemon refuses.
         """
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             connection.settimeout(timeout_s)
             connection.connect(str(path))
+            require_trusted(connection, str(path))
             packet = connection.recv(_PACKET_BYTES)
             if not packet.startswith(_GREETING):
                 raise UnavailableDevice(f"what listens at {path} is no neurald daemon of this version")
