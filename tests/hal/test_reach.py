@@ -130,4 +130,5 @@ def test_what_another_user_serves_is_not_used(tmp_path: Path, monkeypatch: pytes
             monkeypatch.undo()
             process.kill()
             process.wait()
-            process.stdout.close()
+            if process.stdout is not None:
+                process.stdout.close()
