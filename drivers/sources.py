@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
+from neurald.hal.private_directory import make_directory
+
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
@@ -129,7 +131,7 @@ def _remember(memory: Path, state: str, digest: str) -> None:
     """Keeps a digest, where that is possible; a reader never sees half of it."""
     said = f"{state} {digest}"
     with contextlib.suppress(OSError):
-        memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(memory.parent)
         with tempfile.NamedTemporaryFile("w", dir=memory.parent, delete=False) as file:
             file.write(f"{said} {_hexadecimal(said.encode())}\n")
         Path(file.name).replace(memory)

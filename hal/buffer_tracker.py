@@ -1,12 +1,12 @@
 """The device buffers of one client in a daemon, by the tokens that requests name them with."""
 
 import itertools
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from neurald.hal.device import BufferDescription, BufferRole, Device, PreparedModel
 from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.fork import forkable_lock
 from neurald.hal.managed_buffer import ManagedBuffer, Role, described_operand
 from neurald.hal.memory import Memory
 from neurald.hal.types import Dimensions, Model, Operand, value_size
@@ -45,7 +45,7 @@ class BufferTracker:
     def __init__(self) -> None:
         self._buffers: dict[int, ManagedBuffer] = {}
         self._tokens = itertools.count(1)
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
 
     def allocate(
         self,

@@ -5,7 +5,6 @@ stay where they are; others are copied into an arena of the burst and out of it.
 """
 
 import contextlib
-import threading
 import time
 import weakref
 from collections import OrderedDict
@@ -25,6 +24,7 @@ from neurald.hal.connection import Connection
 from neurald.hal.deadline import remaining_s
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import BadState, Cancelled, Error, MissedDeadlinePersistent, OpFailed
+from neurald.hal.fork import forkable_lock
 from neurald.hal.memory import HostMemory, Memory, SharedMemory
 from neurald.hal.staging import Move, Staged, copy, stage
 from neurald.hal.types import OperandType, Request
@@ -97,7 +97,7 @@ class RemoteBurst:
         self._types = types
         self._peer = BurstPeer(connection, handle, len(types))
         self._slots = Slots(self._peer.socket, self._peer.ask)
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._told: OrderedDict[bytes, _Told] = OrderedDict()
         self._free_numbers = list(range(MAXIMUM_REQUESTS))
         self._entries: dict[int, tuple[weakref.ref[Request], _Entry]] = {}
@@ -226,7 +226,7 @@ class RemoteBurst:
     def _allocate(self, size_bytes: int) -> Memory:
         """The arena of the burst; one request uses it at a time."""
         if self._arena is None or self._arena.size < size_bytes:
-            old, self._arena = self._arena, SharedMemory.create(1 << (size_bytes - 1).bit_length())
+            old, self._arena = self._arena, SharedMemory.working(1 << (size_bytes - 1).bit_length())
             slot = None if old is None else self._slots.release(old)
             if slot is not None:
                 self._forget(slot)

@@ -28,6 +28,7 @@ from neurald.hal.errors import (
     OpFailed,
 )
 from neurald.hal.fence import Fence
+from neurald.hal.fork import at_fork
 from neurald.hal.memory import SharedMemory
 from neurald.hal.packet import receive_packet, send_packet, shut_down
 
@@ -57,7 +58,7 @@ class BurstPeer:
     def __init__(self, connection: Connection, handle: int, outputs: int) -> None:
         self._daemon = connection
         self._outputs = outputs
-        memory = SharedMemory.create(RING_BYTES, "neurald burst")
+        memory = SharedMemory.working(RING_BYTES, "neurald burst")
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._close = weakref.finalize(self, self.socket.close)
         self._close.atexit = False
@@ -72,6 +73,12 @@ class BurstPeer:
         self._answer: bytes | None = None
         self._outcome: Outcome | None = None
         self._is_over = False
+        at_fork(self)
+
+    def forked(self) -> None:
+        """Ends the burst in a child, which closes its copy of the socket; the parent's burst goes on."""
+        self._is_over = True
+        self._close()
 
     def shut_down(self) -> None:
         """Ends the burst for the daemon, and for the thread that waits for it. May be called by any thread."""
@@ -252,7 +259,9 @@ class BurstPeer:
     def require_open(self) -> None:
         """Raises DeadObject if the burst has ended."""
         if self._is_over:
-            raise DeadObject("the burst has ended")
+            raise (
+                self._daemon.life.death() if self._daemon.life.is_over else DeadObject("the burst has ended")
+            )
 
     def _broken(self, error: BadData) -> Error:
         return self._ended(OpFailed(f"the daemon broke the rules of the burst: {error}"))

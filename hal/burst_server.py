@@ -32,6 +32,7 @@ from neurald.hal.burst_packet import (
 from neurald.hal.burst_ring import RING_BYTES, SPIN_S, WAKE, RingEnd, Side
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.deadline import deadline_in
+from neurald.hal.descriptors import NO_DESCRIPTORS
 from neurald.hal.device import LOOP_TIMEOUT_MAXIMUM_S, ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.errors import BadData, Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
 from neurald.hal.memory import Memory, SharedMemory
@@ -224,6 +225,10 @@ class BurstServer:
                 packet.close_descriptors()
                 raise _ClientGone
             kind = packet.data[0]
+            if packet.lacks_descriptors and kind == MEMORY:
+                packet.close_descriptors()
+                self._send(answer_packet(NO_DESCRIPTORS))
+                continue
             if not packet.is_whole or len(packet.descriptors) != (kind == MEMORY):
                 packet.close_descriptors()
                 raise BadData(f"a packet of kind {kind} with {len(packet.descriptors)} descriptors")

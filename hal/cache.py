@@ -134,8 +134,8 @@ class Cache:
     def load(self, key: bytes, needed: CacheFilesNeeded) -> Loaded | Miss:
         """The artifact of a key, verified.
 
-        What decides about what is executed is in memory that nobody can change. What only decides about values may be
-        the cache's own file, mapped, where that has not changed since it was verified.
+        All of it is in memory that nobody can change. What only decides about values is not hashed again where its file
+        has not changed since it was verified.
 
         Args:
             key: see `neurald.hal.cache_key`.

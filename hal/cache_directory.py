@@ -14,6 +14,7 @@ from pathlib import Path
 from neurald.hal.cache_entry import MANIFEST
 from neurald.hal.cache_file import open_directory
 from neurald.hal.errors import BadState, Error
+from neurald.hal.private_directory import make_directory
 
 _ENTRY = re.compile(r"[0-9a-f]{64}")
 _DRAFT = re.compile(r"\.draft-[0-9a-f]{16}")
@@ -57,7 +58,7 @@ class CacheDirectory:
             BadState: it is not the user's own.
             OSError: it cannot be made.
         """
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(self.path)
         self._check()
 
     @contextlib.contextmanager

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from neurald.hal.cache_file import Fingerprint, mapped_file, read_bytes, read_sealed, write_file
+from neurald.hal.cache_file import Fingerprint, copy_known, read_bytes, read_sealed, write_file
 from neurald.hal.cache_key import KeyParts
 from neurald.hal.cache_secret import authentication_code
 from neurald.hal.cache_witness import read_witness, states_of_new_files, write_witness
@@ -33,7 +33,7 @@ _SEAL = "seal"
 _PURPOSE = b"cache entry"
 _MANIFEST_LIMIT = 1 << 16
 _SEAL_LIMIT = 1 << 24
-#: Files of data from this size on are used where they lie; smaller ones are as soon read.
+#: Files of data from this size on are believed to be what they were; smaller ones are as soon hashed.
 _LARGE_BYTES = 1 << 18
 
 
@@ -181,13 +181,13 @@ def check_counts(manifest: Manifest, needed: CacheFilesNeeded) -> None:
 def read_artifact(
     directory: int, manifest: Manifest, secret: bytes, *, is_thorough: bool = False
 ) -> Artifact:
-    """The artifact of an entry: in sealed memory, but for large files of data that are known to be what they were.
+    """The artifact of an entry, in sealed memory. Large files of data that are known to be what they were are not hashed.
 
     Args:
         directory: descriptor of the entry's directory.
         manifest: of the entry.
         secret: of the installation.
-        is_thorough: whether these are read, too.
+        is_thorough: whether these are hashed, too.
 
     Raises:
         BadData: a file is not what the manifest says.
@@ -201,7 +201,7 @@ def read_artifact(
     learned: dict[str, FileState] = {}
 
     def read(name: str, expected: Fingerprint) -> Memory:
-        memory = mapped_file(directory, name, known[name]) if name in known else None
+        memory = copy_known(directory, name, known[name]) if name in known else None
         if memory is None:
             known.pop(name, None)
             memory, state = read_sealed(directory, name, expected)

@@ -7,7 +7,6 @@ happens to the file meanwhile. Nothing is forced to the disk: what is not there 
 import contextlib
 import fcntl
 import hashlib
-import mmap
 import os
 import secrets
 import stat
@@ -100,18 +99,22 @@ def read_sealed(directory: int, name: str, expected: Fingerprint) -> tuple[Memor
     return memory, before if is_same and before is not None and before.is_at_rest else None
 
 
-def mapped_file(directory: int, name: str, state: FileState) -> Memory | None:
-    """A file where it lies, to be read; None if it is not in that state any more.
+def copy_known(directory: int, name: str, state: FileState) -> Memory | None:
+    """A copy of a file's content in memory that nobody can change; None if it is not in that state any more.
+
+    What the file holds in that state was checked before and is not hashed again. It is copied nevertheless: a file that is
+    mapped can be overwritten, or cut, while it is used.
 
     Raises:
-        BadData: it is no regular file of this user.
+        BadData: it is no regular file of this user, or is cut meanwhile.
         OSError: it cannot be read.
     """
     descriptor, size = _open_file(directory, name)
     try:
         if FileState.of(os.fstat(descriptor)) != state:
             return None
-        return HostMemory(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ))
+        memory = _sealed_copy(descriptor, size)
+        return memory if FileState.of(os.fstat(descriptor)) == state else None
     finally:
         os.close(descriptor)
 

@@ -5,7 +5,6 @@ lie: two models that a device cannot tell apart have the same key.
 """
 
 import hashlib
-import threading
 from dataclasses import astuple, dataclass, fields, replace
 from weakref import WeakKeyDictionary
 
@@ -15,6 +14,7 @@ from neurald._version import __version__
 from neurald.hal.device import Device, PrepareOptions
 from neurald.hal.extension import code_of, extension_of
 from neurald.hal.file_memory import FileMemory
+from neurald.hal.fork import forkable_lock
 from neurald.hal.memory import Memory, SharedMemory
 from neurald.hal.numbering import operand_number, operation_numbers
 from neurald.hal.operation_type import OperationType
@@ -211,7 +211,7 @@ def _constants(model: Model) -> str:
 
 
 _digests: WeakKeyDictionary[Memory, dict[tuple[int, int], bytes]] = WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = forkable_lock()
 
 
 def _pool_digest(pool: Memory, offset: int, length: int) -> bytes:

@@ -14,6 +14,7 @@ from pathlib import Path
 import platformdirs
 
 from neurald.hal.errors import BadState
+from neurald.hal.private_directory import make_directory
 
 #: Names another file for the secret.
 SECRET_VARIABLE = "NEURALD_SECRET_FILE"  # noqa: S105 - the name of a variable
@@ -74,7 +75,7 @@ def _read(path: Path) -> bytes:
 
 
 def _create(path: Path) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(path.parent)
     draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

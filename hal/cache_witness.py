@@ -1,10 +1,10 @@
-"""What is known of the large files of an entry, so that they are used where they lie and not read to be checked.
+"""What is known of the large files of an entry, so that they are copied into sealed memory and not hashed.
 
 Whoever has checked a file, or written it, notes what its state was (`neurald.hal.file_memory`). As long as the file is in that
 state, it holds what was checked. The notes are the installation's: they have its code, and say for which entry and which content
-they are. They are no part of what an entry is; without them, or after a boot, its files are read again.
+they are. They are no part of what an entry is; without them, or after a boot, its files are hashed again.
 
-This is for what only decides about values. What decides about what is executed is always read, into memory that nobody can change.
+This is for what only decides about values. What decides about what is executed is always hashed.
 """
 
 import contextlib

@@ -27,19 +27,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+from neurald.hal.descriptors import NO_DESCRIPTORS, Acceptor, is_scarce
 from neurald.hal.errors import (
     BadData,
     DeadObject,
     Error,
     MissedDeadlineTransient,
     OpFailed,
+    ResourceExhaustedTransient,
     ResultCode,
     UnavailableDevice,
     error_for,
 )
 from neurald.hal.fence import Fence
+from neurald.hal.fork import at_fork, forkable_lock
 from neurald.hal.memory import SharedMemory
 from neurald.hal.packet import receive_packet, rights, send_packet, shut_down
+from neurald.hal.reach import require_trusted
+from neurald.hal.seldom import Seldom
 from neurald.hal.session import Session, Sessions
 
 logger = logging.getLogger(__name__)
@@ -52,6 +57,8 @@ _BURST = 4
 _ANSWER = struct.Struct("<B16s")
 _PACKET_BYTES = 1024
 _PEER = struct.Struct("3i")  # pid, uid, gid: struct ucred
+#: What a session may hold where descriptors are short: enough to run the models that it has.
+_FEW_MEMORIES = 8
 #: How long a daemon that lives may take to answer: as long as native code may keep its threads from it.
 _ANSWER_TIMEOUT_S = 60.0
 
@@ -103,10 +110,17 @@ class ChannelServer:
         except OSError:
             self._close_all()
             raise
+        self._acceptor = Acceptor(self._listener)
+        self._warnings = Seldom(logger)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(self._woken, selectors.EVENT_READ, lambda: None)
         self._thread = threading.Thread(target=self._run, name="neurald side channel", daemon=True)
         self._is_open = True
+
+    @property
+    def thread(self) -> threading.Thread:
+        """What serves all clients, once it has started."""
+        return self._thread
 
     def start(self) -> None:
         """Starts to serve."""
@@ -121,6 +135,7 @@ class ChannelServer:
         for key in tuple(self._selector.get_map().values()):
             if isinstance(key.data, _Client):
                 self._drop(key.data)
+        self._acceptor.close()
         self._close_all()
         self._path.unlink(missing_ok=True)
 
@@ -141,18 +156,26 @@ class ChannelServer:
 
     def _accept(self) -> None:
         try:
-            connection, _ = self._listener.accept()
-        except (BlockingIOError, ConnectionError):
-            return
+            connection, may_stay = self._acceptor.accept()
         except OSError as error:
-            logger.warning("no side channel could be accepted: %s", error.strerror)
-            time.sleep(0.05)  # out of descriptors; select would come back at once, again and again
+            self._warnings.warning("no side channel could be accepted: %s", error.strerror)
+            time.sleep(0.05)  # select would come back at once, again and again
+            return
+        if connection is None:
             return
         connection.setblocking(False)
+        if not may_stay:
+            self._warnings.warning("a client was turned away: the daemon has too few file descriptors left")
+            text = "the daemon has no file descriptors left for another client"
+            send_packet(
+                connection, _GREETING + _answer(ResultCode.RESOURCE_EXHAUSTED_TRANSIENT, message=text)
+            )
+            connection.close()
+            return
         try:
             _, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
             if uid not in (os.geteuid(), 0):
-                logger.warning("a client of user %d was turned away", uid)
+                self._warnings.warning("a client of user %d was turned away", uid)
                 connection.close()
                 return
             session = self._sessions.open(uid)
@@ -160,7 +183,7 @@ class ChannelServer:
             send_packet(connection, _GREETING + _answer(error.code, message=str(error)))
             connection.close()
             return
-        client = _Client(connection, session, self._configure_burst, self._drop)
+        client = _Client(connection, session, self._configure_burst, self._drop, self._warnings)
         self._selector.register(connection, selectors.EVENT_READ, client)
         if not send_packet(connection, _GREETING + _answer(ResultCode.NO_ERROR, session.token)):
             self._drop(client)
@@ -180,7 +203,9 @@ class _Client:
         session: Session,
         configure_burst: Callable[[Session, int, int, int], None],
         drop: Callable[["_Client"], None],
+        warnings: Seldom,
     ) -> None:
+        self._warnings = warnings
         self.connection = connection
         self.session = session
         self._configure_burst = configure_burst
@@ -194,11 +219,16 @@ class _Client:
         except OSError:
             self._drop(self)
             return
+        if packet.lacks_descriptors:
+            packet.close_descriptors()
+            if not send_packet(self.connection, _answer(NO_DESCRIPTORS.code, message=str(NO_DESCRIPTORS))):
+                self._drop(self)
+            return
         size, flags = _REGISTER.unpack(packet.data) if len(packet.data) == _REGISTER.size else (0, -1)
         if not packet.is_whole or flags < 0 or len(packet.descriptors) != (2 if flags == _BURST else 1):
             packet.close_descriptors()
             if packet.data:
-                logger.warning("a client broke the rules of the side channel and was cut off")
+                self._warnings.warning("a client broke the rules of the side channel and was cut off")
             self._drop(self)
             return
         try:
@@ -217,6 +247,11 @@ class _Client:
         if flags & ~_CONSTANT:
             os.close(descriptor)
             raise BadData(f"memory with the flags {flags:#x}, of which some are not known")
+        if is_scarce(descriptor) and self.session.memories >= _FEW_MEMORIES:
+            os.close(descriptor)
+            raise ResourceExhaustedTransient(
+                f"the daemon has few file descriptors left; a session may have {_FEW_MEMORIES} memories until it has more"
+            )
         memory = SharedMemory.received(descriptor, size, constant=bool(flags & _CONSTANT))
         token = self.session.add_memory(memory)
         memory.close()  # the mapping is all that is needed
@@ -228,23 +263,29 @@ class ChannelClient:
 
     def __init__(self, connection: socket.socket, session: bytes) -> None:
         self._connection = connection
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._late = 0  # answers that somebody gave up waiting for
         self._unused: list[bytes] = []
         self.session = session
+        at_fork(self)
+
+    def forked(self) -> None:
+        """Closes the child's copy of the socket, so that the session ends with the parent; the parent's stays open."""
+        self._connection.close()
 
     @classmethod
     def connect(cls, path: Path, timeout_s: float) -> Self:
         """Opens a session.
 
         Raises:
-            UnavailableDevice: nobody answers there, or not as a daemon does.
+            UnavailableDevice: nobody answers there, not as a daemon does, or it is another user's.
             Error: the daemon refuses.
         """
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             connection.settimeout(timeout_s)
             connection.connect(str(path))
+            require_trusted(connection, str(path))
             packet = connection.recv(_PACKET_BYTES)
             if not packet.startswith(_GREETING):
                 raise UnavailableDevice(f"what listens at {path} is no neurald daemon of this version")

@@ -30,6 +30,7 @@ from neurald.hal.errors import (
     ResourceExhaustedPersistent,
 )
 from neurald.hal.fence import Fence
+from neurald.hal.fork import at_fork, forkable_lock, never_free, require_grpc
 from neurald.hal.life import Life
 from neurald.hal.memory import Memory, SharedMemory
 from neurald.hal.rpc import (
@@ -60,7 +61,7 @@ class Traffic:
     messages_sent: int = 0
     bytes_sent: int = 0
     bytes_received: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    _lock: threading.Lock = field(default_factory=forkable_lock, repr=False, compare=False)
 
     def sent(self, message: Message) -> None:
         """Counts a message to the daemon."""
@@ -96,6 +97,7 @@ class Connection:
     """
 
     def __init__(self, address: Address, traffic: Traffic, deadline_s: float | None = None) -> None:
+        require_grpc()
         self._address = address
         self._traffic = traffic
         self._is_closed = False
@@ -137,6 +139,11 @@ class Connection:
         self._thread = thread
         self._end = weakref.finalize(self, self._later.put, None)
         self._end.atexit = False
+        at_fork(self)
+
+    def forked(self) -> None:
+        """Keeps what gRPC has made out of the reach of a child, whose life of the connection is over."""
+        never_free(self)
 
     def _first_call(self, limit_s: float) -> Any:
         with self._failures("Describe"):

@@ -5,12 +5,12 @@ into memfds that nobody can write, and kept as long as the pools live: asking wh
 preparing steps of the same model on several devices share one copy.
 """
 
-import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from neurald.hal.errors import BadData
+from neurald.hal.fork import forkable_lock
 from neurald.hal.memory import ALIGNMENT, Memory, SharedMemory, align
 from neurald.hal.types import Lifetime, Location, Model, Operand, Subgraph
 
@@ -31,7 +31,7 @@ class _Copy:
 
 
 _copies: WeakKeyDictionary[Memory, _Copy] = WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = forkable_lock()
 
 
 def seal_constants(model: Model) -> Model:

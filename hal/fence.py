@@ -58,7 +58,15 @@ class Fence:
         return self.wait(0)
 
     def signal(self) -> None:
-        """Gives the sign; giving it again changes nothing."""
+        """Gives the sign; giving it again changes nothing. Does not wait for other holders, whatever they do.
+
+        Writing to a full eventfd waits unless its description says otherwise, and that belongs to every holder. An
+        eventfd that is readable has signalled already and is not written to; one that is not has room. The mark is set
+        for a holder that fills it in between.
+        """
+        if self.is_signalled:
+            return
+        os.set_blocking(self._fd, False)
         with contextlib.suppress(BlockingIOError):
             os.eventfd_write(self._fd, _SIGNALLED)
 

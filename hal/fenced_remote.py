@@ -1,13 +1,12 @@
 """A fenced execution in a daemon, as its client sees it."""
 
-import threading
-
 from neurald._proto import device_pb2
 from neurald.hal.connection import Connection
 from neurald.hal.device import ExecutionResult, Timing
 from neurald.hal.errors import BadData, Error, OpFailed
 from neurald.hal.fence import Fence
 from neurald.hal.fenced import FencedOutcome, result_of
+from neurald.hal.fork import forkable_lock
 from neurald.hal.memory import Memory
 from neurald.hal.wire import outcome_from_wire
 
@@ -39,7 +38,7 @@ class RemoteFencedExecution:
         self._outputs = outputs
         self._deadline_s = deadline_s
         self._memories = memories
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._outcome: FencedOutcome | None = None
 
     @property

@@ -62,6 +62,10 @@ from neurald.hal.wire_profile import profile_to_wire
 
 logger = logging.getLogger(__name__)
 
+#: How long results may wait to be read once a daemon that is to stop has nothing else to do.
+_UNREAD_S = 2.0
+_DRAIN_LOOK_S = 0.05
+
 
 class DeviceHandler:
     """Serves one device to many sessions. Thread-safe.
@@ -479,7 +483,7 @@ class DeviceHandler:
             self.end()
 
     def drain(self, timeout_s: float, is_forced: Callable[[], bool]) -> bool:
-        """Refuses new work and waits for that under way, and until its results are read.
+        """Refuses new work and waits for that under way, and for a moment until its results are read.
 
         Args:
             timeout_s: how long to wait at most.
@@ -491,8 +495,12 @@ class DeviceHandler:
         end = time.monotonic() + timeout_s
         with self._idle:
             self._is_draining = True
+            while self._calls and time.monotonic() < end and not is_forced():
+                self._idle.wait(_DRAIN_LOOK_S)
+            # A client that wants its results reads them at once.
+            end = min(end, time.monotonic() + _UNREAD_S)
             while self._has_work() and time.monotonic() < end and not is_forced():
-                self._idle.wait(0.05)
+                self._idle.wait(_DRAIN_LOOK_S)
             return not self._has_work()
 
     def _has_work(self) -> bool:

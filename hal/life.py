@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 
 from neurald.hal.errors import DeadObject, Unreachable
+from neurald.hal.fork import CAUSE, at_fork, forkable_lock
 from neurald.hal.rpc import error_of_status
 
 #: What gRPC says of a connection that it closed for want of an answer to its pings.
@@ -43,18 +44,25 @@ class Life:
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._over = threading.Event()
         self._cause = ""
         self._is_innocent = False
         self.was_stopped = False
         self._numbers = itertools.count()
         self._callbacks: dict[int, Callable[[], None]] = {}
+        at_fork(self)
 
     @property
     def is_over(self) -> bool:
         """Whether the connection has ended, for whatever reason."""
         return self._over.is_set()
+
+    def forked(self) -> None:
+        """Ends the life in a child. Callbacks are forgotten: they would shut down sockets of the parent."""
+        self._callbacks = {}
+        self._over = threading.Event()
+        self.end(CAUSE, is_innocent=True)
 
     def watch(self, stream: Any) -> None:
         """Has the life end with a gRPC call, which is open for as long as the daemon serves this connection."""

@@ -6,12 +6,12 @@ keeps this account for the application's own memories, and a driver daemon again
 """
 
 import contextlib
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.errors import BadData, BadState, OpFailed
+from neurald.hal.fork import forkable_lock
 from neurald.hal.memory import HostMemory, Memory, aligned_zeros
 from neurald.hal.types import Dimensions, Operand, byte_size, value_size
 from neurald.hal.validate import merge_dimensions, validate_operand_type
@@ -105,7 +105,7 @@ class ManagedBuffer(DeviceBuffer):
         self.operand = operand
         self.roles = roles
         self._dimensions: tuple[int, ...] | None = None
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._readers = 0
         self._is_written = False
 

@@ -4,6 +4,8 @@ Memory that crosses a process border is a memfd whose size is sealed, so that th
 away under a running kernel: touching a shrunk mapping kills its reader with SIGBUS.
 """
 
+import ctypes
+import errno
 import fcntl
 import mmap
 import os
@@ -13,11 +15,22 @@ from typing import Any, Self
 import numpy as np
 
 from neurald.hal.api_arguments import instance, integer
-from neurald.hal.errors import BadData, BadState, OutOfMemory, UnexpectedNull, Unmappable
+from neurald.hal.errors import (
+    BadData,
+    BadState,
+    Error,
+    OutOfMemory,
+    ResourceExhaustedTransient,
+    UnexpectedNull,
+    Unmappable,
+)
+from neurald.hal.fork import at_fork
 
 #: Alignment and padding of arguments inside a pool, in bytes (Android's default for requests).
 ALIGNMENT = 64
 
+#: The same on all architectures that Python's own wheels exist for; the module `mmap` lacks it.
+_MAP_FIXED = 0x10
 _SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
@@ -70,6 +83,7 @@ class Memory:
         Raises:
             BadData: the file has no such range, or `fd` is not an open descriptor.
             Unmappable: the file cannot be mapped (a pipe, for example).
+            OutOfMemory, ResourceExhaustedTransient: this process can have no more memory, or no more descriptors.
         """
         size, offset = integer(size, "the size"), integer(offset, "the offset")
         try:
@@ -88,7 +102,11 @@ class Memory:
         if size == status.st_size and seals & demanded == demanded:
             try:
                 return SharedMemory.received(os.dup(fd), size, constant=not writable)
-            except (BadData, OSError) as error:
+            except OSError as error:
+                raise _mapping_failure(error) or Unmappable(
+                    f"descriptor {fd} cannot be mapped: {error}"
+                ) from None
+            except BadData as error:
                 raise Unmappable(f"descriptor {fd} cannot be mapped: {error}") from None
         start = offset - offset % mmap.ALLOCATIONGRANULARITY
         try:
@@ -99,7 +117,9 @@ class Memory:
                 offset=start,
             )
         except (OSError, ValueError) as error:
-            raise Unmappable(f"descriptor {fd} cannot be mapped: {error}") from None
+            raise _mapping_failure(error) or Unmappable(
+                f"descriptor {fd} cannot be mapped: {error}"
+            ) from None
         return Memory(memoryview(mapping)[offset - start :])
 
     @property
@@ -206,6 +226,34 @@ class SharedMemory(Memory):
             raise OutOfMemory(f"{size} bytes of shared memory: {error}") from None
 
     @classmethod
+    def working(cls, size: int, name: str = "neurald working memory") -> Self:
+        """Like `create`, for what the library itself puts there: after a fork the child has a copy of its own."""
+        memory = cls.create(size, name)
+        at_fork(memory)
+        return memory
+
+    def forked(self) -> None:
+        """Puts a copy in the place of `working` memory in a child, under the same address and descriptor.
+
+        A child that has no room for it is ended: it would write into memory that its parent and a daemon compute with.
+        """
+        try:
+            copy = _new_memfd(self.size, "neurald working memory")
+            written = 0
+            while written < self.size:
+                written += os.pwrite(copy, self._buffer[written:], written)
+            fcntl.fcntl(copy, fcntl.F_ADD_SEALS, _SIZE_SEALS)
+            _map_over(self.address, self.size, copy)
+            if self._fd >= 0:
+                os.dup2(copy, self._fd, inheritable=False)
+            os.close(copy)
+        except (OSError, OutOfMemory) as error:
+            os.write(
+                2, f"neurald: {self.size} bytes cannot be copied for a forked process: {error}\n".encode()
+            )
+            os._exit(os.EX_OSERR)
+
+    @classmethod
     def constant(cls, content: memoryview, name: str = "neurald constants") -> Self:
         """A copy of `content` that nobody can write any more."""
         fd = _new_memfd(content.nbytes, name)
@@ -225,6 +273,7 @@ class SharedMemory(Memory):
 
         Raises:
             BadData: it is not a memfd, its seals are missing, its size is another one, or it has huge pages.
+            OutOfMemory, ResourceExhaustedTransient: this process can have no more memory, or no more descriptors.
         """
         demanded = _SIZE_SEALS | (fcntl.F_SEAL_WRITE if constant else 0)
         try:
@@ -244,7 +293,9 @@ class SharedMemory(Memory):
             raise
         except (OSError, ValueError) as error:
             os.close(fd)
-            raise BadData(f"the descriptor received is no shared memory: {error}") from None
+            raise _mapping_failure(error) or BadData(
+                f"the descriptor received is no shared memory: {error}"
+            ) from None
 
     @property
     def fd(self) -> int:
@@ -266,6 +317,36 @@ class SharedMemory(Memory):
     def __del__(self) -> None:
         if hasattr(self, "_fd"):
             self.close()
+
+
+def _mapping_failure(error: Exception) -> Error | None:
+    """The error for memory that could not be mapped though nothing is wrong with it; None where something is."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.ENOMEM:
+        return OutOfMemory("shared memory cannot be mapped: this process can have no more memory")
+    if number in (errno.EMFILE, errno.ENFILE):
+        return ResourceExhaustedTransient(
+            "shared memory cannot be mapped: this process can have no more descriptors"
+        )
+    return None
+
+
+def _map_over(address: int, size: int, fd: int) -> None:
+    """Maps a file in the place of an existing mapping, to be read and written by all who map it."""
+    c_library = ctypes.CDLL(None, use_errno=True)
+    call = c_library.mmap
+    call.restype = ctypes.c_void_p
+    call.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+    )
+    protection = mmap.PROT_READ | mmap.PROT_WRITE
+    if call(address, size, protection, mmap.MAP_SHARED | _MAP_FIXED, fd, 0) != address:
+        raise OSError(ctypes.get_errno(), "the memory cannot be mapped")
 
 
 def _seals(fd: int) -> int:

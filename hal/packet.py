@@ -16,12 +16,14 @@ class Packet:
 
     Attributes:
         data: no bytes at all when the peer has closed its end.
-        is_whole: whether nothing of it was cut off for lack of room.
+        is_whole: whether nothing of it was cut off.
+        lacks_descriptors: whether descriptors were cut off because this process can have no more. The sender is not to blame.
     """
 
     data: bytes
     descriptors: tuple[int, ...]
     is_whole: bool
+    lacks_descriptors: bool = False
 
     def close_descriptors(self) -> None:
         """Closes the descriptors of a packet that is refused."""
@@ -63,7 +65,9 @@ def receive_packet(connection: socket.socket, size_bytes: int, descriptors: int)
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             found.frombytes(content[: len(content) - len(content) % _DESCRIPTOR_BYTES])
     is_whole = not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
-    return Packet(data=data, descriptors=tuple(found), is_whole=is_whole)
+    # What was sent beyond the room fills it first.
+    lacks_descriptors = bool(flags & socket.MSG_CTRUNC) and len(found) <= descriptors
+    return Packet(data=data, descriptors=tuple(found), is_whole=is_whole, lacks_descriptors=lacks_descriptors)
 
 
 def shut_down(connection: socket.socket) -> None:

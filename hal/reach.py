@@ -34,6 +34,7 @@ def require_listener(address: Address, deadline_s: float) -> None:
             # Where the queue of the listener is full it waits for him, and that is told by another one.
             probe.setblocking(False)
             probe.connect(str(address.path))
+            require_trusted(probe, str(address))
             _require_running(probe, address)
     except BlockingIOError:
         return
@@ -55,6 +56,23 @@ def require_listener(address: Address, deadline_s: float) -> None:
         if error.errno == errno.EPROTOTYPE:
             raise UnavailableDevice(f"what listens at {address} is no driver daemon") from None
         raise UnavailableDevice(f"{address} cannot be reached: {error.strerror or error}") from None
+
+
+def require_trusted(connection: socket.socket, what: str) -> None:
+    """Raises UnavailableDevice if the process that listens at a UNIX socket is another user's, who would see all data.
+
+    Root may use anybody's daemon, as daemons serve root.
+
+    Args:
+        connection: to the socket.
+        what: names the socket in messages.
+    """
+    _, user, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    if user not in (os.geteuid(), 0) and os.geteuid() != 0:
+        raise UnavailableDevice(
+            f"what listens at {what} belongs to user {user}; a daemon of your own (user {os.geteuid()}) or of root "
+            "is expected"
+        )
 
 
 def _require_running(probe: socket.socket, address: Address) -> None:

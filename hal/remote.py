@@ -8,7 +8,6 @@ A call during which the daemon dies is not repeated: it may be what the daemon d
 
 import contextlib
 import sys
-import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -54,6 +53,7 @@ from neurald.hal.errors import (
 from neurald.hal.extension import Extension
 from neurald.hal.fence import Fence
 from neurald.hal.fenced_remote import RemoteFencedExecution
+from neurald.hal.fork import forkable_lock, require_grpc
 from neurald.hal.in_process import InProcessBurst, start_fenced
 from neurald.hal.memory import HostMemory, Memory, SharedMemory
 from neurald.hal.reach import require_listener
@@ -119,7 +119,7 @@ class RemoteDevice:
     def __init__(self, address: Address, deadline_s: float | None = None) -> None:
         self._address = address
         self.wire = Traffic()
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._silence: _Silence | None = None
         self._connection, self._description, self._capabilities = _open(address, self.wire, deadline_s)
 
@@ -360,7 +360,7 @@ class RemotePreparedModel:
         # Of a model that comes from the cache only the inputs and outputs are known.
         self._operations = len(model.main.operations) or None
         self.handle = handle
-        self._arenas = Arenas(SharedMemory.create, kept=_ARENAS_KEPT, kept_bytes=sys.maxsize)
+        self._arenas = Arenas(SharedMemory.working, kept=_ARENAS_KEPT, kept_bytes=sys.maxsize)
         message = device_pb2.ReleasePreparedModelRequest(prepared_model=handle)
         weakref.finalize(self, connection.call_later, "ReleasePreparedModel", message).atexit = False
 
@@ -486,6 +486,7 @@ def _open(
         UnavailableDevice: there is no daemon, or none that answers; the message says which.
         Error: the daemon refuses a session.
     """
+    require_grpc()
     limit = time.monotonic() + CONNECT_TIMEOUT_S
     limit = limit if deadline_s is None else min(limit, deadline_s)
     require_listener(address, limit)

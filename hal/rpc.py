@@ -22,8 +22,8 @@ from neurald.hal.errors import (
     error_for,
 )
 
-#: Of one message, in both directions.
-MAXIMUM_MESSAGE_BYTES = 64 << 20
+#: Of one message, in both directions. A model of a million operands fits; the values of its constants are memories.
+MAXIMUM_MESSAGE_BYTES = 16 << 20
 #: Memory that cannot be mapped travels in pieces of this size.
 CHUNK_BYTES = 1 << 20
 

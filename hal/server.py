@@ -7,6 +7,7 @@ to the client.
 
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -20,11 +21,23 @@ from neurald.hal.address import Address
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.channel import ChannelServer
 from neurald.hal.device import Device
-from neurald.hal.errors import BadData, BadState, DeadObject, Error, OpFailed, OutOfMemory, error_for
+from neurald.hal.errors import (
+    BadData,
+    BadState,
+    DeadObject,
+    Error,
+    OpFailed,
+    OutOfMemory,
+    ResourceExhaustedPersistent,
+    error_for,
+)
+from neurald.hal.fork import require_grpc
 from neurald.hal.handler import DeviceHandler
 from neurald.hal.limits import Limits
-from neurald.hal.rpc import SERVER_OPTIONS, SESSION_KEY, abort, parse, set_status
+from neurald.hal.rpc import MAXIMUM_MESSAGE_BYTES, SERVER_OPTIONS, SESSION_KEY, abort, parse, set_status
 from neurald.hal.session import Session
+from neurald.hal.streams import Stream, Streams
+from neurald.hal.wire import check_graphs
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +48,24 @@ SERVICE = device_pb2.DESCRIPTOR.services_by_name["Device"].full_name
 #: limits let one user have, so that calls of others, and questions, find threads.
 _MAXIMUM_CALLS = 256
 _MAXIMUM_WAITING = 1024
+#: Streams that may be under way beside all these; each has a thread.
+_MAXIMUM_STREAMS = 96
+#: How long a stream may stand still.
+_PATIENCE_S = 10.0
+#: Bytes of a message by the name of its call; a parsed message takes many times as many.
+_MESSAGE_LIMITS = {
+    **dict.fromkeys(
+        ("PrepareModel", "GetSupportedOperations", "PrepareModelFromCache"), MAXIMUM_MESSAGE_BYTES
+    ),
+    # They hold nothing, and need no session.
+    **dict.fromkeys(("Describe", "GetCapabilities", "GetStatus"), 1 << 10),
+}
+_USUAL_LIMIT_BYTES = 4 << 20
+#: Larger messages are parsed one after another, so that only one of them can turn out to be of millions of parts.
+_LARGE_BYTES = 1 << 18
+_parsing_large = threading.Lock()
+#: By this gRPC's serving thread is told from others that start at the same time.
+_SERVING_THREAD = "_serve"
 #: How long replies may take to leave once all work is done.
 _FLUSH_S = 1.0
 
@@ -50,6 +81,7 @@ class DeviceServer:
 
     Raises:
         BadData: other hosts can reach the address, and it is not `insecure`.
+        UnavailableDevice: this process was forked from one that has used gRPC.
     """
 
     def __init__(
@@ -60,17 +92,28 @@ class DeviceServer:
                 f"{address} can be reached from other hosts, and there is no TLS yet: "
                 "listen on 127.0.0.1, or pass --insecure to do without"
             )
+        require_grpc()
         self.address = address
         self.handler = DeviceHandler(device, limits or Limits())
-        self._threads = ThreadPoolExecutor(_MAXIMUM_CALLS, thread_name_prefix="neurald call")
+        self._threads = ThreadPoolExecutor(
+            _MAXIMUM_CALLS + _MAXIMUM_STREAMS, thread_name_prefix="neurald call"
+        )
         self.grpc = grpc.server(
             self._threads,
             options=SERVER_OPTIONS,
-            maximum_concurrent_rpcs=_MAXIMUM_CALLS + _MAXIMUM_WAITING,
+            maximum_concurrent_rpcs=_MAXIMUM_CALLS + _MAXIMUM_STREAMS + _MAXIMUM_WAITING,
         )
-        self._transport = _Transport(self.handler, has_channel=address.path is not None)
+        limits = limits or Limits()
+        self.streams = Streams(most=_MAXIMUM_STREAMS, most_of_one=limits.calls, patience_s=_PATIENCE_S)
+        self._transport = _Transport(self.handler, self.streams, has_channel=address.path is not None)
         self.grpc.add_generic_rpc_handlers((self._transport.handlers(),))
         self._channel: ChannelServer | None = None
+        self._serving: tuple[threading.Thread, ...] = ()
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the threads live that take calls and connections; without them sockets stay and nobody answers."""
+        return all(thread.is_alive() for thread in self._serving)
 
     def start(self) -> None:
         """Binds the address and serves it.
@@ -90,7 +133,7 @@ class DeviceServer:
             os.umask(mask)
         if self.address.path is None:
             self.address = Address(host=self.address.host, port=port)
-            self.grpc.start()
+            self._start_grpc()
             return
         try:
             self._channel = ChannelServer(
@@ -99,8 +142,19 @@ class DeviceServer:
         except OSError as error:
             self.stop()
             raise BadState(f"{self.address.memory_path} cannot be bound: {error.strerror}") from None
-        self.grpc.start()
+        self._start_grpc()
         self._channel.start()
+        self._serving = (*self._serving, self._channel.thread)
+
+    def _start_grpc(self) -> None:
+        before = set(threading.enumerate())
+        self.grpc.start()
+        # gRPC does not say which thread serves; any memory error in it ends it, and nothing else.
+        self._serving = tuple(
+            thread
+            for thread in threading.enumerate()
+            if thread not in before and _SERVING_THREAD in thread.name
+        )
 
     def stop(self) -> None:
         """Ends all sessions and calls, and removes the sockets; `handler.drain` first lets calls finish."""
@@ -117,8 +171,9 @@ class DeviceServer:
 class _Transport:
     """gRPC's side of the calls."""
 
-    def __init__(self, handler: DeviceHandler, *, has_channel: bool) -> None:
+    def __init__(self, handler: DeviceHandler, streams: Streams, *, has_channel: bool) -> None:
         self._handler = handler
+        self._streams = streams
         self._has_channel = has_channel
         self._ends: dict[Session, Callable[[None], None]] = {}
         self._watches: dict[Session, _Watch] = {}
@@ -127,10 +182,10 @@ class _Transport:
     def handlers(self) -> grpc.GenericRpcHandler:
         """A handler for each call of the contract; requests arrive as bytes and are decoded inside."""
         handler = self._handler
-        unary: dict[str, Callable[[Any, grpc.ServicerContext], Message]] = {
-            "Describe": lambda message, context: handler.describe(),
-            "GetCapabilities": lambda message, context: handler.get_capabilities(),
-            "GetStatus": lambda message, context: handler.get_status(),
+        unary: dict[str, _Answer] = {
+            "Describe": lambda message, context: _parsed(message, handler.describe),
+            "GetCapabilities": lambda message, context: _parsed(message, handler.get_capabilities),
+            "GetStatus": lambda message, context: _parsed(message, handler.get_status),
             "ReleaseMemory": self._in_session(handler.release_memory),
             "GetSupportedOperations": self._at_work(handler.get_supported_operations),
             "PrepareModel": self._at_work(handler.prepare_model),
@@ -158,7 +213,7 @@ class _Transport:
         }
         contract = device_pb2.DESCRIPTOR.services_by_name["Device"].methods_by_name
         for name, answer in unary.items():
-            behaviour = _answering(GetMessageClass(contract[name].input_type), answer)
+            behaviour = _answering(name, GetMessageClass(contract[name].input_type), answer)
             methods[name] = grpc.unary_unary_rpc_method_handler(behaviour, None, _encode)
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
@@ -171,34 +226,41 @@ class _Transport:
                     break
         raise DeadObject("the call carries no session")
 
-    def _in_session(
-        self, call: Callable[[Session, Any], Message]
-    ) -> Callable[[Any, grpc.ServicerContext], Message]:
-        return lambda message, context: call(self._session(context), message)
+    def _in_session(self, call: Callable[[Session, Any], Message]) -> "_Answer":
+        # The session is looked for before the message is parsed: who has none costs nothing.
+        return lambda message, context: call(self._session(context), message())
 
-    def _at_work(
-        self, call: Callable[[Session, Any], Message]
-    ) -> Callable[[Any, grpc.ServicerContext], Message]:
+    def _at_work(self, call: Callable[[Session, Any], Message]) -> "_Answer":
         """Like `_in_session`, for calls that take a while: a session may have only so many of them."""
 
-        def counted(message: Any, context: grpc.ServicerContext) -> Message:
+        def counted(message: Callable[[], Any], context: grpc.ServicerContext) -> Message:
             session = self._session(context)
             with session.call():
-                return call(session, message)
+                return call(session, message())
 
         return counted
 
     def _write_memory(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> Message:
         def write() -> Message:
-            messages = (parse(device_pb2.WriteMemoryRequest, part) for part in parts)
-            return self._handler.write_memory(self._session(context), messages)
+            session = self._session(context)
+            with self._streams.open(session, context) as stream:
+                return self._handler.write_memory(session, moving(stream))
+
+        def moving(stream: Stream) -> Iterator[device_pb2.WriteMemoryRequest]:
+            for part in parts:
+                stream.moves()
+                yield parse(device_pb2.WriteMemoryRequest, part)
 
         return _told(context, write)
 
     def _read_memory(self, data: bytes, context: grpc.ServicerContext) -> Iterator[Message]:
         try:
+            session = self._session(context)
             message = parse(device_pb2.ReadMemoryRequest, data)
-            yield from self._handler.read_memory(self._session(context), message)
+            with self._streams.open(session, context) as stream:
+                for part in self._handler.read_memory(session, message):
+                    yield part
+                    stream.moves()
         except Exception as error:
             failure = _failure(error)
         else:
@@ -327,10 +389,33 @@ def _failure(error: Exception) -> Error:
     return OpFailed("the daemon failed inside; its log tells more")
 
 
+#: Answers a call; the message is parsed when the answer asks for it.
+_Answer = Callable[[Callable[[], Any], grpc.ServicerContext], Message]
+
+
 def _answering(
-    kind: type[Message], answer: Callable[[Any, grpc.ServicerContext], Message]
+    name: str, kind: type[Message], answer: _Answer
 ) -> Callable[[bytes, grpc.ServicerContext], Message]:
+    limit = _MESSAGE_LIMITS.get(name, _USUAL_LIMIT_BYTES)
+
     def call(data: bytes, context: grpc.ServicerContext) -> Message:
-        return _told(context, lambda: answer(parse(kind, data), context))
+        return _told(context, lambda: answer(lambda: message(data), context))
+
+    def message(data: bytes) -> Message:
+        if len(data) > limit:
+            raise ResourceExhaustedPersistent(f"{name} of {len(data)} bytes; at most {limit} are allowed")
+        if len(data) <= _LARGE_BYTES:
+            return parse(kind, data)
+        with _parsing_large:
+            found = parse(kind, data)
+            if isinstance(found, device_pb2.PrepareModelRequest | device_pb2.GetSupportedOperationsRequest):
+                check_graphs(found.model)
+            return found
 
     return call
+
+
+def _parsed(message: Callable[[], Any], answer: Callable[[], Message]) -> Message:
+    """An answer to whoever asks with a message of the right kind, which says nothing."""
+    message()
+    return answer()

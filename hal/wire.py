@@ -148,6 +148,14 @@ def _operand_to_wire(operand: Operand, numbers: ExtensionNumbers) -> types_pb2.O
     )
 
 
+def check_graphs(message: types_pb2.Model) -> None:
+    """Raises BadData if a message holds more graphs, operands or operations than a model may have; reads nothing else."""
+    graphs = (message.main, *message.referenced)
+    _limit(len(message.referenced), MAXIMUM_REFERENCED, "referenced graphs")
+    _limit(sum(len(graph.operands) for graph in graphs), MAXIMUM_OPERANDS, "operands")
+    _limit(sum(len(graph.operations) for graph in graphs), MAXIMUM_OPERATIONS, "operations")
+
+
 def model_from_wire(
     message: types_pb2.Model, pools: Sequence[Memory], extensions: Sequence[Extension] = ()
 ) -> Model:
@@ -161,12 +169,9 @@ def model_from_wire(
     Raises:
         BadData: a number is not known, a limit is passed, or there is no such extension.
     """
+    check_graphs(message)
     numbers = ExtensionNumbers(_extensions(message, extensions))
-    graphs = (message.main, *message.referenced)
-    _limit(len(message.referenced), MAXIMUM_REFERENCED, "referenced graphs")
-    _limit(sum(len(graph.operands) for graph in graphs), MAXIMUM_OPERANDS, "operands")
-    _limit(sum(len(graph.operations) for graph in graphs), MAXIMUM_OPERATIONS, "operations")
-    main, *referenced = (_graph_from_wire(graph, numbers) for graph in graphs)
+    main, *referenced = (_graph_from_wire(graph, numbers) for graph in (message.main, *message.referenced))
     return Model(
         main=main,
         referenced=tuple(referenced),

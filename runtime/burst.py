@@ -1,7 +1,6 @@
 """Burst: executions of one compilation in quick succession, for which the devices keep at hand what they need."""
 
 import logging
-import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 from neurald.hal import device
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import BadData, BadState, DeadObject, Error, OpFailed, UnexpectedNull
+from neurald.hal.fork import forkable_lock
 from neurald.hal.in_process import InProcessBurst
 from neurald.hal.types import Request
 from neurald.runtime.driver_faults import checked_burst, faults_of
@@ -162,7 +162,7 @@ class _Use:
     """The time in which one execution has the burst."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
 
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):

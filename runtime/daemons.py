@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from neurald.hal.address import Address
 from neurald.hal.deadline import remaining_s
 from neurald.hal.errors import AnotherDevice, DeadObject, Error, UnavailableDevice
+from neurald.hal.fork import forkable_lock
 
 if TYPE_CHECKING:
     from neurald.hal.remote import RemoteDevice
@@ -32,7 +33,7 @@ class Daemon:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._device: RemoteDevice | None = None
         self._pause_s = 0.0
         self._ask_at = 0.0
@@ -90,7 +91,7 @@ class Daemon:
         return connect(self.address, deadline_s)
 
 
-_lock = threading.Lock()
+_lock = forkable_lock()
 _daemons: dict[str, Daemon] = {}
 
 

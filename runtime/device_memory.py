@@ -5,12 +5,12 @@ executions, as a whole and in the declared roles, and copy it.
 """
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
 
 from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.buffer_use import BufferUse, buffers_in_use
 from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.fork import forkable_lock
 from neurald.hal.managed_buffer import ManagedBuffer, Role
 from neurald.hal.memory import HostMemory, Memory
 from neurald.hal.types import Argument, Dimensions, Operand, Request, Subgraph
@@ -33,7 +33,7 @@ class DeviceMemory(ManagedBuffer):
     ) -> None:
         super().__init__(memory, operand, roles)
         self._renew = renew
-        self._renewal = threading.Lock()
+        self._renewal = forkable_lock()
 
     def recover(self) -> bool:
         """Takes other memory, which holds no value yet, if its device is gone with the old one; whether that was so.

@@ -34,6 +34,7 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
     UnexpectedNull,
 )
+from neurald.hal.fork import forkable_lock
 from neurald.hal.memory import Memory
 from neurald.hal.types import Dimensions, Duration
 from neurald.runtime.arguments import Arguments
@@ -85,7 +86,7 @@ class Execution:
         self._timeout_s: float | None = None
         self._loop_timeout_s = LOOP_TIMEOUT_DEFAULT_S
         self._state = _State.PREPARATION
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._result: ExecutionResult | None = None
         self._after_fences: Timing | None = None
 

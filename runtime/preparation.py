@@ -29,6 +29,7 @@ from neurald.hal.errors import (
     MissedDeadlineTransient,
     Unreachable,
 )
+from neurald.hal.fork import forkable_lock
 from neurald.hal.types import Model
 from neurald.runtime.driver_faults import checked, checked_prepared_model, faults_of
 
@@ -413,7 +414,7 @@ def _since(started: float) -> float:
 
 
 _warned: set[str] = set()
-_warned_lock = threading.Lock()
+_warned_lock = forkable_lock()
 
 
 def _warn_once(message: str) -> None:

@@ -35,6 +35,7 @@ from neurald.hal.errors import (
     Unreachable,
 )
 from neurald.hal.extension_support import refused_operations
+from neurald.hal.fork import forkable_lock
 from neurald.hal.memory import SharedMemory
 from neurald.hal.types import Model, Request
 from neurald.runtime.devices import cpu_device
@@ -121,7 +122,7 @@ class RecoveringStep:
         is_other = step.device is not cpu_device()
         # The CPU device does not know what operations of vendors' extensions mean.
         self._may_fall_back = may_fall_back and is_other and not refused_operations(step.model, cpu_device())
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._prepared: PreparedModel | None = step.prepared_model
         self._on_cpu: PreparedModel | None = None
         self._is_preparing = False
@@ -398,7 +399,7 @@ class WholeModelFallback:
     def __init__(self, model: Model, preparer: Preparer) -> None:
         self._model = model
         self._preparer = preparer
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._prepared: PreparedModel | None = None
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:

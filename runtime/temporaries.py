@@ -5,7 +5,6 @@ device reports that this was too small, the step runs again with as much as the 
 much where no shape is known (AOSP `DynamicTemporaries`). Each time the room must have grown, or the device is wrong.
 """
 
-import threading
 import weakref
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ import numpy as np
 from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.device import OutputShape
 from neurald.hal.errors import OpFailed, OutOfMemory
+from neurald.hal.fork import forkable_lock
 from neurald.hal.memory import ALIGNMENT, HostMemory, Memory, SharedMemory, align, aligned_zeros
 from neurald.hal.types import (
     MAXIMUM_OPERAND_BYTES,
@@ -151,7 +151,7 @@ class Workspaces:
         self._shares_memory = body.shares_memory
         self._arena_bytes = body.arena.size_bytes
         self._free: list[Workspace] = []
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
 
     def take(self) -> Workspace:
         """A workspace that nobody else has until it is given back."""
@@ -188,7 +188,7 @@ def allocate(size_bytes: int, *, shares_memory: bool) -> Memory:
         raise OutOfMemory(f"{size_bytes} bytes for operands between steps; at most 2^32 - 1 are allowed")
     size_bytes = max(ALIGNMENT, align(size_bytes))
     if shares_memory:
-        return SharedMemory.create(size_bytes)
+        return SharedMemory.working(size_bytes)
     try:
         return HostMemory(aligned_zeros(size_bytes))
     except MemoryError as error:

@@ -4,9 +4,9 @@ An array in a file goes by the tensor's name, or by its position (`input_0`, `ou
 a model's names are missing, not unique or no names for files. Strings are arrays of NumPy's types for bytes and text.
 """
 
+import io
 import math
-import os
-import stat
+import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ import numpy as np
 from neurald.hal.errors import BadData
 from neurald.hal.strings import as_strings
 from neurald.hal.types import MAXIMUM_OPERAND_BYTES, Model, Operand, OperandType
+from neurald.service.files import open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -100,6 +101,15 @@ def random_inputs(slots: Sequence[Slot], shapes: Mapping[str, tuple[int, ...]] |
     ]
 
 
+#: Headers of NumPy's own arrays have about a hundred bytes.
+_HEADER_LIMIT_BYTES = 1 << 16
+_LENGTH = struct.Struct("<I")
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+#: A byte of DEFLATE stands for 1032 at the most.
+_MOST_EXPANDED = 1032
+_LEAST_BYTES = 1 << 10
+
+
 def _random(rng: np.random.Generator, operand: Operand, shape: tuple[int, ...]) -> Array:
     dtype = operand.type.dtype
     if dtype.kind == "O":
@@ -126,10 +136,7 @@ def read_inputs(path: Path, slots: Sequence[Slot]) -> list[Array]:
         BadData: it is no `.npz` file, an input is missing, extra, given twice, or of another type or shape.
         OSError: the file cannot be read.
     """
-    with path.open("rb") as file:
-        # Looking for the end of a device such as /dev/zero would take all memory.
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise BadData(f"{path} is not a regular file")
+    with open_regular(path) as file:
         try:
             archive = zipfile.ZipFile(file)
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
@@ -160,6 +167,11 @@ def _match(path: Path, members: dict[str, zipfile.ZipInfo], slots: Sequence[Slot
 
 def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, slot: Slot) -> Array:
     want = slot.operand
+    if info.compress_type not in _COMPRESSIONS or info.file_size > _most_bytes(info.compress_size):
+        raise BadData(
+            f"{path}: {info.filename} claims {info.file_size} bytes in {info.compress_size} compressed ones "
+            f"(method {info.compress_type}), which numpy.savez does not write"
+        )
     try:
         with archive.open(info) as member:
             shape, dtype = _read_header(member)
@@ -187,12 +199,24 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, slot: Slo
     return np.ascontiguousarray(array, want.type.dtype).reshape(shape)
 
 
+def _most_bytes(compressed: int) -> int:
+    """What so many bytes can be expanded to by the methods that NumPy's archives use."""
+    return _MOST_EXPANDED * compressed + _LEAST_BYTES
+
+
 def _read_header(member: IO[bytes]) -> "tuple[tuple[int, ...], np.dtype[Any]]":
     version = np.lib.format.read_magic(member)
     if version == (1, 0):
         shape, _, dtype = np.lib.format.read_array_header_1_0(member)
     elif version == (2, 0):
-        shape, _, dtype = np.lib.format.read_array_header_2_0(member)
+        # NumPy believes a length of up to 4 GiB, and reads as much before it looks at any of it.
+        prefix = member.read(_LENGTH.size)
+        length = _LENGTH.unpack(prefix)[0] if len(prefix) == _LENGTH.size else 0
+        if length > _HEADER_LIMIT_BYTES:
+            raise ValueError(
+                f"its header of {length} bytes is too long; at most {_HEADER_LIMIT_BYTES} are expected"
+            )
+        shape, _, dtype = np.lib.format.read_array_header_2_0(io.BytesIO(prefix + member.read(length)))
     else:
         raise ValueError(f"its format version is {version[0]}.{version[1]}; 1.0 or 2.0 is expected")
     return shape, dtype

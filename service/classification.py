@@ -11,6 +11,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.quantized import dequantize, is_quantized
 from neurald.hal.types import Model, Operand
+from neurald.service.files import open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -103,10 +104,10 @@ def read_labels(path: Path) -> list[str]:
     """The lines of a label file, without empty ones at its end.
 
     Raises:
-        BadData: it is no text in UTF-8, or has no line.
+        BadData: it is no regular file, no text in UTF-8, or has no line.
         OSError: it cannot be read.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         content = file.read(_LABEL_FILE_LIMIT_BYTES + 1)
     if len(content) > _LABEL_FILE_LIMIT_BYTES:
         raise BadData(f"{path} is too large for a label file (more than {_LABEL_FILE_LIMIT_BYTES} bytes)")

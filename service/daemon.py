@@ -20,23 +20,29 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
 from filelock import FileLock, Timeout
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from neurald.hal.address import Address
-from neurald.hal.errors import BadState
+from neurald.hal.errors import BadState, ResourceExhaustedTransient, error_for
 from neurald.hal.limits import Limits
+from neurald.hal.private_directory import make_directory, open_private
 from neurald.hal.registry import create_device, default_address, is_served, runtime_directory
+from neurald.hal.rpc import abort
 from neurald.hal.server import SERVICE, DeviceServer
+from neurald.hal.streams import Streams
 
 logger = logging.getLogger(__name__)
 
 #: How long calls under way may take once a daemon is to stop.
 DRAIN_S = 30.0
+#: How many may ask about the services at the same time, and how long they may think about it.
+_REFLECTIONS = 8
+_REFLECTION_S = 10.0
 _DESCRIPTORS = 65_536
 _LOOK_S = 0.5
 
@@ -97,9 +103,9 @@ class Daemon:
             device = create_device(self._driver)
             device.capabilities()  # which some devices measure the first time: before clients wait for it
             self._server = DeviceServer(device, self._address, limits=self._limits, insecure=self._insecure)
-            self._health = _add_health(self._server.grpc, cleanup)
-            self._server.start()
             cleanup.callback(self._server.stop)
+            self._health = _add_health(self._server, cleanup)
+            self._server.start()
             self._address = self._server.address
             self._tell_health(health_pb2.HealthCheckResponse.SERVING)
             self._cleanup = cleanup.pop_all()
@@ -112,6 +118,8 @@ class Daemon:
             # A signal that comes just before the wait begins, or to another thread, does not end it.
             with contextlib.suppress(Empty):
                 return self._stops.get(timeout=_LOOK_S)
+            if not self._server.is_serving:
+                _give_up()
             is_hanging = self._server.handler.is_hanging
             if is_hanging != was_hanging:
                 states = health_pb2.HealthCheckResponse
@@ -144,13 +152,51 @@ class Daemon:
             self._health.set(name, status)
 
 
-def _add_health(server: grpc.Server, cleanup: contextlib.ExitStack) -> health.HealthServicer:
+def _give_up() -> NoReturn:
+    """Ends the process at once: whoever waits for it learns of that, and whoever watches over it starts another one."""
+    logger.critical("the thread that serves clients has ended; the daemon ends too")
+    logging.shutdown()
+    os._exit(os.EX_SOFTWARE)
+
+
+class _Reflection(reflection.ReflectionServicer):  # type: ignore[misc]
+    """Reflection whose streams are counted, and cut off when they stand still: each takes a thread, and needs no session."""
+
+    def __init__(self, streams: Streams) -> None:
+        super().__init__((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME))
+        self._streams = streams
+
+    def ServerReflectionInfo(  # noqa: N802 - as the contract has it
+        self, request_iterator: Iterator[Any], context: grpc.ServicerContext
+    ) -> Iterator[Any]:
+        """Answers questions about the services."""
+        try:
+            with self._streams.open("reflection", context) as stream:
+
+                def moving() -> Iterator[Any]:
+                    for request in request_iterator:
+                        stream.moves()
+                        yield request
+
+                for reply in super().ServerReflectionInfo(moving(), context):
+                    yield reply
+                    stream.moves()
+        except ResourceExhaustedTransient as error:
+            failure = error_for(error.code, str(error))
+        else:
+            return
+        abort(context, failure)
+
+
+def _add_health(server: DeviceServer, cleanup: contextlib.ExitStack) -> health.HealthServicer:
     """Adds the standard services beside ours: health, and reflection for tools that look around."""
     watchers = ThreadPoolExecutor(1, thread_name_prefix="neurald health")
     cleanup.callback(watchers.shutdown, wait=False)
     servicer = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=watchers)
-    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-    reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server.grpc)
+    # Of their own, so that they cannot take those that memories need.
+    streams = Streams(most=_REFLECTIONS, most_of_one=_REFLECTIONS, patience_s=_REFLECTION_S)
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(_Reflection(streams), server.grpc)
     return servicer
 
 
@@ -240,18 +286,18 @@ def _raise_descriptor_limit() -> None:
 
 def _prepare_directory(directory: Path) -> None:
     """Makes the directory of a socket, for its user alone; refuses one in which others could replace it."""
+    is_ours = directory == runtime_directory()
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = directory.stat()
+        make_directory(directory)
+        descriptor = open_private(directory, may_be_link=not is_ours)
+        try:
+            status = os.fstat(descriptor)
+            if is_ours and status.st_uid == os.geteuid() and status.st_mode & 0o077:
+                os.fchmod(descriptor, 0o700)
+        finally:
+            os.close(descriptor)
     except OSError as error:
-        raise BadState(f"{directory} cannot be used for a socket: {error.strerror}") from None
-    is_open = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX
-    if is_open or status.st_uid not in (os.geteuid(), 0):
-        raise BadState(
-            f"{directory} can be written by other users; a socket needs a directory that is yours (chmod 700)"
-        )
-    if directory == runtime_directory() and status.st_uid == os.geteuid() and status.st_mode & 0o077:
-        directory.chmod(0o700)
+        raise BadState(f"{directory} cannot be used for a socket: {error.strerror or error}") from None
 
 
 def _lock(path: Path) -> FileLock:

@@ -10,6 +10,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from neurald.hal.errors import BadData
 from neurald.hal.types import Model, Operand, OperandType
 from neurald.service.arrays import describe_type, input_slots
+from neurald.service.files import open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -81,12 +82,12 @@ def read_image(path: Path, height: int, width: int, channels: int) -> Array:
     """A photo as uint8 [1, height, width, channels]; a height or width of 0 keeps the photo's own.
 
     Raises:
-        BadData: the file is no photo, damaged, or has an absurd number of pixels.
+        BadData: the file is no regular file, no photo, damaged, or has an absurd number of pixels.
         OSError: the file cannot be read.
     """
     Image.init()
     formats = [name for name in _FORMATS if name in Image.OPEN]  # Pillow may have been built without some.
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", Image.DecompressionBombWarning)

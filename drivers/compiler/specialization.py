@@ -1,6 +1,5 @@
 """Models with dimensions that only an execution tells: compiled once for each set of shapes that comes, and the last ones kept."""
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from neurald.hal.device import (
 )
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.fence import Fence
+from neurald.hal.fork import forkable_lock
 from neurald.hal.in_process import InProcessBurst, start_fenced
 from neurald.hal.inference import bind_operations, declared_shape, infer_shapes
 from neurald.hal.operations.call import Shape
@@ -100,7 +100,7 @@ class SpecializingModel:
         self.owner = owner
         self._model = model
         self._prepare = prepare
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._kept: OrderedDict[tuple[Shape | None, ...], Prepared] = OrderedDict()
         self.tolerates_changing_inputs = tolerant
 

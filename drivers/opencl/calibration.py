@@ -24,6 +24,7 @@ from neurald.hal.device import Capabilities, Device, ExecuteOptions, Performance
 from neurald.hal.errors import Error
 from neurald.hal.memory import HostMemory
 from neurald.hal.operation_type import OperationType
+from neurald.hal.private_directory import make_directory
 from neurald.hal.registry import create_device
 from neurald.hal.types import (
     Argument,
@@ -88,7 +89,7 @@ def _read(path: Path) -> _Figures | None:
 def _write(path: Path, figures: _Figures) -> None:
     """Keeps the figures, where that is possible; a reader never sees half of them."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(path.parent)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             file.write(msgspec.json.encode(figures))
         Path(file.name).replace(path)

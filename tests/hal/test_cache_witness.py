@@ -1,4 +1,4 @@
-"""Large files of data are used where they lie, as long as they are known to be what they were."""
+"""Large files of data are not hashed again, as long as they are known to be what they were; they are always copied."""
 
 import mmap
 import os
@@ -41,28 +41,71 @@ def data(directory: Path) -> Memory | None:
     return found.artifact.data[0] if isinstance(found, Loaded) else None
 
 
-def is_mapped(memory: Memory | None) -> bool:
-    assert memory is not None
-    assert bytes(memory.view()) == CONTENT
-    assert memory.readonly
-    return not isinstance(memory, SharedMemory)
-
-
-def test_what_was_just_stored_is_not_read_again(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored(directory)
-    hashed: list[int] = []
+@pytest.fixture(autouse=True)
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of contents that were hashed."""
+    _hashed.clear()
     of = cache_file.Fingerprint.of
 
     def counted(_: object, content: memoryview) -> cache_file.Fingerprint:
-        hashed.append(content.nbytes)
+        _hashed.append(content.nbytes)
         return of(content)
 
     monkeypatch.setattr(cache_file.Fingerprint, "of", classmethod(counted))
+    return _hashed
+
+
+_hashed: list[int] = []
+
+
+def is_believed(memory: Memory | None) -> bool:
+    """Whether the large file was not hashed since this was asked last; it is in memory that nobody can change."""
+    assert isinstance(memory, SharedMemory)
+    assert bytes(memory.view()) == CONTENT
+    assert memory.readonly
+    hashed = max(_hashed, default=0)
+    _hashed.clear()
+    return hashed < len(CONTENT)
+
+
+def test_what_was_just_stored_is_not_hashed_again(directory: Path) -> None:
+    stored(directory)
     memory = data(directory)
-    assert is_mapped(memory)
+    assert is_believed(memory)
     assert memory is not None
     assert memory.address % mmap.PAGESIZE == 0
-    assert max(hashed) < len(CONTENT)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_happens_to_the_file_afterwards_changes_nothing(directory: Path, is_known: bool) -> None:
+    entry = stored(directory)
+    if not is_known:
+        (entry / WITNESS).unlink()
+    memory = data(directory)
+    assert is_believed(memory) is is_known
+    with (entry / "data0").open("r+b") as file:
+        file.write(b"\x7f" * len(CONTENT))
+    assert is_believed(memory)
+    os.truncate(entry / "data0", 0)  # reading a mapping of it would be the end of the process
+    assert is_believed(memory)
+    assert isinstance(Cache(directory).load(PARTS.key(), NEEDED), Miss)
+
+
+def test_a_file_that_changes_while_it_is_copied_is_not_believed(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = stored(directory) / "data0"
+    sendfile = os.sendfile
+
+    def beside(target: int, source: int, offset: int, count: int) -> int:
+        copied = sendfile(target, source, offset, count)
+        if os.fstat(source).st_size == len(CONTENT):
+            with path.open("r+b") as file:
+                file.write(b"!")
+        return copied
+
+    monkeypatch.setattr(os, "sendfile", beside)
+    assert isinstance(Cache(directory).load(PARTS.key(), NEEDED), Miss)
 
 
 def test_small_files_and_what_is_executed_are_always_read(directory: Path) -> None:
@@ -86,10 +129,10 @@ def test_a_flipped_byte_is_noticed(directory: Path) -> None:
 def test_a_file_that_was_touched_is_read_once(directory: Path) -> None:
     path = stored(directory) / "data0"
     path.touch()
-    assert not is_mapped(data(directory))  # not at rest
+    assert not is_believed(data(directory))  # not at rest
     time.sleep(0.05)
-    assert not is_mapped(data(directory))  # read, and noted
-    assert is_mapped(data(directory))
+    assert not is_believed(data(directory))  # read, and noted
+    assert is_believed(data(directory))
 
 
 def test_a_copy_of_an_entry_is_read_once(directory: Path) -> None:
@@ -99,18 +142,18 @@ def test_a_copy_of_an_entry_is_read_once(directory: Path) -> None:
     shutil.rmtree(entry)
     copy.rename(entry)
     time.sleep(0.05)
-    assert not is_mapped(data(directory))
-    assert is_mapped(data(directory))
+    assert not is_believed(data(directory))
+    assert is_believed(data(directory))
 
 
 def test_after_a_boot_files_are_read_once(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored(directory)
     time.sleep(0.05)
     monkeypatch.setattr(file_memory, "_boot", lambda: "another")
-    assert not is_mapped(data(directory))
-    assert is_mapped(data(directory))
+    assert not is_believed(data(directory))
+    assert is_believed(data(directory))
     monkeypatch.setattr(file_memory, "_boot", lambda: "")
-    assert not is_mapped(data(directory))
+    assert not is_believed(data(directory))
 
 
 @pytest.mark.parametrize("position", range(0, 300, 7))
@@ -120,13 +163,13 @@ def test_notes_of_others_are_not_believed(directory: Path, position: int) -> Non
     content = bytearray(path.read_bytes())
     content[position % len(content)] ^= 1
     path.write_bytes(content)
-    assert not is_mapped(data(directory))
+    assert not is_believed(data(directory))
 
 
 def test_notes_of_another_entry_or_content_say_nothing(directory: Path) -> None:
     entry, other = stored(directory), stored(directory, bytes(len(CONTENT)), "33")
     shutil.copyfile(other / WITNESS, entry / WITNESS)
-    assert not is_mapped(data(directory))
+    assert not is_believed(data(directory))
     # The file itself from there, as it is: what is noted of it is not what the manifest says.
     (other / "data0").rename(entry / "data0")
     assert isinstance(Cache(directory).load(PARTS.key(), NEEDED), Miss)
@@ -143,11 +186,11 @@ def test_verifying_reads_everything(directory: Path, monkeypatch: pytest.MonkeyP
     assert "data0 has changed" in status.damage
 
 
-def test_a_removed_entry_stays_mapped(directory: Path) -> None:
+def test_a_removed_entry_stays_in_use(directory: Path) -> None:
     stored(directory)
     memory = data(directory)
     assert Cache(directory).prune(limit_bytes=0) == [PARTS.key().hex()]
-    assert is_mapped(memory)
+    assert is_believed(memory)
 
 
 def test_a_cache_that_cannot_be_written_is_used(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,6 +202,6 @@ def test_a_cache_that_cannot_be_written_is_used(directory: Path, monkeypatch: py
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("neurald.hal.cache_witness.replace_file", full)
-    assert not is_mapped(data(directory))
-    assert not is_mapped(data(directory))
+    assert not is_believed(data(directory))
+    assert not is_believed(data(directory))
     assert sorted(path.name for path in entry.iterdir()) == ["data0", MANIFEST, "model0", "model1", "seal"]

@@ -57,3 +57,36 @@ def test_a_fence_that_its_holder_has_filled_still_signals() -> None:
     os.eventfd_write(fence.fd, 2**64 - 2)
     fence.signal()
     assert fence.is_signalled
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_a_fence_whose_holder_made_it_block_never_blocks_another_one(is_full: bool) -> None:
+    descriptor = os.eventfd(0, os.EFD_CLOEXEC)
+    fence = Fence.received(os.dup(descriptor))
+    if is_full:
+        os.eventfd_write(descriptor, 2**64 - 2)
+    thread = threading.Thread(target=fence.signal, daemon=True)
+    thread.start()
+    thread.join(5)
+    was_waiting = thread.is_alive()
+    if is_full:
+        os.eventfd_read(descriptor)  # which lets it go
+    assert not was_waiting
+    os.close(descriptor)
+
+
+def test_a_holder_that_fills_a_fence_at_the_last_moment_does_not_block_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    descriptor = os.eventfd(0, os.EFD_CLOEXEC)
+    fence = Fence.received(os.dup(descriptor))
+    # What the poll of `signal` sees is an empty one.
+    monkeypatch.setattr(Fence, "wait", lambda fence, timeout_s=None: False)
+    os.eventfd_write(descriptor, 2**64 - 2)
+    thread = threading.Thread(target=fence.signal, daemon=True)
+    thread.start()
+    thread.join(5)
+    was_waiting = thread.is_alive()
+    os.eventfd_read(descriptor)
+    assert not was_waiting
+    os.close(descriptor)

@@ -6,11 +6,13 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from neurald.hal.address import Address
+from neurald.hal.channel import ChannelClient
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.reach import require_listener
 
@@ -103,3 +105,30 @@ def test_a_process_that_is_stopped(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process of another user")
+def test_what_another_user_serves_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by the socket that gRPC uses, nor by the one that memory goes through."""
+    # The kernel tells who it was that called listen().
+    script = _LISTENER.replace("listener.listen()", "import os; os.setuid(54321); listener.listen()")
+    connects: dict[str, Callable[[Path], object]] = {
+        "SOCK_STREAM": lambda path: require_listener(Address.parse(f"unix://{path}"), time.monotonic() + 5),
+        "SOCK_SEQPACKET": lambda path: ChannelClient.connect(path, 5.0),
+    }
+    for kind, connect in connects.items():
+        path = tmp_path / kind
+        code = script.replace("AF_UNIX)", f"AF_UNIX, socket.{kind})")
+        process = subprocess.Popen([sys.executable, "-S", "-c", code, str(path)], stdout=subprocess.PIPE)
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            monkeypatch.setattr(os, "geteuid", lambda: 12345)
+            with pytest.raises(UnavailableDevice, match="belongs to user 54321"):
+                connect(path)
+        finally:
+            monkeypatch.undo()
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()

@@ -104,6 +104,14 @@ def test_a_drain_waits_for_calls_and_their_results(
     assert drained == [True]
 
 
+def test_results_that_nobody_reads_hold_up_a_drain_for_a_moment(server: DeviceServer, peer: Peer) -> None:
+    handle = peer.prepare()
+    peer.call("Execute", execution(handle, pool(peer.memory(bytes(24))), RESULTS))
+    started = time.monotonic()
+    assert not server.handler.drain(30.0, lambda: False)
+    assert time.monotonic() - started < 10
+
+
 def test_a_drain_can_be_forced(server: DeviceServer, peer: Peer, device: AddingDevice) -> None:
     handle = peer.prepare()
     peer.call("Execute", execution(handle, pool(peer.memory(bytes(24))), RESULTS))

@@ -1,4 +1,5 @@
 import io
+import tracemalloc
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -277,6 +278,36 @@ def test_a_header_that_promises_too_much_is_not_believed(tmp_path: Path) -> None
     archive(tmp_path / "in.npz", x=header)
     with pytest.raises(BadData, match=r"too few for the shape \[4000000000000, 3\]"):
         read_inputs(tmp_path / "in.npz", [slot(dimensions=(0, 3))])
+
+
+@pytest.mark.parametrize("length", [0xFFFFFFF0, 300 << 20, (1 << 16) + 1])
+def test_headers_without_an_end_are_not_read(tmp_path: Path, length: int) -> None:
+    """A file of a few kilobytes whose header claims to be as long as memory, and is there to be expanded."""
+    path = tmp_path / "inputs.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        header = b"\x93NUMPY\x02\x00" + length.to_bytes(4, "little")
+        archive.writestr("x.npy", header + b" " * min(length, 300 << 20))
+    tracemalloc.start()
+    with pytest.raises(BadData, match="header of"):
+        read_inputs(path, [slot()])
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 16 << 20
+
+
+def test_members_that_claim_more_than_they_can_hold_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "inputs.npz"
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f4", "fortran_order": False, "shape": (1 << 28,)}
+    )
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", header.getvalue())
+    content = path.read_bytes()
+    entry = content.rindex(b"PK\x01\x02")
+    path.write_bytes(content[: entry + 24] + (0xFFFFFFF0).to_bytes(4, "little") + content[entry + 28 :])
+    with pytest.raises(BadData, match="claims 4294967280 bytes"):
+        read_inputs(path, [slot(dimensions=(0,))])
 
 
 def test_no_npz_file(tmp_path: Path) -> None:

@@ -184,6 +184,82 @@ def test_directories_that_others_can_write(tmp_path: Path) -> None:
         Daemon("cpu", f"unix://{tmp_path}/file/d.sock").startup()
 
 
+@pytest.mark.parametrize("owner", [0, 54321])
+def test_a_link_planted_in_place_of_the_runtime_directory_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int
+) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp").chmod(0o1777)
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    victim.chmod(0o755)
+    planted = tmp_path / "tmp" / f"neurald-{os.getuid()}"
+    planted.symlink_to(victim)
+    if os.geteuid() == 0:
+        os.lchown(planted, owner, owner)
+    with pytest.raises(BadState, match="symbolic link"):
+        Daemon("cpu").startup()
+    assert stat.S_IMODE(victim.stat().st_mode) == 0o755
+    assert not list(victim.iterdir())
+
+
+def test_stalled_reflection_stops_nobody(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = threading.Event()
+
+    def questions() -> Iterator[reflection_pb2.ServerReflectionRequest]:
+        yield reflection_pb2.ServerReflectionRequest(list_services="")
+        ends.wait()
+
+    with grpc.insecure_channel(daemon.address) as channel:
+        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        calls = [stub.ServerReflectionInfo(questions()) for _ in range(100)]
+        remote = connect(daemon.address)
+        started = time.monotonic()
+        assert add(remote, 2) == 3
+        assert time.monotonic() - started < 5
+        wait_until(lambda: sum(not call.is_active() for call in calls) >= 90)
+        refused = [call for call in calls if not call.is_active()]
+        assert {call.code() for call in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        remote.close()
+        ends.set()
+        for call in calls:
+            call.cancel()
+
+
+def test_a_daemon_that_serves_no_more_ends(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its supervisor starts another one; with its sockets and its lock it would be in the way for ever."""
+
+    def leave(status: int) -> None:
+        raise SystemExit(status)
+
+    monkeypatch.setattr(os, "_exit", leave)
+    monkeypatch.setattr(type(daemon._server), "is_serving", False)
+    with pytest.raises(SystemExit) as caught:
+        daemon.serve()
+    assert caught.value.code == os.EX_SOFTWARE
+
+
+@pytest.mark.parametrize("what", ["neurald.hal.channel.ChannelServer.start", "grpc._server._Server.start"])
+def test_a_start_that_fails_half_way_leaves_nothing(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    before = set(threading.enumerate())
+    with monkeypatch.context() as patch:
+        patch.setattr(what, fails)
+        with pytest.raises(RuntimeError, match="new thread"):
+            Daemon("cpu").startup()
+    assert [path.name for path in directory.iterdir()] == []
+    wait_until(lambda: not [thread for thread in threading.enumerate() if thread not in before])
+    daemon = Daemon("cpu")
+    daemon.startup()
+    daemon.shutdown()
+
+
 def test_what_cannot_be_served(tmp_path: Path, directory: Path) -> None:
     with pytest.raises(UnavailableDevice, match="no driver 'nothing'"):
         Daemon("nothing").startup()

@@ -24,7 +24,8 @@ class Peer:
 
     def __init__(self, server: DeviceServer) -> None:
         address = server.address
-        self._channel = grpc.insecure_channel(address.target)
+        # A connection of its own: its streams are nothing to those of other peers.
+        self._channel = grpc.insecure_channel(address.target, (("grpc.use_local_subchannel_pool", 1),))
         self.stub: Any = DeviceStub(self._channel)  # type: ignore[no-untyped-call]
         self.side: ChannelClient | None = None
         if address.path is not None:

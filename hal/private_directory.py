@@ -1,0 +1,116 @@
+"""Directories for sockets, caches and secrets, in which no other user can replace anything.
+
+A path is only as safe as each directory on its way: who may write in one of them can put another directory, or a
+symbolic link, in the place of the next. So every step is looked at by itself, links included, before anything
+is made or changed at its end.
+"""
+
+import os
+import stat
+from collections import deque
+from pathlib import Path
+
+from neurald.hal.errors import BadState
+
+_MOST_LINKS = 40  # as the kernel follows
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def make_directory(directory: Path) -> None:
+    """Makes a directory and those above it that are missing, each for its user alone whatever the process's mask is.
+
+    Raises:
+        OSError: one cannot be made.
+    """
+    missing = []
+    for each in (directory, *directory.parents):
+        if each.exists():
+            break
+        missing.append(each)
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+    if not directory.is_dir():
+        raise NotADirectoryError(f"{directory} is no directory")
+
+
+def open_private(directory: Path, *, may_be_link: bool) -> int:
+    """A descriptor of a directory in which nobody else can replace files, and that nobody else can replace.
+
+    It belongs to this user or root, and so does every directory and link on the way. Others may write to none of them,
+    but where only owners may remove files (such as `/tmp`).
+
+    Args:
+        directory: absolute.
+        may_be_link: whether its last part may be a symbolic link of this user's or root's. Those before it always may.
+
+    Raises:
+        BadState: that is not so; the message says where.
+        OSError: there is no such directory.
+    """
+    real = _checked(directory, may_be_link=may_be_link)
+    descriptor = os.open(real, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _check(real, os.fstat(descriptor), _OTHERS_MAY_WRITE)
+    except BadState:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _checked(path: Path, *, may_be_link: bool) -> Path:
+    """The path without links; raises BadState where another user could replace a part of it."""
+    here = Path("/")
+    parts = deque(path.parts[1:])
+    links = 0
+    while parts:
+        status = here.lstat()
+        _check(here, status, _writers_above(status))
+        part = parts.popleft()
+        if part == "..":
+            here = here.parent
+            continue
+        status = (here / part).lstat()
+        if not stat.S_ISLNK(status.st_mode):
+            here /= part
+            continue
+        links += 1
+        if not _is_trusted(status.st_uid) or links > _MOST_LINKS or not (parts or may_be_link):
+            raise BadState(
+                f"{here / part} is a symbolic link of user {status.st_uid}; a directory of your own is expected there"
+            )
+        target = (here / part).readlink()
+        here = Path("/") if target.is_absolute() else here
+        parts.extendleft(reversed(target.parts[1:] if target.is_absolute() else target.parts))
+    return here
+
+
+def _writers_above(status: os.stat_result) -> int:
+    """The rights that nobody may have for a directory above. Many systems give each user a group, and let groups write."""
+    is_own_group = status.st_gid == os.getegid() == os.geteuid()
+    is_of_root = status.st_uid == 0 and status.st_gid == 0
+    return stat.S_IWOTH if is_own_group or is_of_root else _OTHERS_MAY_WRITE
+
+
+def _check(directory: Path, status: os.stat_result, forbidden: int) -> None:
+    """Raises BadState if other users may replace what is in a directory."""
+    if not _is_trusted(status.st_uid):
+        raise BadState(
+            f"{directory} belongs to user {status.st_uid}; "
+            f"a directory of your own (user {os.geteuid()}) or of root is expected"
+        )
+    if status.st_mode & forbidden and not status.st_mode & stat.S_ISVTX:
+        raise BadState(
+            f"{directory} can be written by other users; a socket needs a directory that is yours, "
+            "below directories that are yours or root's (chmod 700)"
+        )
+
+
+def _is_trusted(user: int) -> bool:
+    """Whether a user can do to this one whatever it likes anyway, or cannot be seen in this namespace of users."""
+    if user in (os.geteuid(), 0):
+        return True
+    try:
+        # Root of a namespace outside is shown as this user, whom nobody can become.
+        return user == int(Path("/proc/sys/kernel/overflowuid").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return False
