@@ -17,7 +17,7 @@ from neurald.drivers.opencl.persistent import SYNC_BYTES, kernel_text, local_siz
 from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.program_text import kernel_name, program_text
-from neurald.drivers.opencl.source import WORKSPACE_ZEROS, Source
+from neurald.drivers.opencl.source import Source
 from neurald.hal.errors import DeadObject, Error
 
 if TYPE_CHECKING:
@@ -119,11 +119,10 @@ class Bench:
             self._arena = None
             self._arena = allocate(self._device, size_bytes)
             self._arena_bytes = size_bytes
-            clear(self._device, self._queue, self._arena, 0, size_bytes)
         return self._arena
 
     def _call_ns(self, program: Program, call: Call, arena: "cl.Buffer") -> float:
-        self._clear_workspace(arena)
+        self._clear(arena)
         buffers = {Base.ARENA: arena, Base.CONSTANTS: arena}
         launch = bound_launch(self._device, program, call, buffers, 0)
         times = CommandList(self._device, [launch] * (1 + _RUNS)).profile(self._queue)
@@ -131,7 +130,7 @@ class Bench:
 
     def _phase_ns(self, program: Program, call: Call, arena: "cl.Buffer") -> float:
         """The time of a source as a phase of a kernel that stays on the device, with the meeting before it."""
-        self._clear_workspace(arena)
+        self._clear(arena)
         sync = allocate(self._device, SYNC_BYTES)
         clear(self._device, self._queue, sync, 0, SYNC_BYTES)
         medians = []
@@ -144,10 +143,13 @@ class Bench:
             medians.append(statistics.median(each.duration_ns for each in times[1:]))
         return max(0.0, medians[1] - medians[0]) / (_PHASES - 1)
 
-    def _clear_workspace(self, arena: "cl.Buffer") -> None:
-        """What another source has written where this one counts."""
-        size_bytes = min(self._arena_bytes, _WORKSPACE + WORKSPACE_ZEROS)
-        clear(self._device, self._queue, arena, 0, size_bytes)
+    def _clear(self, arena: "cl.Buffer") -> None:
+        """Makes all memory zero again.
+
+        What another source has written may lie where this one counts, or where its table of positions is: a kernel that
+        reads at positions without a meaning loses the device.
+        """
+        clear(self._device, self._queue, arena, 0, self._arena_bytes)
 
 
 def _call(source: Source) -> Call:

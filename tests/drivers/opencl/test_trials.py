@@ -92,3 +92,26 @@ def test_a_lost_device_is_told(opencl: DeviceContext, monkeypatch: pytest.Monkey
     monkeypatch.setattr(opencl, "state", state)
     with pytest.raises(DeadObject):
         next(times)
+
+
+def looking_up() -> Source:
+    """Takes long if the memory that it reads is not zero, as where that is a table of positions."""
+    text = good().text.replace(
+        "  if (at >=",
+        "  int more = 1;\n"
+        "  for (int i = 0; i < 64; ++i) more += a1[i] != 0 ? 10000000 : 0;\n"
+        "  for (int i = 0; i < more; ++i) ((__local volatile uchar *)scratch)[0] = i;\n"
+        "  if (at >=",
+    )
+    assert text != good().text
+    return replace(good(), text=text)
+
+
+def test_what_is_read_is_zero_whatever_ran_before(opencl: DeviceContext) -> None:
+    """One source writes where the next one has its inputs, as one with a longer result does."""
+    text = good().text.replace("a0[at] = (", "a0[at + 64] = 1.0f + (")
+    assert text != good().text
+    before, _, after = times_of(opencl, [looking_up(), replace(good(), text=text), looking_up()])
+    assert before is not None
+    assert after is not None
+    assert after < max(100 * before, 1e6)
