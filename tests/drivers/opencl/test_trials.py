@@ -94,24 +94,24 @@ def test_a_lost_device_is_told(opencl: DeviceContext, monkeypatch: pytest.Monkey
         next(times)
 
 
-def looking_up() -> Source:
-    """Takes long if the memory that it reads is not zero, as where that is a table of positions."""
-    text = good().text.replace(
-        "  if (at >=",
-        "  int more = 1;\n"
-        "  for (int i = 0; i < 64; ++i) more += a1[i] != 0 ? 10000000 : 0;\n"
-        "  for (int i = 0; i < more; ++i) ((__local volatile uchar *)scratch)[0] = i;\n"
-        "  if (at >=",
-    )
-    assert text != good().text
-    return replace(good(), text=text)
+def behind_a_workspace(line: str, instead: str) -> Source:
+    """A source whose arguments lie behind a workspace, with another line of text."""
+    text = good().text.replace("__global int *status)", "__global uchar *workspace, __global int *status)")
+    assert line in text
+    return replace(good(), text=text.replace(line, instead), workspace_bytes=WORKSPACE_ZEROS)
 
 
 def test_what_is_read_is_zero_whatever_ran_before(opencl: DeviceContext) -> None:
-    """One source writes where the next one has its inputs, as one with a longer result does."""
-    text = good().text.replace("a0[at] = (", "a0[at + 64] = 1.0f + (")
-    assert text != good().text
-    before, _, after = times_of(opencl, [looking_up(), replace(good(), text=text), looking_up()])
+    """One source writes where the next one has its inputs, as one with a longer result does; they may be positions."""
+    writing = behind_a_workspace("a0[at] = (", "a0[at + 64] = 1.0f + (")
+    reading = behind_a_workspace(
+        "  if (at >=",
+        "  int more = 1;\n"
+        "  for (int i = 0; i < 64; ++i) more += a1[i] != 0 ? 100000 : 0;\n"
+        "  for (int i = 0; i < more; ++i) ((__local volatile uchar *)scratch)[0] = i;\n"
+        "  if (at >=",
+    )
+    before, _, after = times_of(opencl, [reading, writing, reading])
     assert before is not None
     assert after is not None
     assert after < max(100 * before, 1e6)
