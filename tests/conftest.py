@@ -44,6 +44,14 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _no_daemons_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices that a test connects to are not among `nd.devices()` in the tests after it."""
+    from neurald.runtime import daemons
+
+    monkeypatch.setattr(daemons, "_daemons", {})
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """How many records and variants have passed, and how many of the CPU device's operations ran compiled."""
     totals: Counter[str] = Counter()
