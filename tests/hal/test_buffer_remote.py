@@ -1,7 +1,6 @@
 """Device buffers in a daemon: Android's conformance tests of memory domains, over both kinds of socket."""
 
 import gc
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from support.buffers import KeepingDevice
 from support.models import add_model
+from support.waiting import wait_until
 
 import neurald as nd
 from neurald._proto import device_pb2
@@ -268,17 +268,10 @@ def test_memory_counts_towards_the_limits(place: str, device: KeepingDevice) -> 
     del kept
     gc.collect()
     device.buffers.clear()
-    wait_until(lambda: remote.status().memories == 0)
+    wait_until(lambda: remote.status().memories == 0, timeout_s=20)
     allocate(remote, inputs=[role(prepared)])
     remote.close()
     server.stop()
-
-
-def wait_until(condition: Any) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.01)
 
 
 # Copying

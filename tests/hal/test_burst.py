@@ -3,7 +3,7 @@
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.addition import AddingDevice, addition, request
+from support.waiting import wait_until
 
 from neurald.hal import burst_client, burst_ring
 from neurald.hal.address import Address
@@ -40,13 +41,6 @@ from neurald.hal.types import Argument, Request
 NOW = PrepareOptions()
 RUN = ExecuteOptions()
 ONES = np.ones(3, np.float32)
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.002)
 
 
 @pytest.fixture

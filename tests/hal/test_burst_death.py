@@ -6,13 +6,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.addition import addition, request
 from support.daemon import daemon_process, freeze_process, running_daemon, stop_process
+from support.waiting import wait_until
 
 from neurald.hal import burst_peer
 from neurald.hal.device import ExecuteOptions, PrepareOptions
@@ -21,13 +21,6 @@ from neurald.hal.remote import connect
 
 NOW = PrepareOptions()
 RUN = ExecuteOptions()
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.01)
 
 
 @pytest.mark.slow

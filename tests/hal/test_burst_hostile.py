@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from support.addition import AddingDevice, addition, request
 from support.peer import Peer
+from support.waiting import wait_until
 
 from neurald.hal.address import Address
 from neurald.hal.burst_client import RemoteBurst
@@ -48,13 +49,6 @@ RUN = ExecuteOptions()
 REQUEST = Request(
     inputs=(Argument(pool=0, length=24),), outputs=(Argument(pool=0, offset=64, length=24),), pools=()
 )
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.002)
 
 
 def open_descriptors() -> int:

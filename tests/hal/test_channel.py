@@ -10,10 +10,11 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.waiting import wait_until
 
 from neurald.hal.channel import ChannelClient, ChannelServer
 from neurald.hal.errors import (
@@ -52,13 +53,6 @@ def path(tmp_path: Path, sessions: Sessions) -> Iterator[Path]:
 
 def connect(path: Path) -> ChannelClient:
     return ChannelClient.connect(path, 5.0)
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.005)
 
 
 def session_of(client: ChannelClient, sessions: Sessions) -> Session:
@@ -107,7 +101,7 @@ def test_the_end_of_a_client_is_the_end_of_its_session(path: Path, sessions: Ses
     assert client.is_open
     client.close()
     assert not client.is_open
-    wait_until(lambda: not sessions.all())
+    wait_until(lambda: not sessions.all(), timeout_s=5)
     with pytest.raises(DeadObject):
         sessions.find(token)
     with pytest.raises(DeadObject):
@@ -119,7 +113,7 @@ def test_the_end_of_the_daemon_is_seen(tmp_path: Path, sessions: Sessions) -> No
     server.start()
     client = connect(tmp_path / "s")
     server.close()
-    wait_until(lambda: not client.is_open)
+    wait_until(lambda: not client.is_open, timeout_s=5)
     with pytest.raises(DeadObject):
         client.register(SharedMemory.create(100))
     client.close()
@@ -156,7 +150,7 @@ def test_sessions_are_limited(path: Path, sessions: Sessions) -> None:
     with pytest.raises(ResourceExhaustedTransient, match="8 sessions"):
         connect(path)
     clients.pop().close()
-    wait_until(lambda: len(sessions.all()) == LIMITS.sessions - 1)
+    wait_until(lambda: len(sessions.all()) == LIMITS.sessions - 1, timeout_s=5)
     connect(path).close()
     for client in clients:
         client.close()
@@ -258,7 +252,7 @@ def test_whoever_breaks_the_rules_is_cut_off(
     connection.sendmsg([packet], ancillary)
     assert connection.recv(100) == b""
     connection.close()
-    wait_until(lambda: len(sessions.all()) == 1)
+    wait_until(lambda: len(sessions.all()) == 1, timeout_s=5)
     assert descriptors() == before
     other.register(memory)
     other.close()
@@ -373,13 +367,13 @@ def test_threads_may_share_a_client(path: Path, sessions: Sessions) -> None:
 
 def test_nothing_leaks(path: Path, sessions: Sessions) -> None:
     connect(path).close()
-    wait_until(lambda: not sessions.all())
+    wait_until(lambda: not sessions.all(), timeout_s=5)
     gc.collect()
     before = descriptors()
     for _ in range(100):
         client = connect(path)
         client.register(SharedMemory.create(4096))
         client.close()
-    wait_until(lambda: not sessions.all())
+    wait_until(lambda: not sessions.all(), timeout_s=5)
     gc.collect()
     assert descriptors() == before

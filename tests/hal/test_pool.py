@@ -4,21 +4,14 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
 
 import pytest
+from support.waiting import wait_until
 
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.errors import Cancelled, MissedDeadlineTransient, OutOfMemory
 from neurald.hal.pool import FairLock, Pool
-
-
-def until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.001)
 
 
 def is_waited_for(pool: Pool[str], threads: int) -> bool:
@@ -36,7 +29,7 @@ def test_first_come_first_served() -> None:
     threads = [threading.Thread(target=use, args=(number,)) for number in range(20)]
     for number, thread in enumerate(threads):
         thread.start()
-        until(partial(is_waited_for, pool, number + 1))
+        wait_until(partial(is_waited_for, pool, number + 1), timeout_s=30)
     pool.give_back(thing)
     for thread in threads:
         thread.join()
@@ -54,7 +47,7 @@ def test_who_comes_again_and_again_does_not_keep_it() -> None:
 
     thread = threading.Thread(target=take)
     thread.start()
-    until(lambda: pool.waiting)
+    wait_until(lambda: pool.waiting, timeout_s=30)
     pool.give_back(thing)
     with pytest.raises(MissedDeadlineTransient):
         pool.take(time.monotonic() + 0.01)
@@ -149,7 +142,7 @@ def test_a_child_of_a_fork_waits_for_nobody_of_its_parent() -> None:
     thing = pool.take()
     thread = threading.Thread(target=pool.take)
     thread.start()
-    until(lambda: pool.waiting)
+    wait_until(lambda: pool.waiting, timeout_s=30)
     child = os.fork()
     if not child:
         os._exit(0 if pool.take(time.monotonic() + 5) == 0 else 1)

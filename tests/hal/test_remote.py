@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.addition import FLOAT, AddingDevice, addition, request
+from support.waiting import wait_until
 
 import neurald.hal.constants as constants
 from neurald._proto import device_pb2, types_pb2
@@ -79,13 +80,6 @@ def run(
 
 def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.01)
 
 
 # The same as in this process

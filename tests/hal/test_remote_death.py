@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from support.addition import AddingDevice, addition, request
 from support.daemon import daemon_process, running_daemon, stop_process
+from support.waiting import wait_until
 
 from neurald.hal.device import Capabilities, ExecuteOptions, Performance, PrepareOptions
 from neurald.hal.errors import (
@@ -53,13 +54,6 @@ def run(
     answer = prepared.execute(request(values, result), options)
     assert answer.is_sufficient
     return result
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.01)
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from support.addition import AddingDevice, addition
 from support.peer import Peer
+from support.waiting import wait_until
 
 from neurald._proto import device_pb2
 from neurald.hal import rpc
@@ -77,13 +78,6 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeviceSe
     server.stop()
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.02)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["write", "read"])
 def test_stalled_streams_stop_nobody(server: DeviceServer, kind: str) -> None:
@@ -108,7 +102,7 @@ def test_stalled_streams_stop_nobody(server: DeviceServer, kind: str) -> None:
     good.call("GetStatus", device_pb2.GetStatusRequest())
     assert time.monotonic() - started < 5
     if kind == "write":
-        wait_until(lambda: all(call.done() for call in calls))
+        wait_until(lambda: all(call.done() for call in calls), timeout_s=20)
         assert all(call.code() is not grpc.StatusCode.OK for call in calls)
     ends.set()
     for peer in (good, *bad):

@@ -3,7 +3,7 @@
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,17 +13,11 @@ import pytest
 from support.addition import AddingDevice
 from support.daemon import daemon_process
 from support.errors import error_code
+from support.waiting import wait_until
 
 import neurald as nd
 from neurald.hal.address import Address
 from neurald.hal.server import DeviceServer
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.002)
 
 
 def sums(number: float) -> nd.Model:

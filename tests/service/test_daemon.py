@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from support.addition import AddingDevice, addition, request
 from support.daemon import daemon_process, running_daemon, stop_process
+from support.waiting import wait_until
 
 from neurald.hal.device import Capabilities, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, BadState, DeadObject, UnavailableDevice
@@ -41,13 +42,6 @@ def daemon(directory: Path) -> Iterator[Daemon]:
     daemon.startup()
     yield daemon
     daemon.shutdown()
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.02)
 
 
 def add(remote: RemoteDevice, number: float) -> float:
@@ -219,7 +213,7 @@ def test_stalled_reflection_stops_nobody(daemon: Daemon, monkeypatch: pytest.Mon
         started = time.monotonic()
         assert add(remote, 2) == 3
         assert time.monotonic() - started < 5
-        wait_until(lambda: sum(not call.is_active() for call in calls) >= 90)
+        wait_until(lambda: sum(not call.is_active() for call in calls) >= 90, timeout_s=20)
         refused = [call for call in calls if not call.is_active()]
         assert {call.code() for call in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
         remote.close()
@@ -254,7 +248,7 @@ def test_a_start_that_fails_half_way_leaves_nothing(
         with pytest.raises(RuntimeError, match="new thread"):
             Daemon("cpu").startup()
     assert [path.name for path in directory.iterdir()] == []
-    wait_until(lambda: not [thread for thread in threading.enumerate() if thread not in before])
+    wait_until(lambda: not [thread for thread in threading.enumerate() if thread not in before], timeout_s=20)
     daemon = Daemon("cpu")
     daemon.startup()
     daemon.shutdown()
@@ -344,9 +338,9 @@ def test_while_it_drains() -> None:
         values = np.full(2, -2, np.float32)
         with ThreadPoolExecutor(1) as pool:
             slow = pool.submit(prepared.execute, request(values, values), ExecuteOptions())
-            wait_until(lambda: remote.status().calls == 1)
+            wait_until(lambda: remote.status().calls == 1, timeout_s=20)
             process.terminate()
-            wait_until(lambda: health(address) == health_pb2.HealthCheckResponse.NOT_SERVING)
+            wait_until(lambda: health(address) == health_pb2.HealthCheckResponse.NOT_SERVING, timeout_s=20)
             assert health(address, DEVICE_SERVICE) == health_pb2.HealthCheckResponse.NOT_SERVING
             with pytest.raises(DeadObject):
                 add(remote, 1)
@@ -368,7 +362,7 @@ def test_a_call_that_does_not_end(how: str) -> None:
         values = np.full(2, -60, np.float32)
         with ThreadPoolExecutor(1) as pool:
             endless = pool.submit(prepared.execute, request(values, values), ExecuteOptions())
-            wait_until(lambda: remote.status().calls == 1)
+            wait_until(lambda: remote.status().calls == 1, timeout_s=20)
             started = time.monotonic()
             process.terminate()
             if how == "second signal":
