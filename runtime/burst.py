@@ -11,7 +11,7 @@ from neurald.hal.errors import BadData, BadState, DeadObject, Error, OpFailed, U
 from neurald.hal.fork import forkable_lock
 from neurald.hal.in_process import InProcessBurst
 from neurald.hal.types import Request
-from neurald.runtime.driver_faults import checked_burst, faults_of
+from neurald.runtime.driver_faults import checked_executable, faults_of
 from neurald.runtime.plan import ExecutionStep
 
 if TYPE_CHECKING:
@@ -124,7 +124,9 @@ class Burst:
         burst: device.Burst | None = None
         try:
             with faults_of(step.device.name):
-                burst = checked_burst(prepared_model.create_burst(), step.device.name)
+                burst = checked_executable(
+                    prepared_model.create_burst(), "Burst", step.device.name, "create_burst()"
+                )
         except Error as error:
             logger.warning("%s offers no burst, every execution is a call: %s", step.device.name, error)
         if isinstance(burst, InProcessBurst):

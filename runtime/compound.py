@@ -48,8 +48,7 @@ class CompoundExecutor:
     def __init__(self, body: CompoundBody, outputs: int) -> None:
         self._body = body
         self._outputs = outputs
-        is_remote = {step.device.name: hasattr(step.device, "address") for step in body.steps}
-        self._residences = residences(body.program, body.values, is_remote)
+        self._residences = residences(body.program, body.values)
         self._workspaces = Workspaces(body, self._residences)
         self._host_copies = 0
         self._shapes = {

@@ -9,7 +9,7 @@ import logging
 from types import TracebackType
 from typing import TypeVar
 
-from neurald.hal.device import Burst, Device, PreparedModel
+from neurald.hal.device import Device
 from neurald.hal.errors import Error, OpFailed, OutOfMemory
 from neurald.hal.types import DeviceType, FeatureLevel
 
@@ -67,29 +67,21 @@ def checked(answer: object, expected: type[_T], device: str, what: str) -> _T:
     return answer
 
 
-def checked_prepared_model(answer: PreparedModel, device: str) -> PreparedModel:
-    """Returns what a driver prepared if it can be executed.
+def checked_executable(answer: _T, expected: str, device: str, what: str) -> _T:
+    """Returns a driver's answer if it can be executed, as prepared models and bursts can.
+
+    Args:
+        answer: what the driver gave.
+        expected: what the HAL calls it.
+        device: name of the driver's device.
+        what: what was asked for, such as `create_burst()`.
 
     Raises:
-        OpFailed: it is no prepared model.
+        OpFailed: it has no method `execute`.
     """
     if not callable(getattr(answer, "execute", None)):
         raise OpFailed(
-            f"{device}: the driver has a fault: preparing gave {_described(answer)}; "
-            "a PreparedModel is expected"
-        )
-    return answer
-
-
-def checked_burst(answer: Burst, device: str) -> Burst:
-    """Returns what a driver made as a burst if it can be executed.
-
-    Raises:
-        OpFailed: it is no burst.
-    """
-    if not callable(getattr(answer, "execute", None)):
-        raise OpFailed(
-            f"{device}: the driver has a fault: create_burst() gave {_described(answer)}; a Burst is expected"
+            f"{device}: the driver has a fault: {what} gave {_described(answer)}; a {expected} is expected"
         )
     return answer
 

@@ -19,10 +19,10 @@ from neurald.hal.types import Model
 from neurald.runtime.boundary import Boundary, boundaries
 from neurald.runtime.branches import graph_of
 from neurald.runtime.delegation import step_groups
-from neurald.runtime.devices import cpu_device, verdicts_as_run
+from neurald.runtime.devices import cpu_device, is_remote, verdicts_as_run
 from neurald.runtime.grouping import Group, StepGroup
 from neurald.runtime.plan import CompoundBody, ExecutionPlan, ExecutionStep, SimpleBody
-from neurald.runtime.preparation import PreparationReport, Prepared, Preparer, is_remote
+from neurald.runtime.preparation import PreparationReport, Prepared, Preparer
 from neurald.runtime.program import build_program
 from neurald.runtime.report import CompilationReport
 from neurald.runtime.sharing import values_to_share
@@ -120,7 +120,7 @@ class _Planner:
             values=program.values,
             arena=program.arena,
             shares_memory=any(is_remote(step.device) for step in steps),
-            shared=values_to_share(program.steps, program.values, is_remote),
+            shared=values_to_share(program.steps, program.values),
         )
         return self._planned(body)
 

@@ -31,7 +31,8 @@ from neurald.hal.errors import (
 )
 from neurald.hal.fork import forkable_lock
 from neurald.hal.types import Model
-from neurald.runtime.driver_faults import checked, checked_prepared_model, faults_of
+from neurald.runtime.devices import is_remote
+from neurald.runtime.driver_faults import checked, checked_executable, faults_of
 
 logger = logging.getLogger(__name__)
 
@@ -106,11 +107,6 @@ class Caching:
         except BadState as error:
             _warn_once(f"nothing is cached: {error}")
             return None
-
-
-def is_remote(device: Device) -> bool:
-    """Whether a device is in another process, which only takes shared memory without a copy."""
-    return hasattr(device, "address")
 
 
 class Preparer:
@@ -283,8 +279,8 @@ class _CachedPreparation:
         if isinstance(found, Miss):
             return found
         try:
-            prepared_model = checked_prepared_model(
-                self._device.prepare_model_from_cache(found.artifact, self._options), self._device.name
+            prepared_model = _checked(
+                self._device.prepare_model_from_cache(found.artifact, self._options), self._device
             )
         except (MissedDeadlineTransient, MissedDeadlinePersistent, Unreachable):
             raise
@@ -397,7 +393,11 @@ class _CachedPreparation:
 
 def _compiled(device: Device, model: Model, options: PrepareOptions) -> PreparedModel:
     with faults_of(device.name):
-        return checked_prepared_model(device.prepare_model(model, options), device.name)
+        return _checked(device.prepare_model(model, options), device)
+
+
+def _checked(answer: PreparedModel, device: Device) -> PreparedModel:
+    return checked_executable(answer, "PreparedModel", device.name, "preparing")
 
 
 def has_known_inputs(model: Model) -> bool:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from neurald.hal.memory import HostMemory
 from neurald.hal.memory_plan import Lifespan, MemoryPlan
-from neurald.hal.numbering import operation_number
+from neurald.hal.numbering import operand_number, operation_number
 from neurald.hal.types import Lifetime, Model, Operand
 from neurald.runtime.arena import plan_arena
 from neurald.runtime.branches import graph_of, referenced_graphs
@@ -71,10 +71,10 @@ class _Builder:
         graph = self._model.main
         numbers = {}
         for position, index in enumerate(graph.inputs):
-            value = _value(MAIN, index, graph.operands[index])
+            value = _value(MAIN, index, graph.operands)
             numbers[index] = self._add(replace(value, client_input=position), ())
         for position, index in enumerate(graph.outputs):
-            value = _value(MAIN, index, graph.operands[index])
+            value = _value(MAIN, index, graph.operands)
             numbers[index] = self._add(replace(value, client_output=position), ())
         return numbers
 
@@ -138,7 +138,7 @@ class _Builder:
         initial = inputs[: len(body.outputs)]
         carried, results, spares = [], [], []
         for inside in body.outputs:
-            value = _value(body_graph, inside, body.operands[inside])
+            value = _value(body_graph, inside, body.operands)
             carried.append(self._add(replace(value, is_bound=True), scope.loops))
             results.append(self._add(value, scope.loops))
             spares.append(self._add(value, scope.loops))
@@ -194,12 +194,12 @@ class _Builder:
 
     def _value_of(self, graph: int, index: int, scope: _Scope) -> int:
         if index not in scope.values:
-            operand = graph_of(self._model, graph).operands[index]
-            scope.values[index] = self._add(self._inner_value(graph, index, operand), scope.loops)
+            scope.values[index] = self._add(self._inner_value(graph, index), scope.loops)
         return scope.values[index]
 
-    def _inner_value(self, graph: int, index: int, operand: Operand) -> Value:
-        value = _value(graph, index, operand)
+    def _inner_value(self, graph: int, index: int) -> Value:
+        operands = graph_of(self._model, graph).operands
+        operand, value = operands[index], _value(graph, index, operands)
         if operand.lifetime is Lifetime.NO_VALUE:
             return replace(value, is_omitted=True)
         if operand.lifetime.is_constant:
@@ -234,8 +234,8 @@ class _Builder:
         return found
 
 
-def _value(graph: int, index: int, operand: Operand) -> Value:
-    number = index if operand.number is None else operand.number
+def _value(graph: int, index: int, operands: Sequence[Operand]) -> Value:
+    operand, number = operands[index], operand_number(operands, index)
     return Value(graph=graph, operand=number, type=operand.type, dimensions=operand.dimensions)
 
 

@@ -4,7 +4,7 @@ A value that steps of one device write and read need not come to the host in bet
 (`Device.allocate`), and a copy of it is made on the host only if a step of another device, or control flow, reads it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from neurald.hal.buffer import DeviceBuffer
@@ -12,7 +12,7 @@ from neurald.hal.device import BufferDescription, BufferRole, Device
 from neurald.hal.errors import Error
 from neurald.hal.memory import Memory
 from neurald.hal.types import OperandType
-from neurald.runtime.devices import cpu_device
+from neurald.runtime.devices import cpu_device, is_remote
 from neurald.runtime.driver_faults import checked, faults_of, is_cpu
 from neurald.runtime.plan import ExecutionStep, IfStep, PlanStep, StepRole, Value, WhileStep
 
@@ -49,9 +49,7 @@ def _role(step: ExecutionStep, index: int) -> BufferRole:
     return BufferRole(prepared_model=step.prepared_model, index=index, probability=1.0)
 
 
-def residences(
-    program: Sequence[PlanStep], values: Sequence[Value], is_remote: Mapping[str, bool]
-) -> dict[int, Residence]:
+def residences(program: Sequence[PlanStep], values: Sequence[Value]) -> dict[int, Residence]:
     """Finds the values that may stay on a device.
 
     Values of unknown size, strings, and what loops exchange or control flow decides by stay on the host.
@@ -59,7 +57,6 @@ def residences(
     Args:
         program: of a plan.
         values: of the plan.
-        is_remote: by the name of each device, whether it is in another process.
 
     Returns:
         The residences by the number of the value.
@@ -90,11 +87,11 @@ def residences(
             continue
         (device,) = devices.values()
         read = tuple(role for role in readers.get(number, ()) if role[0].device is device)
-        if read and _has_memory(device, is_remote=is_remote[device.name]):
+        if read and _has_memory(device):
             found[number] = Residence(device=device, writers=tuple(written), readers=read)
     return found
 
 
-def _has_memory(device: Device, *, is_remote: bool) -> bool:
+def _has_memory(device: Device) -> bool:
     """Whether a device may have memory of its own; the memory of CPUs in other processes is shared anyway."""
-    return device is not cpu_device() and not (is_remote and is_cpu(device))
+    return device is not cpu_device() and not (is_remote(device) and is_cpu(device))

@@ -4,15 +4,13 @@ Such a device copies what lies in other memory each time that it reads or writes
 than once is copied once, and an output that a later step reads stays where it was written, and is copied back in the end.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from neurald.hal.device import Device
+from neurald.runtime.devices import is_remote
 from neurald.runtime.plan import ExecutionStep, PlanStep, Value, WhileStep
 
 
-def values_to_share(
-    program: Sequence[PlanStep], values: Sequence[Value], is_remote: Callable[[Device], bool]
-) -> frozenset[int]:
+def values_to_share(program: Sequence[PlanStep], values: Sequence[Value]) -> frozenset[int]:
     """The numbers of such values."""
     loops = [
         range(position, step.end_position)
