@@ -12,7 +12,7 @@ driver's, and on their references where it has none.
 """
 
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -21,10 +21,8 @@ import numpy as np
 from neurald.hal.device import (
     LOOP_TIMEOUT_MAXIMUM_S,
     Artifact,
-    Burst,
     ExecuteOptions,
     ExecutionResult,
-    FencedExecution,
     KernelTime,
     OutputShape,
     Timing,
@@ -36,13 +34,12 @@ from neurald.hal.errors import (
     OpFailed,
     OutOfMemory,
 )
-from neurald.hal.fence import Fence
-from neurald.hal.in_process import InProcessBurst, start_fenced
-from neurald.hal.inference import merge
-from neurald.hal.numbering import operation_name
+from neurald.hal.in_process import InProcessModel
+from neurald.hal.inference import bind_operations, merge
+from neurald.hal.numbering import operand_name, operation_name
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import Array, Call, UnknownValue
+from neurald.hal.operations.call import Array, Call, GraphRunner, UnknownValue
 from neurald.hal.operations.definition import Definition
 from neurald.hal.types import (
     Argument,
@@ -59,12 +56,12 @@ from neurald.hal.types import (
 class Limits:
     """When an execution must end. A driver asks between operations, and more often where one takes long.
 
-    Args:
+    Attributes:
         options: of the execution.
     """
 
     def __init__(self, options: ExecuteOptions) -> None:
-        self._options = options
+        self.options = options
 
     def check(self, where: str) -> None:
         """Raises where the execution is not to go on; `where` is for the message: "before operation 3 CONV_2D".
@@ -73,18 +70,18 @@ class Limits:
             Cancelled: it was cancelled.
             MissedDeadlineTransient: its deadline has passed.
         """
-        if self._options.cancellation is not None:
-            self._options.cancellation.require_not_cancelled(where)
-        deadline_s = self._options.deadline_s
+        if self.options.cancellation is not None:
+            self.options.cancellation.require_not_cancelled(where)
+        deadline_s = self.options.deadline_s
         if deadline_s is not None and time.monotonic() >= deadline_s:
             raise MissedDeadlineTransient(f"the deadline passed {where}")
 
     def loop_deadline_s(self) -> float:
         """When a WHILE that begins now must have ended, on the clock of `time.monotonic()`."""
-        return time.monotonic() + min(self._options.loop_timeout_s, LOOP_TIMEOUT_MAXIMUM_S)
+        return time.monotonic() + min(self.options.loop_timeout_s, LOOP_TIMEOUT_MAXIMUM_S)
 
 
-class ArrayModel(ABC):
+class ArrayModel(InProcessModel):
     """A prepared model that computes with arrays. Executions may overlap: `run` keeps nothing between them.
 
     Args:
@@ -123,20 +120,6 @@ class ArrayModel(ABC):
         elapsed = time.monotonic_ns() - started
         timing = Timing(on_device_ns=elapsed, in_driver_ns=elapsed) if options.measure else Timing()
         return ExecutionResult(output_shapes=shapes, timing=timing)
-
-    def execute_fenced(
-        self,
-        request: Request,
-        wait_for: Sequence[Fence],
-        options: ExecuteOptions,
-        after_fences_s: float | None = None,
-    ) -> FencedExecution:
-        """See `PreparedModel.execute_fenced`; a driver with a queue of its own has the hardware wait."""
-        return start_fenced(self, request, wait_for, options, after_fences_s)
-
-    def create_burst(self) -> Burst:
-        """See `PreparedModel.create_burst`; a driver that maps memory keeps the mappings in its own."""
-        return InProcessBurst(self)
 
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`; None: it keeps nothing in a cache."""
@@ -260,6 +243,119 @@ class _Run:
         return self.limits.loop_deadline_s()
 
 
+class GraphOperations:
+    """The operations of a graph, which compute their outputs one at a time.
+
+    Attributes:
+        graph: whose operations they are.
+        definitions, bindings: of each operation, by position.
+        constants: the values of constant operands, by index.
+
+    Args:
+        model: that has the graph.
+        graph: every operation of which has a definition.
+        kernels, definitions: see `ReferenceExecutor`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        graph: Subgraph,
+        kernels: Mapping[OperationType, Kernel] = MappingProxyType({}),
+        definitions: Mapping[OperationType, Definition] = MappingProxyType({}),
+    ) -> None:
+        self.graph = graph
+        self._referenced = model.referenced
+        self._kernels = kernels
+        self.definitions = [definitions.get(each.type) or DEFINITIONS[each.type] for each in graph.operations]
+        self.bindings = [
+            definitions[each.type].bind(each, graph.operands) if each.type in definitions else known
+            for each, known in zip(graph.operations, bind_operations(graph), strict=True)
+        ]
+        self.constants: dict[int, Array] = {
+            index: value
+            for index, operand in enumerate(graph.operands)
+            if (value := model.constant(operand)) is not None
+        }
+
+    def start(self, inputs: Sequence[Array | None]) -> tuple[dict[int, Array], frozenset[int]]:
+        """The values that an execution begins with, by operand, and the inputs that it omits.
+
+        Args:
+            inputs: one for each input of the graph; None for an omitted one.
+        """
+        given = dict(zip(self.graph.inputs, inputs, strict=True))
+        values = self.constants | {index: value for index, value in given.items() if value is not None}
+        return values, frozenset(index for index, value in given.items() if value is None)
+
+    def compute(
+        self,
+        position: int,
+        values: dict[int, Array],
+        omitted: frozenset[int],
+        run: GraphRunner,
+        limits: Limits,
+    ) -> None:
+        """Computes an operation, whose outputs are added to `values`.
+
+        Args:
+            position: of the operation.
+            values: of operands, by index.
+            omitted: the inputs of the graph that the execution leaves out.
+            run: runs the graphs that control flow refers to.
+            limits: asked before the operation.
+
+        Raises:
+            OpFailed: its arguments are none that the operation takes, or its outputs none that the model declares.
+            OutOfMemory: there is not enough for it.
+            Error: the execution is not to go on, or a graph that control flow refers to failed.
+        """
+        where = operation_name(self.graph, position)
+        limits.check(f"before {where}")
+        try:
+            results = self._results(position, values, omitted, run)
+        except BadData as error:
+            raise OpFailed(f"{where}: {error}") from None
+        except UnknownValue as error:
+            raise OpFailed(f"{where}: its argument {error} is omitted") from None
+        except MemoryError as error:
+            raise OutOfMemory(f"{where}: {error}") from None
+        values.update(zip(self.graph.operations[position].outputs, results, strict=True))
+
+    def _results(
+        self, position: int, values: dict[int, Array], omitted: frozenset[int], run: GraphRunner
+    ) -> list[Array]:
+        operation, operands = self.graph.operations[position], self.graph.operands
+        definition = self.definitions[position]
+
+        def shape_of(index: int) -> tuple[int, ...] | None:
+            return None if (value := values.get(index)) is None else value.shape
+
+        call = Call(self.bindings[position], operands, shape_of, values.get, omitted, self._referenced, run)
+        definition.check(call)
+        shapes: Sequence[tuple[int, ...] | None]
+        try:
+            shapes = definition.output_shapes(call)
+        except UnknownValue:
+            # Control flow: only running it tells.
+            shapes = [None] * len(operation.outputs)
+        for index, shape in zip(operation.outputs, shapes, strict=True):
+            if shape is not None:
+                self._require_declared(index, shape)
+        found = []
+        compute = self._kernels.get(operation.type, definition.reference)
+        for index, shape, result in zip(operation.outputs, shapes, compute(call), strict=True):
+            array = np.ascontiguousarray(result, operands[index].type.dtype)
+            array = array.reshape(result.shape if shape is None else shape)
+            self._require_declared(index, array.shape)
+            found.append(array)
+        return found
+
+    def _require_declared(self, index: int, shape: tuple[int, ...]) -> None:
+        operands = self.graph.operands
+        merge(operands[index].dimensions, shape, f"{operand_name(operands, index)} (output)")
+
+
 class _Graph:
     def __init__(
         self,
@@ -268,78 +364,16 @@ class _Graph:
         kernels: Mapping[OperationType, Kernel],
         definitions: Mapping[OperationType, Definition],
     ) -> None:
-        self._model = model
         self._graph = graph
-        self._kernels = kernels
-        self._definitions = [
-            definitions.get(each.type) or DEFINITIONS[each.type] for each in graph.operations
-        ]
-        self._bindings = [
-            definition.bind(operation, graph.operands)
-            for definition, operation in zip(self._definitions, graph.operations, strict=True)
-        ]
-        self._constants = {
-            index: value
-            for index, operand in enumerate(graph.operands)
-            if (value := model.constant(operand)) is not None
-        }
+        self._operations = GraphOperations(model, graph, kernels, definitions)
 
     def run(
         self, inputs: Sequence[Array | None], run: _Run, times_ns: list[int] | None = None
     ) -> list[Array]:
-        values = dict(self._constants)
-        omitted = set()
-        for index, value in zip(self._graph.inputs, inputs, strict=True):
-            if value is None:
-                omitted.add(index)
-            else:
-                values[index] = value
-        for position, operation in enumerate(self._graph.operations):
-            where = operation_name(self._graph, position)
-            run.limits.check(f"before {where}")
+        values, omitted = self._operations.start(inputs)
+        for position in range(len(self._graph.operations)):
             started = time.perf_counter_ns()
-            try:
-                results = self._results(position, values, frozenset(omitted), run)
-            except BadData as error:
-                raise OpFailed(f"{where}: {error}") from None
-            except UnknownValue as error:
-                raise OpFailed(f"{where}: its argument {error} is omitted") from None
-            except MemoryError as error:
-                raise OutOfMemory(f"{where}: {error}") from None
-            values.update(zip(operation.outputs, results, strict=True))
+            self._operations.compute(position, values, omitted, run, run.limits)
             if times_ns is not None:
                 times_ns.append(time.perf_counter_ns() - started)
         return [values[index] for index in self._graph.outputs]
-
-    def _results(
-        self, position: int, values: dict[int, Array], omitted: frozenset[int], run: _Run
-    ) -> list[Array]:
-        operands, operation = self._graph.operands, self._graph.operations[position]
-
-        def shape_of(index: int) -> tuple[int, ...] | None:
-            return None if (value := values.get(index)) is None else value.shape
-
-        call = Call(
-            self._bindings[position],
-            operands,
-            shape_of,
-            values.get,
-            omitted,
-            self._model.referenced,
-            run,
-        )
-        definition = self._definitions[position]
-        definition.check(call)
-        try:
-            shapes: Sequence[tuple[int, ...] | None] = definition.output_shapes(call)
-        except UnknownValue:
-            # Control flow: only running it tells.
-            shapes = [None] * len(operation.outputs)
-        found = []
-        compute = self._kernels.get(operation.type, definition.reference)
-        for index, shape, result in zip(operation.outputs, shapes, compute(call), strict=True):
-            array = np.ascontiguousarray(result, operands[index].type.dtype)
-            array = array.reshape(result.shape if shape is None else shape)
-            merge(operands[index].dimensions, array.shape, f"operand {index} (output)")
-            found.append(array)
-        return found

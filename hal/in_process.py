@@ -1,17 +1,23 @@
 """Bursts and fenced executions of prepared models in this process: what a driver needs no code of its own for."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Protocol
 
-from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
+from neurald.hal.device import Burst, ExecuteOptions, ExecutionResult, FencedExecution
 from neurald.hal.fence import Fence
 from neurald.hal.fenced import FencedRun
 from neurald.hal.types import Request
 
 
+class _Executable(Protocol):
+    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult: ...
+
+
 class InProcessBurst:
     """Implements `neurald.hal.device.Burst`: in one process there is nothing to keep at hand."""
 
-    def __init__(self, prepared_model: PreparedModel) -> None:
+    def __init__(self, prepared_model: _Executable) -> None:
         self._prepared_model = prepared_model
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
@@ -23,7 +29,7 @@ class InProcessBurst:
 
 
 def start_fenced(
-    prepared_model: PreparedModel,
+    prepared_model: _Executable,
     request: Request,
     wait_for: Sequence[Fence],
     options: ExecuteOptions,
@@ -35,3 +41,28 @@ def start_fenced(
     )
     run.start()
     return run
+
+
+class InProcessModel(ABC):
+    """The part of a prepared model that follows from its `execute`: fenced executions and bursts.
+
+    A driver whose hardware waits for fences, or that keeps memory mapped for a burst, overrides them.
+    """
+
+    @abstractmethod
+    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        """See `PreparedModel.execute`."""
+
+    def execute_fenced(
+        self,
+        request: Request,
+        wait_for: Sequence[Fence],
+        options: ExecuteOptions,
+        after_fences_s: float | None = None,
+    ) -> FencedExecution:
+        """See `PreparedModel.execute_fenced`."""
+        return start_fenced(self, request, wait_for, options, after_fences_s)
+
+    def create_burst(self) -> Burst:
+        """See `PreparedModel.create_burst`."""
+        return InProcessBurst(self)

@@ -8,18 +8,15 @@ from typing import Protocol
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import (
     Artifact,
-    Burst,
     ExecuteOptions,
     ExecutionResult,
-    FencedExecution,
     KernelTime,
     PreparedModel,
     reusable_execution,
 )
 from neurald.hal.errors import BadData, OpFailed
-from neurald.hal.fence import Fence
 from neurald.hal.fork import forkable_lock
-from neurald.hal.in_process import InProcessBurst, start_fenced
+from neurald.hal.in_process import InProcessModel
 from neurald.hal.inference import bind_operations, declared_shape, infer_shapes
 from neurald.hal.operations.call import Shape
 from neurald.hal.types import Model, Operand, Request
@@ -79,7 +76,7 @@ def with_shapes(model: Model, shapes: Mapping[int, Shape]) -> Model:
     return replace(model, main=replace(main, operands=operands))
 
 
-class SpecializingModel:
+class SpecializingModel(InProcessModel):
     """Implements `PreparedModel` with one prepared model for each set of input shapes.
 
     Args:
@@ -153,20 +150,6 @@ class SpecializingModel:
                     self._kept.popitem(last=False)
             self._kept.move_to_end(shapes)
             return found
-
-    def execute_fenced(
-        self,
-        request: Request,
-        wait_for: Sequence[Fence],
-        options: ExecuteOptions,
-        after_fences_s: float | None = None,
-    ) -> FencedExecution:
-        """See `PreparedModel.execute_fenced`."""
-        return start_fenced(self, request, wait_for, options, after_fences_s)
-
-    def create_burst(self) -> Burst:
-        """See `PreparedModel.create_burst`."""
-        return InProcessBurst(self)
 
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`: which shapes will come is not known."""

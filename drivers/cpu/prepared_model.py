@@ -3,7 +3,7 @@
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -14,17 +14,14 @@ from neurald.drivers.cpu.native_model import NativeModel
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import (
     Artifact,
-    Burst,
     ExecuteOptions,
     ExecutionResult,
-    FencedExecution,
     KernelTime,
     OutputShape,
     Timing,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
-from neurald.hal.fence import Fence
-from neurald.hal.in_process import InProcessBurst, start_fenced
+from neurald.hal.in_process import InProcessModel
 from neurald.hal.types import Argument, Operand, Request
 
 if TYPE_CHECKING:
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
 _BINDINGS_KEPT: Final = 8
 
 
-class CpuPreparedModel:
+class CpuPreparedModel(InProcessModel):
     """Implements `neurald.hal.device.PreparedModel`.
 
     Args:
@@ -156,20 +153,6 @@ class CpuPreparedModel:
             if self._references is None:
                 self._references = self._make_references()
         return self._references.execute(request, options)
-
-    def execute_fenced(
-        self,
-        request: Request,
-        wait_for: Sequence[Fence],
-        options: ExecuteOptions,
-        after_fences_s: float | None = None,
-    ) -> FencedExecution:
-        """See `PreparedModel.execute_fenced`."""
-        return start_fenced(self, request, wait_for, options, after_fences_s)
-
-    def create_burst(self) -> Burst:
-        """See `PreparedModel.create_burst`."""
-        return InProcessBurst(self)
 
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""

@@ -9,13 +9,12 @@ from typing import TypeAlias
 import numpy as np
 
 from neurald.drivers.cpu.native_model import NativeModel
-from neurald.hal.device import LOOP_TIMEOUT_MAXIMUM_S, REFERENCE, ExecuteOptions, KernelTime
-from neurald.hal.errors import BadData, MissedDeadlineTransient, OpFailed, OutOfMemory
-from neurald.hal.inference import bind_operations, merge
-from neurald.hal.numbering import operand_name, operation_name
+from neurald.hal.device import REFERENCE, KernelTime
+from neurald.hal.execution import GraphOperations, Limits
+from neurald.hal.numbering import operation_name
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import Array, Call, UnknownValue
+from neurald.hal.operations.call import Array
 from neurald.hal.operations.definition import Definition
 from neurald.hal.operations.signature import Binding
 from neurald.hal.types import Lifetime, Model, OperandType, Subgraph
@@ -45,18 +44,18 @@ class Run:
 
     Args:
         referenced: the graphs that control flow refers to.
-        options: of the execution.
+        limits: of the execution.
         times: takes how long each step of every graph ran, if wanted.
     """
 
     def __init__(
         self,
         referenced: Sequence["ReferenceGraph"],
-        options: ExecuteOptions,
+        limits: Limits,
         times: list[KernelTime] | None = None,
     ) -> None:
         self._referenced = referenced
-        self.options = options
+        self.limits = limits
         self.times = times
 
     def run(self, graph: int, inputs: Sequence[Array]) -> list[Array]:
@@ -69,15 +68,7 @@ class Run:
 
     def loop_deadline_s(self) -> float:
         """See `GraphRunner.loop_deadline_s`."""
-        return time.monotonic() + min(self.options.loop_timeout_s, LOOP_TIMEOUT_MAXIMUM_S)
-
-    def require_time(self, where: str) -> None:
-        """Raises where the execution is not to go on."""
-        if self.options.cancellation is not None:
-            self.options.cancellation.require_not_cancelled(f"before {where}")
-        deadline_s = self.options.deadline_s
-        if deadline_s is not None and time.monotonic() >= deadline_s:
-            raise MissedDeadlineTransient(f"the deadline passed before {where}")
+        return self.limits.loop_deadline_s()
 
 
 class ReferenceGraph:
@@ -102,18 +93,7 @@ class ReferenceGraph:
     ) -> None:
         self.graph = graph
         self._model = model
-        self._definitions = [
-            definitions.get(each.type) or DEFINITIONS[each.type] for each in graph.operations
-        ]
-        self._bindings = [
-            definitions[each.type].bind(each, graph.operands) if each.type in definitions else known
-            for each, known in zip(graph.operations, bind_operations(graph), strict=True)
-        ]
-        self._constants: dict[int, Array] = {
-            index: value
-            for index, operand in enumerate(graph.operands)
-            if (value := model.constant(operand)) is not None
-        }
+        self._operations = GraphOperations(model, graph, definitions=definitions)
         self.steps: Sequence[Step] = range(len(graph.operations)) if steps is None else steps
         self._dead_after = self._last_uses()
 
@@ -126,7 +106,7 @@ class ReferenceGraph:
     def is_tolerant(self) -> bool:
         """Whether executions stay inside their memories even if inputs change meanwhile."""
         return all(segment.native.executable.is_tolerant for segment in self.segments) and only_calculates(
-            self._model, self.graph, self._bindings, self._definitions
+            self._model, self.graph, self._operations.bindings, self._operations.definitions
         )
 
     def _last_uses(self) -> list[list[int]]:
@@ -137,26 +117,20 @@ class ReferenceGraph:
                 last[index] = number
         dead: list[list[int]] = [[] for _ in self.steps]
         for index, number in last.items():
-            if index not in self.graph.outputs and index not in self._constants:
+            if index not in self.graph.outputs and index not in self._operations.constants:
                 dead[number].append(index)
         return dead
 
     def run(self, inputs: Sequence[Array | None], run: Run) -> list[Array]:
         """The outputs for these inputs, None where one is omitted."""
-        values = dict(self._constants)
-        omitted = []
-        for index, value in zip(self.graph.inputs, inputs, strict=True):
-            if value is None:
-                omitted.append(index)
-            else:
-                values[index] = value
+        values, omitted = self._operations.start(inputs)
         for number, step in enumerate(self.steps):
             started = time.perf_counter_ns()
             if isinstance(step, int):
-                self._run_operation(step, values, frozenset(omitted), run)
+                self._operations.compute(step, values, omitted, run, run.limits)
             elif not self._run_segment(step, values, run):
                 for position in step.operations:
-                    self._run_operation(position, values, frozenset(omitted), run)
+                    self._operations.compute(position, values, omitted, run, run.limits)
             if run.times is not None:
                 run.times.extend(self._times(step, time.perf_counter_ns() - started))
             for index in self._dead_after[number]:
@@ -172,7 +146,7 @@ class ReferenceGraph:
     def _run_segment(self, segment: NativeSegment, values: dict[int, Array], run: Run) -> bool:
         """Whether the segment could run: its inputs are there, and of the shapes that it was compiled for."""
         first = segment.operations[0]
-        run.require_time(operation_name(self.graph, first))
+        run.limits.check(f"before {operation_name(self.graph, first)}")
         ports = segment.native.executable.inputs
         inputs = [values.get(index) for index in segment.inputs]
         given = [
@@ -182,61 +156,10 @@ class ReferenceGraph:
         ]
         if len(given) < len(inputs):
             return False
-        results = segment.native.run_arrays(given, run.options.deadline_s, run.options.cancellation)
+        options = run.limits.options
+        results = segment.native.run_arrays(given, options.deadline_s, options.cancellation)
         values.update(zip(segment.outputs, results, strict=True))
         return True
-
-    def _run_operation(
-        self, position: int, values: dict[int, Array], omitted: frozenset[int], run: Run
-    ) -> None:
-        operation = self.graph.operations[position]
-        operands = self.graph.operands
-        where = operation_name(self.graph, position)
-        run.require_time(where)
-
-        def shape_of(index: int) -> tuple[int, ...] | None:
-            value = values.get(index)
-            return None if value is None else value.shape
-
-        call = Call(
-            self._bindings[position],
-            operands,
-            shape_of,
-            values.get,
-            omitted,
-            self._model.referenced,
-            run,
-        )
-        try:
-            results = self._results(call, self._definitions[position])
-            for index, result in zip(operation.outputs, results, strict=True):
-                merge(operands[index].dimensions, result.shape, f"{operand_name(operands, index)} (output)")
-        except BadData as error:
-            raise OpFailed(f"{where}: {error}") from None
-        except UnknownValue as error:
-            raise OpFailed(f"{where}: its argument {error} is omitted") from None
-        except MemoryError as error:
-            raise OutOfMemory(f"{where}: {error}") from None
-        values.update(zip(operation.outputs, results, strict=True))
-
-    def _results(self, call: Call, definition: Definition) -> list[Array]:
-        definition.check(call)
-        try:
-            shapes = definition.output_shapes(call)
-        except UnknownValue:
-            # Control flow: only running it tells.
-            return list(definition.reference(call))
-        outputs = [index for indexes in call.binding.outputs.values() for index in indexes]
-        for index, shape in zip(outputs, shapes, strict=True):
-            merge(
-                self.graph.operands[index].dimensions,
-                shape,
-                f"{operand_name(self.graph.operands, index)} (output)",
-            )
-        return [
-            np.ascontiguousarray(result, self.graph.operands[index].type.dtype).reshape(shape)
-            for index, shape, result in zip(outputs, shapes, definition.reference(call), strict=True)
-        ]
 
 
 def _operands_of(graph: Subgraph, step: Step) -> tuple[int, ...]:

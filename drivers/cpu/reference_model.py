@@ -9,32 +9,25 @@ import numpy as np
 from neurald.drivers.cpu.reference_graph import ReferenceGraph, Run, Step
 from neurald.hal.device import (
     Artifact,
-    Burst,
     ExecuteOptions,
     ExecutionResult,
-    FencedExecution,
     KernelTime,
-    OutputShape,
     Timing,
 )
-from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
-from neurald.hal.fence import Fence
-from neurald.hal.in_process import InProcessBurst, start_fenced
+from neurald.hal.errors import BadData, MissedDeadlinePersistent
+from neurald.hal.execution import Limits, input_arrays, write_outputs
+from neurald.hal.in_process import InProcessModel
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.call import Array
 from neurald.hal.operations.definition import Definition
 from neurald.hal.types import (
-    Argument,
     Model,
     Operand,
     OperandType,
     Request,
-    array_to_store,
-    stored_array,
 )
 
 
-class ReferenceModel:
+class ReferenceModel(InProcessModel):
     """Implements `neurald.hal.device.PreparedModel`. Keeps nothing of an execution but the shapes of its inputs.
 
     Args:
@@ -49,6 +42,7 @@ class ReferenceModel:
         steps: Sequence[Sequence[Step] | None] | None = None,
         definitions: Mapping[OperationType, Definition] = MappingProxyType({}),
     ) -> None:
+        self._model = model
         graphs = (model.main, *model.referenced)
         self._main, *self._referenced = (
             ReferenceGraph(model, graph, own, definitions)
@@ -91,20 +85,6 @@ class ReferenceModel:
         """The operations of the main graph that are compiled; all others run on their references."""
         return frozenset(position for segment in self._main.segments for position in segment.operations)
 
-    def execute_fenced(
-        self,
-        request: Request,
-        wait_for: Sequence[Fence],
-        options: ExecuteOptions,
-        after_fences_s: float | None = None,
-    ) -> FencedExecution:
-        """See `PreparedModel.execute_fenced`."""
-        return start_fenced(self, request, wait_for, options, after_fences_s)
-
-    def create_burst(self) -> Burst:
-        """See `PreparedModel.create_burst`."""
-        return InProcessBurst(self)
-
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`; references need the model, which an artifact does not have."""
         return None
@@ -114,26 +94,10 @@ class ReferenceModel:
         started = time.monotonic_ns()
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the execution started")
-        graph = self._main.graph
-        inputs = [
-            None if argument.pool is None else _input_array(argument, graph.operands[index], request)
-            for index, argument in zip(graph.inputs, request.inputs, strict=True)
-        ]
+        inputs = input_arrays(self._model, request)
         self._shapes = tuple(None if each is None else each.shape for each in inputs)
-        results = self._main.run(inputs, Run(self._referenced, options))
-        kinds = [graph.operands[index].type for index in graph.outputs]
-        contents = [_to_store(result, kind) for result, kind in zip(results, kinds, strict=True)]
-        shapes = tuple(
-            OutputShape(
-                dimensions=result.shape,
-                sufficient=content.nbytes <= argument.length,
-                length=content.nbytes if kind is OperandType.TENSOR_STRING else None,
-            )
-            for result, content, kind, argument in zip(results, contents, kinds, request.outputs, strict=True)
-        )
-        if all(shape.sufficient for shape in shapes):
-            for content, argument in zip(contents, request.outputs, strict=True):
-                _write(content, argument, request)
+        results = self._main.run(inputs, Run(self._referenced, Limits(options)))
+        shapes = write_outputs(self._model, request, results)
         elapsed = time.monotonic_ns() - started
         timing = (
             Timing(on_device_ns=elapsed, in_driver_ns=elapsed, queued_ns=0) if options.measure else Timing()
@@ -155,25 +119,5 @@ class ReferenceModel:
             for shape, kind in zip(self._shapes, kinds, strict=True)
         ]
         times: list[KernelTime] = []
-        self._main.run(inputs, Run(self._referenced, ExecuteOptions(), times))
+        self._main.run(inputs, Run(self._referenced, Limits(ExecuteOptions()), times))
         return tuple(times)
-
-
-def _input_array(argument: Argument, operand: Operand, request: Request) -> Array:
-    shape = operand.dimensions if argument.dimensions is None else argument.dimensions
-    assert argument.pool is not None  # noqa: S101 - validated
-    view = request.pools[argument.pool].view(argument.offset, argument.length)
-    return stored_array(view, operand.type, shape or ())
-
-
-def _to_store(result: Array, kind: OperandType) -> Array:
-    try:
-        return array_to_store(result, kind)
-    except BadData as error:
-        raise OpFailed(str(error)) from None
-
-
-def _write(result: Array, argument: Argument, request: Request) -> None:
-    assert argument.pool is not None  # noqa: S101 - validated
-    view = request.pools[argument.pool].view(argument.offset, result.nbytes)
-    np.frombuffer(view, result.dtype)[:] = result.reshape(-1)

@@ -2,7 +2,7 @@
 
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,17 +18,14 @@ from neurald.drivers.opencl.staging import upload
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import (
     Artifact,
-    Burst,
     ExecuteOptions,
     ExecutionResult,
-    FencedExecution,
     KernelTime,
     OutputShape,
     Timing,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
-from neurald.hal.fence import Fence
-from neurald.hal.in_process import InProcessBurst, start_fenced
+from neurald.hal.in_process import InProcessModel
 from neurald.hal.memory import Memory
 from neurald.hal.pool import Pool
 from neurald.hal.types import Argument, Operand, Request
@@ -47,7 +44,7 @@ class _Binding:
     outputs: tuple[int | OpenClBuffer, ...]
 
 
-class OpenClPreparedModel:
+class OpenClPreparedModel(InProcessModel):
     """Implements `neurald.hal.device.PreparedModel`.
 
     Args:
@@ -209,20 +206,6 @@ class OpenClPreparedModel:
         if not 0 <= argument.offset <= memory.size - size_bytes:
             raise BadData(f"{size_bytes} bytes at {argument.offset} do not lie in memory of {memory.size}")
         return memory.address + argument.offset
-
-    def execute_fenced(
-        self,
-        request: Request,
-        wait_for: Sequence[Fence],
-        options: ExecuteOptions,
-        after_fences_s: float | None = None,
-    ) -> FencedExecution:
-        """See `PreparedModel.execute_fenced`."""
-        return start_fenced(self, request, wait_for, options, after_fences_s)
-
-    def create_burst(self) -> Burst:
-        """See `PreparedModel.create_burst`."""
-        return InProcessBurst(self)
 
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""
