@@ -8,7 +8,7 @@ gets valid models and requests only.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.deadline import deadline_in
@@ -27,6 +27,9 @@ from neurald.hal.types import (
     Request,
     byte_size,
 )
+
+if TYPE_CHECKING:
+    from neurald.hal.compiling import Compiler
 
 #: WHILE stops after this many seconds unless the execution says otherwise; longer ones are cut to the maximum.
 LOOP_TIMEOUT_DEFAULT_S = 2.0
@@ -128,6 +131,9 @@ class PrepareOptions:
             none where nothing is cached.
         variants: keeps what is compiled for shapes that executions tell; None where nothing is cached. What a client gives
             for a device in another process stays in the client: its daemon has variants of its own.
+        cancellation: ends the preparation; None: nobody will cancel.
+        compiler: compiles the model in another process; None where a device compiles where it is. It is given to devices that
+            can use it, see `neurald.hal.compiling.CompilesApart`.
     """
 
     preference: Preference = Preference.FAST_SINGLE_ANSWER
@@ -136,6 +142,8 @@ class PrepareOptions:
     threads: int | None = None
     cache_key: bytes = b""
     variants: Variants | None = None
+    cancellation: Cancellation | None = None
+    compiler: "Compiler | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from neurald.hal.burst_server import BurstServer
 from neurald.hal.cache_seal import check_seal, make_seal, named_tokens
 from neurald.hal.cache_variants import daemon_variants
 from neurald.hal.cancellation import Cancellation
+from neurald.hal.compile_pool import CompilePool
 from neurald.hal.deadline import deadline_in
 from neurald.hal.device import (
     Artifact,
@@ -73,10 +74,12 @@ class DeviceHandler:
     Args:
         device: what is served.
         limits: what a session may hold.
+        compilers: compile in other processes for the device; None: it compiles in this one.
     """
 
-    def __init__(self, device: Device, limits: Limits) -> None:
+    def __init__(self, device: Device, limits: Limits, compilers: CompilePool | None = None) -> None:
         self._device = device
+        self._compilers = compilers
         self.sessions = Sessions(limits)
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
@@ -175,9 +178,18 @@ class DeviceHandler:
         return verdicts_to_wire(self._device.supported_operations(model))
 
     def prepare_model(
-        self, session: Session, message: device_pb2.PrepareModelRequest
+        self,
+        session: Session,
+        message: device_pb2.PrepareModelRequest,
+        cancellation: Cancellation | None = None,
     ) -> device_pb2.PrepareModelReply:
-        """Has the device prepare a valid model."""
+        """Has the device prepare a valid model.
+
+        Args:
+            session: of the client.
+            message: with the model.
+            cancellation: cancelled once the client does not wait any more.
+        """
         self._require_sound()
         model = self._model(session, message.model)
         options = prepare_options_from_wire(message.options)
@@ -193,8 +205,14 @@ class DeviceHandler:
         # Only what a device caches is asked for.
         cache_key = options.cache_key if self._device.cache_files_needed else b""
         variants = daemon_variants(self._device, model, options) if cache_key else None
+        compiler = None
+        if self._compilers is not None:
+            wire = message.model.SerializeToString()
+            compiler = self._compilers.compiler(session, wire, model.pools, options)
         with self.call(options):
-            prepared = self._device.prepare_model(model, replace(options, variants=variants))
+            prepared = self._device.prepare_model(
+                model, replace(options, variants=variants, compiler=compiler, cancellation=cancellation)
+            )
         handle = session.add_prepared(model, prepared, options.priority, cache_key)
         kept = None if variants is None or variants.kept is None else kept_to_wire(variants.kept)
         return device_pb2.PrepareModelReply(prepared_model=handle, has_artifact=bool(cache_key), kept=kept)

@@ -39,6 +39,10 @@ class Limits:
         model_bytes: of the constants of one model.
         execution_s: that an execution may take which has no earlier deadline. One that takes longer hangs: its client is told that
             the driver is dead, and nobody's models are taken until it ends after all.
+        compilers: models that are compiled at the same time, of all clients together, by a device that compiles in other
+            processes; more wait for their turn. A few more may be beside those that take long.
+        compile_s: that compiling one model may take, in seconds that pass and in seconds of a processor.
+        compile_bytes: of memory that a process which compiles a model may take.
     """
 
     sessions: int = 256
@@ -53,6 +57,9 @@ class Limits:
     memory_bytes: int = field(default_factory=_memory_share)
     model_bytes: int = 2 << 30
     execution_s: int = 600
+    compilers: int = 2
+    compile_s: int = 600
+    compile_bytes: int = field(default_factory=_memory_share)
 
 
 class UserCalls:

@@ -308,6 +308,11 @@ class SharedMemory(Memory):
             raise BadState("the shared memory is closed")
         return self._fd
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the descriptor was closed."""
+        return self._fd < 0
+
     def close(self) -> None:
         """Closes the descriptor; views that exist stay valid."""
         if self._fd >= 0:

@@ -20,6 +20,8 @@ from neurald._proto import device_pb2
 from neurald.hal.address import Address
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.channel import ChannelServer
+from neurald.hal.compile_pool import CompilePool
+from neurald.hal.compiling import compiles_apart
 from neurald.hal.device import Device
 from neurald.hal.errors import (
     BadData,
@@ -78,6 +80,8 @@ class DeviceServer:
         address: where.
         limits: what a session may hold.
         insecure: serve hosts beyond this one too, though nothing is encrypted and anybody may connect.
+        driver: that makes the same device in other processes, where its models are compiled if it `CompilesApart`; None: they are
+            compiled in this process.
 
     Raises:
         BadData: other hosts can reach the address, and it is not `insecure`.
@@ -85,7 +89,13 @@ class DeviceServer:
     """
 
     def __init__(
-        self, device: Device, address: Address, *, limits: Limits | None = None, insecure: bool = False
+        self,
+        device: Device,
+        address: Address,
+        *,
+        limits: Limits | None = None,
+        insecure: bool = False,
+        driver: str | None = None,
     ) -> None:
         if not address.is_loopback and not insecure:
             raise BadData(
@@ -94,7 +104,11 @@ class DeviceServer:
             )
         require_grpc()
         self.address = address
-        self.handler = DeviceHandler(device, limits or Limits())
+        limits = limits or Limits()
+        self._compilers = (
+            CompilePool(driver, device, limits) if driver is not None and compiles_apart(device) else None
+        )
+        self.handler = DeviceHandler(device, limits, self._compilers)
         self._threads = ThreadPoolExecutor(
             _MAXIMUM_CALLS + _MAXIMUM_STREAMS, thread_name_prefix="neurald call"
         )
@@ -103,7 +117,6 @@ class DeviceServer:
             options=SERVER_OPTIONS,
             maximum_concurrent_rpcs=_MAXIMUM_CALLS + _MAXIMUM_STREAMS + _MAXIMUM_WAITING,
         )
-        limits = limits or Limits()
         self.streams = Streams(most=_MAXIMUM_STREAMS, most_of_one=limits.calls, patience_s=_PATIENCE_S)
         self._transport = _Transport(self.handler, self.streams, has_channel=address.path is not None)
         self.grpc.add_generic_rpc_handlers((self._transport.handlers(),))
@@ -162,6 +175,8 @@ class DeviceServer:
             self._channel.close()
             self._channel = None
         self._transport.end_sessions()
+        if self._compilers is not None:
+            self._compilers.close()
         self.grpc.stop(_FLUSH_S).wait()
         self._threads.shutdown(wait=False)
         if self.address.path is not None:
@@ -188,7 +203,9 @@ class _Transport:
             "GetStatus": lambda message, context: _parsed(message, handler.get_status),
             "ReleaseMemory": self._in_session(handler.release_memory),
             "GetSupportedOperations": self._at_work(handler.get_supported_operations),
-            "PrepareModel": self._at_work(handler.prepare_model),
+            "PrepareModel": lambda message, context: self._at_work(
+                lambda session, message: handler.prepare_model(session, message, _cancellation(context))
+            )(message, context),
             "GetArtifact": self._at_work(handler.get_artifact),
             "PrepareModelFromCache": self._at_work(handler.prepare_model_from_cache),
             "ReleasePreparedModel": self._in_session(handler.release_prepared_model),

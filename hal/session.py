@@ -18,6 +18,7 @@ from typing import Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from neurald.hal.buffer_tracker import BufferTracker
+from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import PreparedModel
 from neurald.hal.errors import (
     BadData,
@@ -87,6 +88,7 @@ class Session:
         self._prepared: dict[int, Prepared] = {}
         self._fenced: dict[int, FencedRun] = {}
         self._bursts: set[_Burst] = set()
+        self._under_way: set[Cancellation] = set()
         self._handles = itertools.count(1)
         self.buffers = BufferTracker()
 
@@ -380,10 +382,27 @@ class Session:
         with self._lock:
             self._bursts.discard(burst)
 
+    @contextlib.contextmanager
+    def cancelling(self, cancellation: Cancellation) -> Iterator[None]:
+        """Work that is cancelled if the session ends meanwhile.
+
+        Raises:
+            DeadObject: the session is over.
+        """
+        with self._lock:
+            self._require_open()
+            self._under_way.add(cancellation)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way.discard(cancellation)
+
     def close(self) -> None:
         """Lets go of everything."""
         with self._lock:
             self._is_open = False
+            under_way = tuple(self._under_way)
             # Their last references go after the lock: drivers may have much to do then.
             memories, self._memories = self._memories, {}
             self._unread.clear()
@@ -391,6 +410,8 @@ class Session:
             fenced, self._fenced = self._fenced, {}
             prepared, self._prepared = self._prepared, {}
             bursts, self._bursts = self._bursts, set()
+        for cancellation in under_way:
+            cancellation.cancel()
         for burst in bursts:
             burst.stop()
         for execution in fenced.values():

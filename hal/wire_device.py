@@ -115,6 +115,16 @@ def prepare_options_from_wire(message: device_pb2.PrepareOptions) -> PrepareOpti
     )
 
 
+def encode_prepare_options(options: PrepareOptions) -> bytes:
+    """What `decode_prepare_options` takes, in another process on this host."""
+    return prepare_options_to_wire(options).SerializeToString()
+
+
+def decode_prepare_options(data: bytes) -> PrepareOptions:
+    """The options that `encode_prepare_options` wrote."""
+    return prepare_options_from_wire(device_pb2.PrepareOptions.FromString(data))
+
+
 def kept_to_wire(kept: Kept) -> device_pb2.Kept:
     """A message for `kept`."""
     return device_pb2.Kept(key=kept.key, was_there=kept.was_there, compile_ms=kept.compile_ms)

@@ -102,7 +102,13 @@ class Daemon:
                 _remove_stale(self._address.memory_path)
             device = create_device(self._driver)
             device.capabilities()  # which some devices measure the first time: before clients wait for it
-            self._server = DeviceServer(device, self._address, limits=self._limits, insecure=self._insecure)
+            self._server = DeviceServer(
+                device,
+                self._address,
+                limits=self._limits,
+                insecure=self._insecure,
+                driver=self._driver,
+            )
             cleanup.callback(self._server.stop)
             self._health = _add_health(self._server, cleanup)
             self._server.start()

@@ -37,7 +37,7 @@ class CpuPreparedModel(InProcessModel):
     Args:
         native: the compiled model.
         references: makes what runs executions that leave out an input; None: the model is not at hand.
-        keeps_artifact: whether `artifact` will be asked for.
+        keeps_artifact: whether `artifact` will be asked for, and stands for all of the model.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class CpuPreparedModel(InProcessModel):
         self._make_references = references
         self._references: ReferenceModel | None = None
         self._making = threading.Lock()
-        self._keeps_artifact = keeps_artifact
+        self.keeps_artifact = keeps_artifact
         self._sizes = tuple(port.size_bytes for port in native.executable.inputs)
         self._output_sizes = tuple(port.size_bytes for port in native.executable.outputs)
         self._bindings: dict[int, tuple[weakref.ref[Request], Binding]] = {}
@@ -156,7 +156,7 @@ class CpuPreparedModel(InProcessModel):
 
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""
-        return write_artifact(self.native) if self._keeps_artifact else None
+        return write_artifact(self.native) if self.keeps_artifact else None
 
     def profile(self) -> tuple[KernelTime, ...]:
         """See `PreparedModel.profile`: on whatever was there last."""

@@ -44,6 +44,7 @@ from neurald.hal.device import (
     BufferDescription,
     CacheFilesNeeded,
     Capabilities,
+    ExecuteOptions,
     PreparedModel,
     PrepareOptions,
     Verdict,
@@ -176,7 +177,7 @@ class OpenClDevice:
         return prepared
 
     def _variant(
-        self, options: PrepareOptions, model: Model, shapes: Mapping[int, Shape]
+        self, options: PrepareOptions, model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions
     ) -> OpenClPreparedModel:
         """A model for inputs of these shapes, from the cache if it was compiled for them before."""
         # The deadline was that of the preparation, which is long over.
