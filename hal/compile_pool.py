@@ -33,7 +33,6 @@ from neurald.hal.compile_job import (
 from neurald.hal.compiling import Compiled, InputShapes
 from neurald.hal.device import Artifact, Device, PrepareOptions
 from neurald.hal.errors import (
-    BadData,
     Cancelled,
     MissedDeadlineTransient,
     OpFailed,
@@ -45,6 +44,7 @@ from neurald.hal.memory import HostMemory, Memory
 from neurald.hal.packet import rights
 from neurald.hal.session import Session
 from neurald.hal.turns import Turns
+from neurald.hal.wire import member
 from neurald.hal.wire_device import encode_prepare_options
 
 logger = logging.getLogger(__name__)
@@ -206,7 +206,8 @@ class SessionCompiler:
                 _await_reply(connection, job, deadline_s, end_s, stop)
                 told = receive_told(connection, Outcome)
             except OSError as error:
-                raise OpFailed(f"the process that compiles does not answer: {error}") from None
+                logger.warning("the process that compiles does not answer: %s", error)
+                told = None
             if isinstance(told, tuple):
                 return _read(*told)
         if told is None:
@@ -246,9 +247,7 @@ def _read(outcome: Outcome, descriptors: list[int]) -> Compiled:
     sizes = () if outcome.model is None else (*outcome.model, *outcome.data)
     memories = received_memories(descriptors, [size for size in sizes if size])
     if outcome.code:
-        if outcome.code not in ResultCode:
-            raise BadData(f"the process that compiles failed with code {outcome.code}, which is not known")
-        raise error_for(ResultCode(outcome.code), outcome.text)
+        raise error_for(member(ResultCode, outcome.code, "the code of a failed compilation"), outcome.text)
     if outcome.model is None:
         return Compiled(note=outcome.note)
     following = iter(memories)
