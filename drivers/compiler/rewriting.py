@@ -1,6 +1,6 @@
 """Expressions walked through, and rewritten: parts of them replaced, and what follows simplified again."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from neurald.drivers.compiler.expression import (
     Apply,
@@ -39,6 +39,14 @@ def walk(*roots: Expression) -> Iterator[Expression]:
                 stack += reversed(operands)
             else:
                 yield expression
+
+
+def depth(expressions: Iterable[Expression]) -> int:
+    """How deeply expressions are nested that come after their operands, as `walk` gives them."""
+    found: dict[Expression, int] = {}
+    for each in expressions:
+        found[each] = 1 + max((found[operand] for operand in each.operands), default=0)
+    return max(found.values(), default=0)
 
 
 def free_axes(root: Expression) -> frozenset[Axis]:

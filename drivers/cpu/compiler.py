@@ -107,6 +107,8 @@ def compile_model(
         for kernel in kernels:
             try:
                 routines.append(generate(kernel, target))
+            except MemoryError:
+                raise
             except Exception as error:
                 raise _failed(names, kernel, error) from error
             for subroutine in sorted(routines[-1].subroutines - called, key=lambda each: each.name):

@@ -25,7 +25,7 @@ from neurald.hal.device import (
     PrepareOptions,
     Verdict,
 )
-from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient, OutOfMemory
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.managed_buffer import host_memory_for
 from neurald.hal.memory import Memory
@@ -188,6 +188,8 @@ class CpuDevice:
 
                 preparation = Preparation(self._target, threads, keeps_artifact=keeps_artifact, helper=helper)
                 return preparation.prepare(model, shapes)
+        except MemoryError:
+            raise OutOfMemory(f"{self.name}: there is not enough memory to compile the model") from None
         finally:
             if helper is not None:
                 helper.close()

@@ -191,7 +191,7 @@ class Preparation:
                 executable = msgspec.structs.replace(executable, is_tolerant=False)
             team = Team(process.runtime(self._target), self._threads)
             return NativeModel(executable, linked(compiled.codes), compiled.constants, team)
-        except (Error, KernelFailed):
+        except (Error, KernelFailed, MemoryError):
             raise
         except Exception as error:
             everything_here = range(len(model.main.operations))
