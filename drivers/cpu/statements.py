@@ -381,9 +381,8 @@ class Statements:
         if any(not axis.extent for axis in expression.axes):
             v = self._lanes.v if self._lanes.varies(expression) else self._single
             return fold_start_text(v, expression)
-        leaves = [
-            self._names[each] for each in walk(expression) if isinstance(each, Axis) and each in self._names
-        ]
+        # Axes, sums of contractions and other folds that it is made of.
+        leaves = [self._names[each] for each in walk(expression) if each in self._names]
         if self._lanes.varies(expression):
             return self._fold_in_lanes(expression)
         with self._code.outside(self._code.depth(*leaves)):

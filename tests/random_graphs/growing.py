@@ -110,6 +110,7 @@ class Growing:
             runner = Evaluation(Model(main=_NOTHING, referenced=tuple(self.making.referenced)))
             call = call_of(binding, self.operands, self.values, self.making.referenced, runner)
             definition.check(call)
+            definition.output_shapes(call)
             with np.errstate(all="ignore"):
                 results = definition.reference(call)
         except REFUSALS:
