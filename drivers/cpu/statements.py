@@ -445,7 +445,9 @@ class Statements:
         """Lanes along a folded axis: each folds a part, and in the end they are folded with each other."""
         count = folding_lanes(along.extent, self._target)
         v = Vector(self._code, self._target, count)
-        lanes = _Lanes(v, along)
+        # The sum of a contraction that is one number is so in all lanes of the fold.
+        same = dict.fromkeys((each for each in self._names if isinstance(each, Accumulated)), False)
+        lanes = _Lanes(v, along, varying=same)
         element = computed(expression, count)
         with self._with_lanes(lanes):
             others = [axis for axis in expression.axes if axis is not along]
