@@ -446,7 +446,7 @@ class Statements:
         count = folding_lanes(along.extent, self._target)
         v = Vector(self._code, self._target, count)
         # The sum of a contraction that is one number is so in all lanes of the fold.
-        same = dict.fromkeys((each for each in self._names if isinstance(each, Accumulated)), False)
+        same: dict[Expression, bool] = {each: False for each in self._names if isinstance(each, Accumulated)}
         lanes = _Lanes(v, along, varying=same)
         element = computed(expression, count)
         with self._with_lanes(lanes):

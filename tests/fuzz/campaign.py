@@ -50,8 +50,6 @@ def work(target: Target) -> None:
     lines = NewLines()
 
     def answer(case: Case) -> Result:
-        if case.get("close"):
-            return _judged(lambda: target.close() or "closed")
         content, what = content_of(case, target, seeds)
         lines.take()
         result = {**_judged(lambda: target.run(content)), "what": what}

@@ -105,7 +105,7 @@ def _value(field: FieldDescriptor, old: Any, rng: random.Random) -> Any:
         return rng.choice(("", "x" * 5000, "\0", "a\nb", "é" * 10, old + old))
     if kind in (FieldDescriptor.TYPE_DOUBLE, FieldDescriptor.TYPE_FLOAT):
         return rng.choice((*_REALS, -old, old * 2))
-    if kind == FieldDescriptor.TYPE_ENUM and rng.random() < 0.7:
+    if field.enum_type is not None and rng.random() < 0.7:
         return rng.choice(field.enum_type.values).number
     low, high = _WIDTHS.get(kind, (0, 2**31 - 1))
     value = rng.choice((*_INTEGERS, old + 1, old - 1, old * 2, -1, -128, rng.randrange(20)))

@@ -78,7 +78,7 @@ def target_of(name: str, models: Path | None) -> Target:
 
 
 _NUMBERS = re.compile(r"-?(0x[0-9a-f]+|\d[\d.e+-]*|inf|nan)")
-_NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|/[\w./-]+|\b[A-Z][A-Z0-9_]{3,}\b|\[[^\]]*\]")
+_NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|/[\w./-]+|\b[A-Z][A-Z0-9_]{2,}\b|\[[^\]]*\]")
 
 
 def kind_of(text: str) -> str:

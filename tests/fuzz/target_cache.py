@@ -52,7 +52,7 @@ class CacheTarget:
         # Large files of data are found to be what they were in another way than small ones.
         constants = np.arange(6, dtype=np.float32).reshape(2, 3), np.full((100, 700), 7, np.float32)
         self._models = [(addition(each), each) for each in constants]
-        self._devices = [CpuDevice(), create_all()]
+        self._devices: list[nd.Device] = [CpuDevice(), create_all()]
         self._good.mkdir(mode=0o700)
         self._compiled(self._good)
         self._files = sorted(

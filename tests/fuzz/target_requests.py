@@ -150,7 +150,7 @@ class _Client:
             pools=pools,
         )
         self.call("Execute", device_pb2.ExecuteRequest(prepared_model=_PLAIN, request=request))
-        return np.frombuffer(result.view(), np.float32).tolist() == (_CONSTANT.reshape(-1) + 2).tolist()
+        return np.array_equal(np.frombuffer(result.view(), np.float32), _CONSTANT.reshape(-1) + 2)
 
     def close(self) -> None:
         self.side.close()

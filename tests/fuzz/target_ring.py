@@ -233,7 +233,7 @@ class RingTarget:
             kept.append((connection.dup(), ring))
 
         honest = Connection.configure_burst
-        Connection.configure_burst = configure  # type: ignore[method-assign]
+        Connection.configure_burst = configure  # type: ignore[method-assign, assignment]
         try:
             burst = self._prepared.create_burst()
         finally:

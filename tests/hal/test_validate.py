@@ -194,10 +194,12 @@ def test_reference_cycles(referenced: list[tuple[int, ...]]) -> None:
         validate_model(broken)
 
 
-@pytest.mark.parametrize("change", [{"inputs": (99,)}, {"outputs": (99,)}, {"inputs": (-1,)}])
-def test_control_flow_to_a_graph_with_ends_that_are_not_there(change: dict[str, tuple[int, ...]]) -> None:
+@pytest.mark.parametrize(("inputs", "outputs"), [((99,), (4,)), ((0,), (99,)), ((-1,), (4,))])
+def test_control_flow_to_a_graph_with_ends_that_are_not_there(
+    inputs: tuple[int, ...], outputs: tuple[int, ...]
+) -> None:
     """What is wrong with a graph is told before an operation of another one looks at its inputs and outputs."""
-    inner = replace(model().main, **change)
+    inner = replace(model().main, inputs=inputs, outputs=outputs)
     condition = Operand(type=T.TENSOR_BOOL8, dimensions=(1,), lifetime=Lifetime.SUBGRAPH_INPUT)
     graph = Operand(type=T.MODEL, lifetime=Lifetime.SUBGRAPH, subgraph=0)
     value = Operand(type=FLOAT, dimensions=(2, 3), lifetime=Lifetime.SUBGRAPH_INPUT)
