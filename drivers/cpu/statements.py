@@ -381,9 +381,8 @@ class Statements:
         if any(not axis.extent for axis in expression.axes):
             v = self._lanes.v if self._lanes.varies(expression) else self._single
             return fold_start_text(v, expression)
-        leaves = [
-            self._names[each] for each in walk(expression) if isinstance(each, Axis) and each in self._names
-        ]
+        # Axes, sums of contractions and other folds that it is made of.
+        leaves = [self._names[each] for each in walk(expression) if each in self._names]
         if self._lanes.varies(expression):
             return self._fold_in_lanes(expression)
         with self._code.outside(self._code.depth(*leaves)):
@@ -446,7 +445,9 @@ class Statements:
         """Lanes along a folded axis: each folds a part, and in the end they are folded with each other."""
         count = folding_lanes(along.extent, self._target)
         v = Vector(self._code, self._target, count)
-        lanes = _Lanes(v, along)
+        # The sum of a contraction that is one number is so in all lanes of the fold.
+        same: dict[Expression, bool] = {each: False for each in self._names if isinstance(each, Accumulated)}
+        lanes = _Lanes(v, along, varying=same)
         element = computed(expression, count)
         with self._with_lanes(lanes):
             others = [axis for axis in expression.axes if axis is not along]

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 #: How many threads an execution may use, where nobody says it for a model.
 THREADS_VARIABLE = "NEURALD_THREADS"
 
+#: More threads than cores are of no use, and as many do no harm.
+_FEW_THREADS = 16
 #: What an ending process waits for a worker that is in the middle of a call.
 _FAREWELL_S = 1.0
 
@@ -45,10 +47,15 @@ _Work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 def thread_count(wanted: int | None, settings: Settings) -> int:
     """How many threads an execution uses: as many as are wanted, else NEURALD_THREADS, else one for each core.
 
+    Workers stay for as long as the process, and clients of a daemon say what they want: they get no more than there are cores, or
+    than `_FEW_THREADS` on a small machine.
+
     Raises:
         BadData: the variable holds no positive number.
     """
-    if wanted is None:
+    if wanted is not None:
+        wanted = min(wanted, max(len(os.sched_getaffinity(0)), _FEW_THREADS))
+    else:
         text = settings.text(THREADS_VARIABLE)
         if text:
             if not text.isdecimal() or int(text) < 1:
