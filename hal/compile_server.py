@@ -232,7 +232,10 @@ def _run(connection: socket.socket, compile_job: _Compile) -> None:
         if artifact is None:
             outcome = Outcome(note=compiled.note, log=log.records)
         else:
-            memories = tuple(memory if not memory.size else shareable(memory) for memory in (*artifact.model, *artifact.data))
+            memories = tuple(
+                memory if not memory.size else shareable(memory)
+                for memory in (*artifact.model, *artifact.data)
+            )
             outcome = Outcome(
                 note=compiled.note,
                 model=tuple(memory.size for memory in artifact.model),

@@ -29,6 +29,7 @@ from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadline
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.managed_buffer import host_memory_for
 from neurald.hal.memory import Memory
+from neurald.hal.numbering import first_few
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Shape
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand, OperandType
@@ -131,7 +132,7 @@ class CpuDevice:
             raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
         refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
         if refused:
-            raise BadData(f"cpu: {'; '.join(refused)}")
+            raise BadData(f"cpu: {first_few(refused)}")
         if not self.compiles:
             from neurald.drivers.cpu.reference_model import ReferenceModel
 

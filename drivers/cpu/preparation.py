@@ -203,7 +203,6 @@ class Preparation:
 def _warn(error: KernelFailed) -> None:
     runs = "it runs" if len(error.operations) == 1 else "they run"
     _LOG.warning("%s; %s on references", error, runs)
-    _LOG.debug("the operations that run on references: %s", ", ".join(map(str, error.operations)))
     _LOG.debug("that was raised here", exc_info=error)
 
 

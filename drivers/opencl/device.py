@@ -59,6 +59,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.managed_buffer import bytes_for
 from neurald.hal.memory import Memory
+from neurald.hal.numbering import first_few
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand
 
 _LOG = logging.getLogger(__name__)
@@ -168,7 +169,7 @@ class OpenClDevice:
             raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
         refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
         if refused:
-            raise BadData(f"{self.name}: {'; '.join(refused)}")
+            raise BadData(f"{self.name}: {first_few(refused)}")
         if not is_specified(model):
             return SpecializingModel(model, partial(self._variant, options), owner=self, tolerant=True)
         prepared = self._compiled(model, {}, options)

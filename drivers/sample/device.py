@@ -27,6 +27,7 @@ from neurald.hal.device import (
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
 from neurald.hal.extension import TFLITE, extension_of
 from neurald.hal.memory import Memory
+from neurald.hal.numbering import first_few
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Operation, Subgraph
 
@@ -103,7 +104,7 @@ class SampleDevice:
     def _require_supported(self, model: Model) -> None:
         refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
         if refused:
-            raise BadData(f"{self.name}: {'; '.join(refused)}")
+            raise BadData(f"{self.name}: {first_few(refused)}")
 
 
 def create_float_fast() -> SampleDevice:

@@ -66,7 +66,11 @@ def start() -> Iterator[Start]:
 
 
 def compiled(
-    pool: CompilePool, session: Session, options: PrepareOptions, deadline_s: float | None = None, cancellation: Cancellation | None = None
+    pool: CompilePool,
+    session: Session,
+    options: PrepareOptions,
+    deadline_s: float | None = None,
+    cancellation: Cancellation | None = None,
 ) -> Compiled:
     compiler = pool.compiler(session, encode_model(MODEL), MODEL.pools, options)
     return compiler.compile(deadline_s=deadline_s, cancellation=cancellation)
@@ -258,7 +262,9 @@ def test_a_compilation_that_takes_long_does_not_keep_others_waiting(
         pool.close()
 
 
-def test_the_process_that_forks_is_started_again(shared_pool: CompilePool, session: Session, start: Start) -> None:
+def test_the_process_that_forks_is_started_again(
+    shared_pool: CompilePool, session: Session, start: Start
+) -> None:
     compiled(shared_pool, session, doing("echo"))
     before = shared_pool.process
     assert before is not None

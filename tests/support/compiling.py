@@ -55,7 +55,9 @@ class CompilingDevice(AddingDevice):
 def _echo(model: Model, *words: str) -> Compiled:
     constant = model.constant(model.main.operands[1])
     assert constant is not None
-    artifact = Artifact(model=(HostMemory(" ".join(words).encode()),), data=(HostMemory(constant), HostMemory(b"")))
+    artifact = Artifact(
+        model=(HostMemory(" ".join(words).encode()),), data=(HostMemory(constant), HostMemory(b""))
+    )
     return Compiled(note=NOTE, artifact=artifact)
 
 
