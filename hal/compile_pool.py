@@ -1,7 +1,7 @@
-"""A daemon's side of compiling in other processes: whose model is compiled next, within which limits, and what came of it.
+"""The daemon's side of compiling in other processes: it starts jobs within limits, and reads their outcomes.
 
-A job is a socket, one end of which goes to the process that compiles (`neurald.hal.compile_server`). Closing the other end ends
-the job, at any moment.
+A job is a socket pair. One end goes to the process that compiles (`neurald.hal.compile_server`). The daemon ends a job at any
+moment by closing the other end.
 """
 
 import contextlib
@@ -30,6 +30,7 @@ from neurald.hal.compile_job import (
     received_memories,
     send_told,
 )
+from neurald.hal.compile_queue import CompileQueue
 from neurald.hal.compiling import Compiled, InputShapes
 from neurald.hal.device import Artifact, Device, PrepareOptions
 from neurald.hal.errors import (
@@ -43,19 +44,14 @@ from neurald.hal.limits import Limits
 from neurald.hal.memory import HostMemory, Memory
 from neurald.hal.packet import rights
 from neurald.hal.session import Session
-from neurald.hal.turns import Turns
 from neurald.hal.wire import member
 from neurald.hal.wire_device import encode_prepare_options
 
 logger = logging.getLogger(__name__)
 
-#: A compilation that takes longer keeps nobody but its own client from a compiler, as long as there are few.
-_LONG_S = 5.0
-#: So many compilations more than there are compilers run at the same time, where others take long.
-_MORE = 2
-#: How often who waits for a compilation looks whether it is still wanted.
+#: How often a thread that waits for a compilation checks whether the client still wants it.
 _LOOK_MS = 20
-#: What a process says that has no memory left, in LLVM and in the C++ library.
+#: What LLVM and the C++ library print when a process has no memory left.
 _NO_MEMORY = ("out of memory", "bad_alloc")
 
 _PROGRAM = (
@@ -65,26 +61,24 @@ _PROGRAM = (
 
 
 class CompilePool:
-    """Has the models of one device's clients compiled in other processes. Thread-safe.
+    """Compiles the models of one device's clients in other processes. Thread-safe.
 
-    The process starts with the first model, and again where it has ended.
+    The process that forks them starts with the first model, and again when it has ended.
 
     Args:
         driver: that `neurald.hal.registry.create_device` makes the device of.
         device: of the daemon, one that `CompilesApart`.
         limits: how many, how long and with how much memory.
+
+    Attributes:
+        queue: says which model is compiled next.
     """
 
     def __init__(self, driver: str, device: Device, limits: Limits) -> None:
+        self.queue = CompileQueue(limits)
         self._driver = driver
         self._device = device
         self._limits = limits
-        self.turns = Turns(
-            limits.compilers,
-            long_s=_LONG_S,
-            most_at_once=limits.compilers + _MORE,
-            what="compilations",
-        )
         self._lock = threading.Lock()
         self._server: _Server | None = None
         self._is_closed = False
@@ -181,21 +175,8 @@ class SessionCompiler:
         cancellation: Cancellation | None = None,
     ) -> Compiled:
         """See `Compiler.compile`. Waits for a turn; users, and the sessions of one user, take turns."""
-        stop = Cancellation()
-        if cancellation is not None:
-            cancellation.call_on_cancel(stop.cancel)
-        with self._session.cancelling(stop):
-            turn = self._pool.turns.take(
-                self._priority,
-                deadline_s,
-                client=self._session.token,
-                user=self._session.user,
-                cancellation=stop,
-            )
-            try:
-                return self._compiled(shapes, deadline_s, stop)
-            finally:
-                self._pool.turns.pass_on(turn)
+        with self._pool.queue.turn(self._session, self._priority, deadline_s, cancellation) as stop:
+            return self._compiled(shapes, deadline_s, stop)
 
     def _compiled(self, shapes: InputShapes | None, deadline_s: float | None, stop: Cancellation) -> Compiled:
         job = self._pool.job(self._model, self._pools, shapes, self._options)

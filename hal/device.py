@@ -5,6 +5,7 @@ other anywhere. Validation happens before these calls (`neurald.hal.validate`), 
 gets valid models and requests only.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.deadline import deadline_in
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, MissedDeadlineTransient
 from neurald.hal.extension import Extension
 from neurald.hal.fence import Fence
 from neurald.hal.memory import Memory
@@ -144,6 +145,21 @@ class PrepareOptions:
     variants: Variants | None = None
     cancellation: Cancellation | None = None
     compiler: "Compiler | None" = None
+
+    def require_wanted(self, where: str) -> None:
+        """Raises if the preparation is not to go on. Drivers call it between kernels, for example.
+
+        Args:
+            where: for the message: "before the model was compiled".
+
+        Raises:
+            Cancelled: it was cancelled, or its client is gone.
+            MissedDeadlineTransient: its deadline has passed.
+        """
+        if self.cancellation is not None:
+            self.cancellation.require_not_cancelled(where)
+        if self.deadline_s is not None and time.monotonic() >= self.deadline_s:
+            raise MissedDeadlineTransient(f"the deadline passed {where}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

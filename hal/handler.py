@@ -20,12 +20,14 @@ from neurald.hal.cache_seal import check_seal, make_seal, named_tokens
 from neurald.hal.cache_variants import daemon_variants
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.compile_pool import CompilePool
+from neurald.hal.compile_queue import CompileQueue
 from neurald.hal.deadline import deadline_in
 from neurald.hal.device import (
     Artifact,
     Device,
     ExecuteOptions,
     ExecutionResult,
+    PreparedModel,
     PrepareOptions,
     declared_extensions,
 )
@@ -80,6 +82,7 @@ class DeviceHandler:
     def __init__(self, device: Device, limits: Limits, compilers: CompilePool | None = None) -> None:
         self._device = device
         self._compilers = compilers
+        self._compile_queue = CompileQueue(limits) if compilers is None else compilers.queue
         self.sessions = Sessions(limits)
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
@@ -209,13 +212,21 @@ class DeviceHandler:
         if self._compilers is not None:
             wire = message.model.SerializeToString()
             compiler = self._compilers.compiler(session, wire, model.pools, options)
+        options = replace(options, variants=variants, compiler=compiler, cancellation=cancellation)
         with self.call(options):
-            prepared = self._device.prepare_model(
-                model, replace(options, variants=variants, compiler=compiler, cancellation=cancellation)
-            )
+            prepared = self._prepared(session, model, options)
         handle = session.add_prepared(model, prepared, options.priority, cache_key)
         kept = None if variants is None or variants.kept is None else kept_to_wire(variants.kept)
         return device_pb2.PrepareModelReply(prepared_model=handle, has_artifact=bool(cache_key), kept=kept)
+
+    def _prepared(self, session: Session, model: Model, options: PrepareOptions) -> PreparedModel:
+        """Has the device prepare a model; one that compiles in this process waits for its turn first."""
+        if options.compiler is not None:
+            return self._device.prepare_model(model, options)
+        with self._compile_queue.turn(
+            session, options.priority, options.deadline_s, options.cancellation
+        ) as stop:
+            return self._device.prepare_model(model, replace(options, cancellation=stop))
 
     def get_artifact(
         self, session: Session, message: device_pb2.GetArtifactRequest

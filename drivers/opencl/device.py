@@ -54,7 +54,6 @@ from neurald.hal.errors import (
     DeadObject,
     Error,
     MissedDeadlinePersistent,
-    MissedDeadlineTransient,
     OutOfMemory,
 )
 from neurald.hal.managed_buffer import bytes_for
@@ -173,16 +172,20 @@ class OpenClDevice:
         if not is_specified(model):
             return SpecializingModel(model, partial(self._variant, options), owner=self, tolerant=True)
         prepared = self._compiled(model, {}, options)
-        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-            raise MissedDeadlineTransient("the deadline passed while the model was prepared")
+        options.require_wanted("while the model was prepared")
         return prepared
 
     def _variant(
         self, options: PrepareOptions, model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions
     ) -> OpenClPreparedModel:
         """A model for inputs of these shapes, from the cache if it was compiled for them before."""
-        # The deadline was that of the preparation, which is long over.
-        later = replace(options, deadline_s=None, cache_key=options.cache_key if options.variants else b"")
+        # The limits of the preparation are over; those of the execution hold.
+        later = replace(
+            options,
+            deadline_s=limits.deadline_s,
+            cancellation=limits.cancellation,
+            cache_key=options.cache_key if options.variants else b"",
+        )
         if options.variants is None:
             return self._compiled(model, shapes, later)
         return prepared_variant(
@@ -198,7 +201,7 @@ class OpenClDevice:
         """A model compiled for inputs of these shapes."""
         started = time.monotonic()
         tuning = Tuning.of(options.preference, self.facts, self._settings)
-        tuner = Tuner(self.context, tuning)
+        tuner = Tuner(self.context, tuning, options.require_wanted)
         compiled = compile_model(
             model,
             input_shapes,
@@ -209,7 +212,9 @@ class OpenClDevice:
             choose=tuner.choose,
             is_fused=self._is_fused,
             kernel_set=self._settings.choice(KERNELS_VARIABLE, KernelSet) or KernelSet.ALL,
+            require_wanted=options.require_wanted,
         )
+        options.require_wanted("before the kernels were built")
         executable, program = self._built(compiled, is_measured=tuning is not Tuning.FAST)
         prepared = OpenClPreparedModel(
             self.context, executable, program, compiled.constants, keeps_artifact=bool(options.cache_key)

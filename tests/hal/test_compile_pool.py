@@ -17,7 +17,7 @@ from support.compiling import DRIVER, FOR_EVER_S, NOTE, CompilingDevice, doing, 
 from support.errors import error_code
 from support.waiting import wait_until
 
-from neurald.hal import compile_pool
+from neurald.hal import compile_pool, compile_queue
 from neurald.hal.address import Address
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.compile_pool import CompilePool
@@ -179,7 +179,7 @@ def test_the_end_of_a_session_ends_its_compilations_running_and_waiting(
     session: Session, shared_pool: CompilePool, start: Start
 ) -> None:
     futures = [start(shared_pool, session, doing("spin")) for _ in range(6)]
-    wait_until(lambda: processes_of(shared_pool) and shared_pool.turns.waiting)
+    wait_until(lambda: processes_of(shared_pool) and shared_pool.queue.waiting)
     session.close()
     for future in futures:
         with pytest.raises((Cancelled, DeadObject)):
@@ -235,7 +235,7 @@ def test_users_take_turns(start: Start) -> None:
         many, few = Session(Limits(), user=1), Session(Limits(), user=2)
         compiled(pool, many, doing("echo"))
         futures = [start(pool, many, doing("sleep", 0.05)) for _ in range(10)]
-        wait_until(lambda: pool.turns.waiting >= 9)
+        wait_until(lambda: pool.queue.waiting >= 9)
         for future in futures:
             future.add_done_callback(note("many"))
         other = start(pool, few, doing("sleep", 0.05))
@@ -250,7 +250,7 @@ def test_users_take_turns(start: Start) -> None:
 def test_a_compilation_that_takes_long_does_not_keep_others_waiting(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compile_pool, "_LONG_S", 0.1)
+    monkeypatch.setattr(compile_queue, "_LONG_S", 0.1)
     pool = CompilePool(DRIVER, CompilingDevice(), Limits(compilers=1))
     try:
         bomb = start(pool, stuck := Session(Limits()), doing("spin"))
