@@ -116,11 +116,14 @@ class _Fusion:
             self._drop_if_unread(value)
 
     def _drop_if_unread(self, value: Value) -> None:
-        if self._readers.get(value) or value in self._kept or value not in self._kernels:
-            return
-        for each in self._kernels.pop(value).inputs:
-            self._readers[each].discard(value)
-            self._drop_if_unread(each)
+        waiting = [value]
+        while waiting:
+            value = waiting.pop()
+            if self._readers.get(value) or value in self._kept or value not in self._kernels:
+                continue
+            for each in self._kernels.pop(value).inputs:
+                self._readers[each].discard(value)
+                waiting.append(each)
 
     def run(self) -> None:
         for output in self._order:

@@ -315,9 +315,14 @@ def inside(position: Iterable[Expression], shape: Shape) -> Expression:
 
 def is_movement(body: Expression) -> bool:
     """Whether an element is only moved: read from somewhere, or a constant."""
-    if isinstance(body, Apply) and body.op is Op.SELECT:
-        return all(is_movement(side) for side in body.arguments[1:])
-    return isinstance(body, Load | Constant)
+    waiting = [body]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Apply) and each.op is Op.SELECT:
+            waiting += each.arguments[1:]
+        elif not isinstance(each, Load | Constant):
+            return False
+    return True
 
 
 def loads(root: Expression) -> Iterator[Load]:
