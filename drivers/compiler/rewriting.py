@@ -49,6 +49,28 @@ def depth(expressions: Iterable[Expression]) -> int:
     return max(found.values(), default=0)
 
 
+def walk_through(
+    root: Expression, operands: Callable[[Expression], Iterable[Expression]]
+) -> Iterator[Expression]:
+    """Every expression that can be reached from the root, once, operands before what is computed from them.
+
+    Args:
+        root: where to begin; it comes last.
+        operands: gives the operands of an expression through which to go on, in the order in which to visit them.
+    """
+    seen = {root}
+    stack = [(root, iter(operands(root)))]
+    while stack:
+        expression, remaining = stack[-1]
+        following = next((each for each in remaining if each not in seen), None)
+        if following is None:
+            stack.pop()
+            yield expression
+        else:
+            seen.add(following)
+            stack.append((following, iter(operands(following))))
+
+
 def free_axes(root: Expression) -> frozenset[Axis]:
     """The axes that an expression depends on, those of its own folds apart."""
     found: dict[Expression, frozenset[Axis]] = {}

@@ -5,6 +5,7 @@ import hashlib
 import random
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -71,7 +72,9 @@ def _judged(run: Callable[[], Any]) -> dict[str, Any]:
     except MemoryError:
         return {"outcome": "no memory"}
     except Exception as error:
-        return {"outcome": "FINDING", "why": f"{type(error).__name__}: {error}"}
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(where.filename).name}, in {where.name}"
+        return {"outcome": "FINDING", "why": f"{type(error).__name__}: {error} ({place})"}
 
 
 def content_of(case: Case, target: Target, seeds: Sequence[bytes]) -> tuple[bytes, str]:

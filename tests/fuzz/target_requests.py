@@ -133,8 +133,9 @@ class _Client:
                 data = data.replace(word, self.side.register_fence(fence))
         for number, model in enumerate(self._models):
             word = _MODEL_TOKEN.format(number).encode()
-            if word in data:
-                pool = model.pools[0]
+            # Damage may name a model that has no pool.
+            if word in data and model.pools:
+                (pool,) = model.pools
                 assert isinstance(pool, SharedMemory)
                 data = data.replace(word, self.side.register(pool))
         return data

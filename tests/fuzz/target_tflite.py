@@ -5,7 +5,6 @@ Loading and running on references must keep to bounded memory; compiling may tak
 
 import math
 import random
-import struct
 import tempfile
 import tracemalloc
 import zlib
@@ -65,10 +64,10 @@ class TfliteTarget:
         return [path.read_bytes() for path in self.paths()]
 
     def mutate(self, content: bytes, rng: random.Random) -> tuple[bytes, str]:
-        """See `Target.mutate`: of files that are damaged already any bytes."""
+        """See `Target.mutate`: changes any bytes of a file that is too damaged to be read."""
         try:
             return mutate(content, rng)
-        except (struct.error, IndexError, OverflowError, TypeError, ValueError):
+        except Exception:
             return mutate_bytes(content, rng)
 
     def run(self, content: bytes) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import random
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -125,3 +126,16 @@ def test_the_seed_itself_runs(tmp_path: Path) -> None:
     path = tmp_path / "own.tflite"
     path.write_bytes(own)
     assert nd.load_tflite(path).main.operations
+
+
+def test_a_damaged_file_is_damaged_further() -> None:
+    """The corpus keeps damaged files, and cases start from them: here one without operator codes."""
+    target = TfliteTarget(None)
+    data = bytearray(target.seeds()[0])
+    table = File(data).model._tab.Pos
+    vtable = table - struct.unpack_from("<i", data, table)[0]
+    struct.pack_into("<H", data, vtable + 6, 0)
+    for seed in range(100):
+        damaged, what = target.mutate(bytes(data), random.Random(seed))
+        assert what
+        assert damaged != data

@@ -26,6 +26,12 @@ class Envelope:
     def __init__(self, graph: RandomGraph) -> None:
         self._graph = graph
         self._runs: list[list[Array]] = []
+        self._failures = 0
+
+    def may_fail(self) -> bool:
+        """Whether a rounding error decides if the graph can be run: a value becomes a shape that is not the declared one."""
+        self._noisy(_MANY)
+        return self._failures > 0
 
     def difference(self, position: int, found: Array, *, is_exact: bool) -> str:
         """What is wrong with an output, "" if nothing is.
@@ -95,6 +101,7 @@ class Envelope:
             try:
                 self._runs.append(Evaluation(self._graph.model, noise).outputs(self._graph.inputs))
             except (Error, ValueError):
+                self._failures += 1
                 # With noise a value is refused that is just allowed: all outputs are as unstable as can be.
                 self._runs.append([np.empty((0, 0, 0, 0, 0, 0, 0), a.dtype) for a in self._graph.expected])
         return self._runs[:count]

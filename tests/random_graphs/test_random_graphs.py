@@ -11,6 +11,7 @@ from random_graphs.reduction import reduced
 from random_graphs.reference import Evaluation
 from random_graphs.run import run
 
+import neurald as nd
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array
 
@@ -96,6 +97,32 @@ def test_a_mismatch_is_made_smaller() -> None:
     assert [a.tobytes() for a in Evaluation(small.model).outputs(small.inputs)] == [
         a.tobytes() for a in small.expected
     ]
+
+
+def _filled_with(angle: float) -> RandomGraph:
+    """A vector of as many elements as a sine, rounded down, says; one is declared."""
+    builder = nd.ModelBuilder()
+    value = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (1,))
+    made = [value]
+    for operation, kind in (
+        (OperationType.SIN, nd.OperandType.TENSOR_FLOAT32),
+        (OperationType.FLOOR, nd.OperandType.TENSOR_FLOAT32),
+        (OperationType.CAST, nd.OperandType.TENSOR_INT32),
+    ):
+        made.append(builder.add_operand(kind, (1,)))
+        builder.add_operation(operation, [made[-2]], [made[-1]])
+    content = builder.add_operand(nd.OperandType.FLOAT32)
+    builder.set_operand_value(content, 2.0)
+    output = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (1,))
+    builder.add_operation(OperationType.FILL, [made[-1], content], [output])
+    builder.identify_inputs_and_outputs([value], [output])
+    array, expected = np.array([angle], np.float32), np.array([2.0], np.float32)
+    return RandomGraph(seed=0, model=builder.finish(), inputs=(array,), expected=(expected,))
+
+
+def test_a_shape_that_rounding_decides_may_be_refused() -> None:
+    assert Envelope(_filled_with(np.pi / 2)).may_fail()
+    assert not Envelope(random_graph(3, 1)).may_fail()
 
 
 def _found(mismatch: Sequence[Mismatch]) -> list[str]:
