@@ -15,7 +15,7 @@ from faults.attacks.attack import MIB, Attack
 from faults.daemon_process import DaemonProcess
 from faults.field import Child
 from faults.honest import Honest, Latencies
-from faults.proc import Held
+from faults.proc import Held, resident_bytes
 
 from neurald.hal.errors import Error
 from neurald.hal.wire_device import DaemonStatus
@@ -73,6 +73,7 @@ def daemon_for(attack: type[Attack], folder: Path) -> Iterator[DaemonProcess]:
 
 def play(attack: type[Attack], daemon: DaemonProcess, seconds: float, intensity: float) -> Played:
     """Measures an honest client for so many seconds without the attack, and for as many under it."""
+    said = len(daemon.log)
     honest = Honest(daemon.address)
     try:
         alone = honest.measure(seconds)
@@ -96,11 +97,12 @@ def play(attack: type[Attack], daemon: DaemonProcess, seconds: float, intensity:
         honest.close()
     if daemon.process.poll() is not None:
         wrong.append(f"the daemon has ended with status {daemon.process.poll()}: {daemon.log[-2000:]}")
-    if "Traceback" in daemon.log:
-        wrong.append(f"the daemon's log has a traceback: {daemon.log[-2000:]}")
-    peak = max(0, watch.peak_bytes - before.rss_bytes)
-    if peak > attack.most_bytes:
-        wrong.append(f"the daemon's memory grew by {peak >> 20} MiB; {attack.most_bytes >> 20} may be")
+    if "Traceback" in (log := daemon.log[said:]):
+        wrong.append(f"the daemon's log has a traceback: {log[-2000:]}")
+    if watch.peak_bytes > attack.most_bytes:
+        wrong.append(
+            f"the daemon's memory grew by {watch.peak_bytes >> 20} MiB; {attack.most_bytes >> 20} may be"
+        )
     ratios = {way: _ratio(attacked[way], alone[way]) for way in alone}
     return Played(
         name=attack.name,
@@ -109,7 +111,7 @@ def play(attack: type[Attack], daemon: DaemonProcess, seconds: float, intensity:
         ratio=max(ratios.values()),
         before=before,
         after=Held.by(daemon.process.pid) if daemon.process.poll() is None else before,
-        peak_bytes=peak,
+        peak_bytes=watch.peak_bytes,
         outcomes=report["outcomes"],
         wrong=wrong,
         slow=[
@@ -163,10 +165,11 @@ def _ratio(attacked: Latencies, alone: Latencies) -> float:
 
 
 class _Watch:
-    """Notes the most memory that a process has, from `with` on."""
+    """Notes by how much the memory of a process grows at most, from `with` on."""
 
     def __init__(self, process: int) -> None:
         self._process = process
+        self._before = resident_bytes(process)
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._look)
         self.peak_bytes = 0
@@ -174,7 +177,7 @@ class _Watch:
     def _look(self) -> None:
         with contextlib.suppress(OSError, KeyError):  # it has ended
             while not self._is_over.wait(_LOOK_S):
-                self.peak_bytes = max(self.peak_bytes, Held.by(self._process).rss_bytes)
+                self.peak_bytes = max(self.peak_bytes, resident_bytes(self._process) - self._before)
 
     def __enter__(self) -> "_Watch":
         self._thread.start()

