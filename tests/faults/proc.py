@@ -3,7 +3,6 @@
 import contextlib
 import gc
 import os
-import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,7 +87,9 @@ def input_ends() -> threading.Event:
     ended = threading.Event()
 
     def watch() -> None:
-        sys.stdin.buffer.read()
+        # Not through `sys.stdin`, whose lock a child that is forked now would wait for.
+        while os.read(0, 1 << 12):
+            pass
         ended.set()
 
     threading.Thread(target=watch, daemon=True).start()
