@@ -1,6 +1,6 @@
 """A process that attacks a daemon until its input ends, and then reports what came of it.
 
-    python -m faults.attacker NAME INTENSITY ADDRESS PROCESS FOLDER
+python -m faults.attacker NAME INTENSITY ADDRESS PROCESS FOLDER
 """
 
 import json

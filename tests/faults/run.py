@@ -158,12 +158,16 @@ def main() -> int:
     parser.add_argument("--scenario", action="append", choices=list(SCENARIOS), help="only these")
     parser.add_argument("--clients", type=int, default=CLIENTS)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds that look for leaks")
-    parser.add_argument("--attacks", nargs="*", metavar="NAME", help="play these attacks in place; all without names")
+    parser.add_argument(
+        "--attacks", nargs="*", metavar="NAME", help="play these attacks in place; all without names"
+    )
     parser.add_argument("--list", action="store_true", help="name the attacks")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long each attack lasts")
     parser.add_argument("--soak", action="store_true", help="use one daemon for a long time in place")
     parser.add_argument("--minutes", type=float, default=30.0, help="how long that is")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report of attacks or a soak there")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the report of attacks or a soak there"
+    )
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that daemons are stopped in that case too
     if arguments.list:

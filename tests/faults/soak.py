@@ -30,8 +30,11 @@ MOST_PER_HOUR = 1 * MIB
 #: The first third is warm-up: pools of threads, allocators and caches grow to their size.
 _WARM_SHARE = 1 / 3
 _WINDOWS = 20
-#: By how much the floor of descriptors and threads may differ between the first and the last windows.
-_FLAT = 2
+#: By how much the floor of descriptors and threads may differ between the first and the last windows, and what a daemon
+#: may hold in addition once all clients have gone.
+FLAT = 2
+_LEFT = 4
+_LEFT_S = 5.0
 _REPORT_S = 60.0
 
 
@@ -95,13 +98,13 @@ class Growth:
             threads=floors[1],
         )
 
-    def faults(self, who: str, most_per_hour: float) -> list[str]:
-        """What grows, for people."""
+    def faults(self, who: str, most_per_hour: float = MOST_PER_HOUR, flat: int = FLAT) -> list[str]:
+        """What grows by more than it may, for people."""
         faults = []
         if self.memory_per_hour > most_per_hour:
             faults.append(f"{who}: memory grows by {self.memory_per_hour / MIB:.2f} MiB an hour")
         for name, (first, last) in (("descriptors", self.descriptors), ("threads", self.threads)):
-            if last > first + _FLAT:
+            if last > first + flat:
                 faults.append(f"{who}: {last} {name}; there were {first}")
         return faults
 
@@ -122,12 +125,22 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
     return statistics.median(slopes) if slopes else 0.0
 
 
-def soak(seconds: float, *, clients: int = CLIENTS, most_per_hour: float = MOST_PER_HOUR) -> dict[str, Any]:
-    """Runs a daemon under load; a report with samples, growth and everything that was wrong."""
+def soak(
+    seconds: float, *, clients: int = CLIENTS, most_per_hour: float = MOST_PER_HOUR, flat: int = FLAT
+) -> dict[str, Any]:
+    """Runs a daemon under load; a report with samples, growth and everything that was wrong.
+
+    Args:
+        seconds: how long.
+        clients: processes that use it.
+        most_per_hour: see `MOST_PER_HOUR`; a short run says nothing of an hour.
+        flat: see `FLAT`; in a short run windows are too short for a floor.
+    """
     entries = shared_memory_entries()
     wrong: list[str] = []
     outcomes: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="nk") as folder, DaemonProcess(Path(folder) / "d") as daemon:
+        before = Held.by(daemon.process.pid)
         children = [
             Child(Path(folder), "soak_client", daemon.address, number, LOAD) for number in range(clients)
         ]
@@ -151,11 +164,15 @@ def soak(seconds: float, *, clients: int = CLIENTS, most_per_hour: float = MOST_
                 child.kill()
         if daemon.process.poll() is not None:
             wrong.append(f"the daemon has ended: {daemon.log[-2000:]}")
+        else:
+            wrong += _left(daemon.process.pid, before)
     growth = {who: Growth.in_samples(each) for who, each in samples.items()}
     for who, each in growth.items():
-        wrong += each.faults(who, most_per_hour)
+        wrong += each.faults(who, most_per_hour, flat)
     if max(most_entries, shared_memory_entries()) > entries:
-        wrong.append(f"{max(most_entries, shared_memory_entries())} entries of /dev/shm; there were {entries}")
+        wrong.append(
+            f"{max(most_entries, shared_memory_entries())} entries of /dev/shm; there were {entries}"
+        )
     return {
         "seconds": seconds,
         "outcomes": dict(sorted(outcomes.items())),
@@ -163,6 +180,16 @@ def soak(seconds: float, *, clients: int = CLIENTS, most_per_hour: float = MOST_
         "wrong": wrong,
         "samples": {who: [asdict(sample) for sample in each] for who, each in samples.items()},
     }
+
+
+def _left(pid: int, before: Held) -> list[str]:
+    """What a daemon still holds of clients that have gone; memory is judged by its growth."""
+    end = time.monotonic() + _LEFT_S
+    while True:
+        more = Held.by(pid).more_than(before, descriptors=_LEFT, threads=_LEFT, rss_bytes=1 << 40)
+        if not more or time.monotonic() > end:
+            return [f"after the last client the daemon holds {line}" for line in more]
+        time.sleep(0.05)
 
 
 def _sampled(watched: dict[str, int], seconds: float) -> dict[str, list[Sample]]:

@@ -1,6 +1,6 @@
 """A client for a long time: it prepares models, executes them in every way, drops them, and connects anew.
 
-    python -m faults.soak_client ADDRESS SEED LOAD
+python -m faults.soak_client ADDRESS SEED LOAD
 """
 
 import json

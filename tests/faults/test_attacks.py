@@ -11,7 +11,7 @@ from faults.attacks.attack import Attack
 from faults.attacks.catalogue import ATTACKS, AWAITED
 from faults.daemon_process import DaemonProcess
 
-_SECONDS = 0.5
+_SECONDS = 0.3
 _INTENSITY = 0.1
 
 
@@ -22,14 +22,15 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
         yield daemon
 
 
-def _parameters() -> Iterator[object]:
-    for name, attack in ATTACKS.items():
-        marks = [pytest.mark.xfail(reason=f"awaits {AWAITED[name]}", strict=False)] if name in AWAITED else []
-        yield pytest.param(attack, id=name, marks=marks)
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    reason = f"awaits {AWAITED.get(name)}"
+    return [pytest.mark.xfail(reason=reason, strict=False)] if name in AWAITED else []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("attack", _parameters())
+@pytest.mark.parametrize(
+    "attack", [pytest.param(attack, id=name, marks=_marks(name)) for name, attack in ATTACKS.items()]
+)
 def test_an_attack(
     attack: type[Attack], request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

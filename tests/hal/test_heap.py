@@ -71,7 +71,9 @@ print(before, freed, resident_bytes())
 
 @pytest.mark.skipif("glibc" not in os.confstr("CS_GNU_LIBC_VERSION").lower(), reason="another allocator")  # type: ignore[union-attr]
 def test_glibc_gives_back_what_was_freed() -> None:
-    output = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    ).stdout
     before, freed, after = map(int, output.split())
     assert freed > before + 30 * MIB, "it would have been kept"
     assert after < before + 8 * MIB

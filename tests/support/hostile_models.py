@@ -18,9 +18,7 @@ def swelling(elements: int) -> nd.Model:
     """One float32 in, one float32 and one int32 out, and so many in between."""
     graph = Graph()
     source, swollen = graph.value(shape=(1,)), graph.value(shape=(elements,))
-    graph.builder.add_operation(
-        nd.OperationType.TILE, [source, graph.constant([elements], INT)], [swollen]
-    )
+    graph.builder.add_operation(nd.OperationType.TILE, [source, graph.constant([elements], INT)], [swollen])
     count = graph.builder.add_operand(T.INT32)
     graph.builder.set_operand_value(count, 1)
     value, index = graph.value(shape=(1,)), graph.value(INT, (1,))
@@ -64,7 +62,5 @@ def weighted(size: int, seed: int) -> nd.Model:
     for shape in ((size, size), (size,)):
         operands.append(graph.builder.add_operand(FLOAT, shape))
         graph.builder.set_operand_value(operands[-1], generator.standard_normal(shape, np.float32))
-    graph.builder.add_operation(
-        nd.OperationType.FULLY_CONNECTED, [source, *operands, graph.none], [output]
-    )
+    graph.builder.add_operation(nd.OperationType.FULLY_CONNECTED, [source, *operands, graph.none], [output])
     return graph.finish([source], [output])

@@ -161,18 +161,19 @@ class RawClient:
         Raises:
             ConnectionError: the daemon refuses it.
         """
-        answer = self.give(size, flags, *descriptors)
-        if answer.code:
-            raise ConnectionRefusedError(answer.text)
-        return answer.token
+        return _token(self.give(size, flags, *descriptors))
 
-    def memory(self, size: int) -> bytes:
-        """The token of new memory, which nobody else refers to."""
+    def give_memory(self, size: int) -> Answer:
+        """The answer to new memory, which nobody else refers to."""
         fd = memfd(size)
         try:
-            return self.token(size, 0, fd)
+            return self.give(size, 0, fd)
         finally:
             os.close(fd)
+
+    def memory(self, size: int) -> bytes:
+        """The token of new memory; see `token`."""
+        return _token(self.give_memory(size))
 
     # What clients do
 
@@ -241,9 +242,7 @@ class RawBurst:
         inputs, outputs: the bytes of each of its arguments.
     """
 
-    def __init__(
-        self, client: RawClient, handle: int, inputs: Iterable[int], outputs: Iterable[int]
-    ) -> None:
+    def __init__(self, client: RawClient, handle: int, inputs: Iterable[int], outputs: Iterable[int]) -> None:
         self._ring_memory = SharedMemory.create(RING_BYTES)
         self.connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.connection.settimeout(_TIMEOUT_S)
@@ -344,6 +343,12 @@ def closed(*clients: RawClient) -> None:
     for client in clients:
         with contextlib.suppress(OSError, ValueError):
             client.close()
+
+
+def _token(answer: Answer) -> bytes:
+    if answer.code:
+        raise ConnectionRefusedError(answer.text)
+    return answer.token
 
 
 def _read(packet: bytes) -> Answer:

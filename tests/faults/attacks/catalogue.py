@@ -51,4 +51,11 @@ ATTACKS: Mapping[str, type[Attack]] = {
 }
 
 #: Attacks that may still succeed, and what they wait for.
-AWAITED: Mapping[str, str] = {}
+AWAITED: Mapping[str, str] = {
+    "tiny submessages": "messages whose parts are counted before they are parsed",
+    "swelling models": "working memory that is accounted before it is made",
+    "repeated mappings": "mappings that are accounted, for each user too",
+    "many sessions": "limits on memory for each user",
+    "foreign users": "tokens on ports",
+    "compile bombs": "compilation in helper processes",
+}

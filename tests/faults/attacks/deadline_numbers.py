@@ -65,7 +65,10 @@ class DeadlineNumbers(Attack):
     def _fenced(self, number: float) -> None:
         message = self._client.execution(self._adding, (_ADDED,), (_ADDED,))
         fenced = device_pb2.ExecuteFencedRequest(
-            prepared_model=self._adding, request=message.request, options=message.options, after_fences_s=number
+            prepared_model=self._adding,
+            request=message.request,
+            options=message.options,
+            after_fences_s=number,
         )
         reply = self._client.call("ExecuteFenced", fenced)
         self.expect(not reply.is_ok, f"{number} s after fences are taken")

@@ -1,7 +1,7 @@
 """Sessions and memories until the daemon has no descriptors left."""
 
 from faults.attacks.attack import Attack
-from support.raw_client import RawClient, closed, memfd
+from support.raw_client import RawClient, closed
 
 from neurald.hal.errors import ResultCode
 
@@ -29,9 +29,7 @@ class ExhaustedDescriptors(Attack):
             client = RawClient.opened(self.target.address)
         except OSError as error:
             self.outcomes["clients turned away"] += 1
-            self.expect(
-                "descriptors" in str(error) or "sessions" in str(error), f"a client is told: {error}"
-            )
+            self.expect("descriptors" in str(error) or "sessions" in str(error), f"a client is told: {error}")
             if self._clients:
                 self._take(self._clients[-1])
             return
@@ -40,13 +38,11 @@ class ExhaustedDescriptors(Attack):
 
     def _take(self, client: RawClient) -> None:
         for _ in range(self.scaled(_MEMORIES)):
-            fd = memfd(_PAGE_BYTES)
-            with open(fd, "rb"):
-                try:
-                    answer = client.give(_PAGE_BYTES, 0, fd)
-                except OSError as error:
-                    self.expect(False, f"a client that has a session is cut off: {error}")
-                    return
+            try:
+                answer = client.give_memory(_PAGE_BYTES)
+            except OSError as error:
+                self.expect(False, f"a client that has a session is cut off: {error}")
+                return
             self.outcomes[f"memories: {ResultCode(answer.code).name}"] += 1
             if answer.code:
                 self.expect(answer.code in _REFUSALS, f"a memory is refused with {answer}")

@@ -46,9 +46,7 @@ class LateExecutions(Attack):
             execution = self._execution(compilation)
             cancelled: list[float] = []
 
-            def cancel(
-                execution: nd.Execution = execution, cancelled: list[float] = cancelled
-            ) -> None:
+            def cancel(execution: nd.Execution = execution, cancelled: list[float] = cancelled) -> None:
                 cancelled.append(time.monotonic())
                 execution.cancel()
 
@@ -80,7 +78,8 @@ class LateExecutions(Attack):
             median = statistics.median(late)
             # What a busy machine adds to a few executions says nothing.
             self.expect(
-                self.intensity < 1 or median < _MEDIAN_LATE_S, f"{way}: {median * 1e3:.0f} ms late at the median"
+                self.intensity < 1 or median < _MEDIAN_LATE_S,
+                f"{way}: {median * 1e3:.0f} ms late at the median",
             )
 
 

@@ -11,7 +11,7 @@ from faults.attacks.attack import MIB, Attack
 from faults.daemon_process import DaemonProcess, private_environment
 from support.addition import addition
 from support.peer import CONSTANT
-from support.raw_client import SIZE_SEALS, RawClient, closed, memfd
+from support.raw_client import RawClient, closed
 
 from neurald.hal.errors import ResultCode
 
@@ -34,9 +34,7 @@ class ExhaustedAddressSpace(Attack):
         self._client = RawClient.opened(self._daemon.address)
 
     def step(self) -> None:
-        fd = memfd(512 * MIB, SIZE_SEALS)
-        with open(fd, "rb"):
-            answer = self._client.give(512 * MIB, 0, fd)
+        answer = self._client.give_memory(512 * MIB)
         self.outcomes[ResultCode(answer.code).name] += 1
         self.expect(answer.code == ResultCode.OUT_OF_MEMORY, f"no address space is told as {answer}")
         self.expect(self._client.call("GetStatus").is_ok, "the daemon serves no more")
