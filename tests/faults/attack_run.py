@@ -47,7 +47,7 @@ def _rows(played: Played) -> str:
         f"{before.rss_bytes >> 20:>5}→{after.rss_bytes >> 20:>3}^{played.peak_bytes >> 20:<5}"
         f"{before.threads:>5}→{after.threads:<3}{before.descriptors:>4}→{after.descriptors:<3}"
     )
-    lines = []
+    lines: list[str] = []
     for way, (p50, p99) in played.alone.items():
         under50, under99 = played.attacked[way]
         label = f"{played.name:24}" if not lines else f"  {way:22}"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from faults.attacked import daemon_for, play
 from faults.attacks.attack import Attack
+from faults.attacks.blocking_fences import BlockingFences
 from faults.attacks.catalogue import ATTACKS, AWAITED
 from faults.daemon_process import DaemonProcess
 
@@ -18,7 +19,7 @@ _INTENSITY = 0.1
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     """A daemon that outlives one attack after another."""
-    with daemon_for(Attack, tmp_path_factory.mktemp("d")) as daemon:
+    with daemon_for(BlockingFences, tmp_path_factory.mktemp("d")) as daemon:
         yield daemon
 
 

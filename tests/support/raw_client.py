@@ -82,7 +82,8 @@ class RawClient:
     def __init__(self, address: str, metadata: tuple[tuple[str, str], ...] = ()) -> None:
         self.address = Address.parse(address)
         self.metadata = metadata
-        self.channel = grpc.insecure_channel(self.address.target, _CHANNEL_OPTIONS)
+        # Messages are bytes here, which no stub knows.
+        self.channel: Any = grpc.insecure_channel(self.address.target, _CHANNEL_OPTIONS)
         self.side: socket.socket | None = None
         self._stream: Any = None
 

@@ -32,7 +32,7 @@ class HostileFiles(Attack):
         header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (1099511627776,)}"
         header += b" " * (63 - (10 + len(header)) % 64) + b"\n"
         _archive(files[1], b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header, size)
-        cases = [(str(_MODEL), "--inputs", str(file)) for file in files]
+        cases: list[tuple[str, ...]] = [(str(_MODEL), "--inputs", str(file)) for file in files]
         for file in (self._pipe, _ZERO):
             cases += [(str(_MODEL), option, str(file)) for option in ("--inputs", "--labels", "--image")]
             cases.append((str(file),))
