@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import grpc
 from google.protobuf.message import Message
@@ -40,6 +40,7 @@ from neurald.hal.rpc import MAXIMUM_MESSAGE_BYTES, SERVER_OPTIONS, SESSION_KEY, 
 from neurald.hal.session import Session
 from neurald.hal.streams import Stream, Streams
 from neurald.hal.wire import check_graphs
+from neurald.hal.workers import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -109,11 +110,9 @@ class DeviceServer:
             CompilePool(driver, device, limits) if driver is not None and compiles_apart(device) else None
         )
         self.handler = DeviceHandler(device, limits, self._compilers)
-        self._threads = ThreadPoolExecutor(
-            _MAXIMUM_CALLS + _MAXIMUM_STREAMS, thread_name_prefix="neurald call"
-        )
+        self._threads = Workers(_MAXIMUM_CALLS + _MAXIMUM_STREAMS, "neurald call")
         self.grpc = grpc.server(
-            self._threads,
+            cast(ThreadPoolExecutor, self._threads),  # gRPC only submits
             options=SERVER_OPTIONS,
             maximum_concurrent_rpcs=_MAXIMUM_CALLS + _MAXIMUM_STREAMS + _MAXIMUM_WAITING,
         )

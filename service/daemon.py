@@ -29,6 +29,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from neurald.hal.address import Address
 from neurald.hal.errors import BadState, ResourceExhaustedTransient, error_for
+from neurald.hal.heap import Heap
 from neurald.hal.limits import Limits
 from neurald.hal.private_directory import make_directory, open_private
 from neurald.hal.registry import create_device, default_address, is_served, runtime_directory
@@ -118,8 +119,12 @@ class Daemon:
         logger.info("%s serves at %s", device.name, self.address)
 
     def serve(self) -> None:
-        """Waits until `stop` is called. Meanwhile the health service tells whether the device ends what it executes."""
+        """Waits until `stop` is called. Meanwhile the health service tells whether the device ends what it executes.
+
+        What clients leave behind in memory goes back to the system.
+        """
         was_hanging = False
+        heap = Heap()
         while True:
             # A signal that comes just before the wait begins, or to another thread, does not end it.
             with contextlib.suppress(Empty):
@@ -131,6 +136,7 @@ class Daemon:
                 states = health_pb2.HealthCheckResponse
                 self._tell_health(states.NOT_SERVING if is_hanging else states.SERVING)
                 was_hanging = is_hanging
+            heap.look()
 
     def stop(self) -> None:
         """Has `serve` return; called again, has `shutdown` not wait. May be called by signal handlers."""
