@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from neurald._proto import device_pb2, types_pb2
+from neurald.hal.accounting import charging
 from neurald.hal.buffer_tracker import RequestedRole
 from neurald.hal.buffer_use import buffers_in_use
 from neurald.hal.burst_server import BurstServer
@@ -172,7 +173,8 @@ class DeviceHandler:
         model = self._model(session, message.model)
         validate_model(model)
         require_extensions(model, self._device)
-        return verdicts_to_wire(self._device.supported_operations(model))
+        with charging(session.accounts.memory):
+            return verdicts_to_wire(self._device.supported_operations(model))
 
     def prepare_model(
         self, session: Session, message: device_pb2.PrepareModelRequest
@@ -193,7 +195,7 @@ class DeviceHandler:
         # Only what a device caches is asked for.
         cache_key = options.cache_key if self._device.cache_files_needed else b""
         variants = daemon_variants(self._device, model, options) if cache_key else None
-        with self.call(options):
+        with self.call(options), charging(session.accounts.memory):
             prepared = self._device.prepare_model(model, replace(options, variants=variants))
         handle = session.add_prepared(model, prepared, options.priority, cache_key)
         kept = None if variants is None or variants.kept is None else kept_to_wire(variants.kept)
@@ -204,7 +206,7 @@ class DeviceHandler:
     ) -> device_pb2.GetArtifactReply:
         """Gives what the device has compiled, sealed; nothing if there was no key, or there is nothing to give."""
         found = session.prepared(message.prepared_model)
-        with self._at_work():
+        with self._at_work(), charging(found.account):
             artifact = found.prepared.artifact() if found.cache_key else None
             if artifact is None:
                 return device_pb2.GetArtifactReply()
@@ -228,7 +230,7 @@ class DeviceHandler:
             seal=message.artifact.seal,
         )
         session.check_prepared()
-        with self.call(options):
+        with self.call(options), charging(session.accounts.memory):
             interface = check_seal(self._device, artifact, options.cache_key)
             prepared = self._device.prepare_model_from_cache(replace(artifact, seal=b""), options)
         handle = session.add_prepared(interface, prepared, options.priority)
@@ -314,7 +316,7 @@ class DeviceHandler:
     def profile(self, session: Session, message: device_pb2.ProfileRequest) -> device_pb2.ProfileReply:
         """Has the device time the kernels of a prepared model, which takes it as long as an execution."""
         found = session.prepared(message.prepared_model)
-        with self._execution(session, found, ExecuteOptions()):
+        with self._execution(session, found, ExecuteOptions()), charging(found.account):
             return profile_to_wire(found.prepared.profile())
 
     def configure_burst(self, session: Session, handle: int, connection: int, ring: int) -> None:
@@ -509,7 +511,7 @@ class DeviceHandler:
 
 def run_apart(found: Prepared, request: Request, options: ExecuteOptions) -> ExecutionResult:
     """Runs a validated request on copies of what its client can write; outputs are written unless it was cancelled."""
-    with buffers_in_use(found.prepared, found.model.main, request) as use:
+    with charging(found.account), buffers_in_use(found.prepared, found.model.main, request) as use:
         staged = stage(use.request, stays=lambda pool: not _is_shared(pool), allocate=found.arenas.take)
         result = found.prepared.execute(staged.request, options)
         is_awaited = options.cancellation is None or not options.cancellation.is_cancelled

@@ -27,6 +27,7 @@ from filelock import FileLock, Timeout
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
+from neurald.hal import machine
 from neurald.hal.address import Address
 from neurald.hal.errors import BadState, ResourceExhaustedTransient, error_for
 from neurald.hal.limits import Limits
@@ -43,7 +44,6 @@ DRAIN_S = 30.0
 #: How many may ask about the services at the same time, and how long they may think about it.
 _REFLECTIONS = 8
 _REFLECTION_S = 10.0
-_DESCRIPTORS = 65_536
 _LOOK_S = 0.5
 
 
@@ -279,7 +279,7 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 def _raise_descriptor_limit() -> None:
     """Every memory of a client takes a descriptor while it is mapped."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _DESCRIPTORS)
+    wanted = machine.descriptors()
     if now != resource.RLIM_INFINITY and now < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
