@@ -160,6 +160,5 @@ def test_what_is_temporary_comes_back_at_the_end() -> None:
             assert session.used == 100
         assert session.used == 0
         with pytest.raises(ResourceExhaustedPersistent), temporary():
-            for amount in (100, 1000):
-                charge(amount, "this")
+            _ = [charge(amount, "this") for amount in (100, 1000)]
         assert session.used == 0
