@@ -36,6 +36,7 @@ from neurald.hal.registry import create_device, default_address, is_served, runt
 from neurald.hal.rpc import abort
 from neurald.hal.server import SERVICE, DeviceServer
 from neurald.hal.streams import Streams
+from neurald.service.memory_wall import limit_memory
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ class Daemon:
                 cleanup.callback(_release, _lock(path))
                 _remove_stale(path)
                 _remove_stale(self._address.memory_path)
-            device = create_device(self._driver)
+            device = self._device = create_device(self._driver)
             device.capabilities()  # which some devices measure the first time: before clients wait for it
             self._server = DeviceServer(device, self._address, limits=self._limits, insecure=self._insecure)
             cleanup.callback(self._server.stop)
@@ -125,6 +126,10 @@ class Daemon:
                 states = health_pb2.HealthCheckResponse
                 self._tell_health(states.NOT_SERVING if is_hanging else states.SERVING)
                 was_hanging = is_hanging
+
+    def limit_memory(self) -> None:
+        """Limits the memory of the whole process; for one that is nothing but this daemon, after `startup`."""
+        limit_memory(self._device, self._limits or Limits())
 
     def stop(self) -> None:
         """Has `serve` return; called again, has `shutdown` not wait. May be called by signal handlers."""
@@ -229,6 +234,7 @@ def serve(
         if until_exit_of is not None:
             _stop_at_exit(until_exit_of, daemon.stop)
         daemon.startup()
+        daemon.limit_memory()
         try:
             if ready is not None:
                 ready(daemon.address)
