@@ -5,8 +5,8 @@ take more than anybody expects are not. The kernel refuses memory beyond the wal
 it the kernel would end processes, and not only this one.
 
 The address space is what is limited (RLIMIT_AS), because shared memory of clients counts there as well. Drivers of GPUs reserve
-hundreds of gigabytes of addresses that never become memory, as many as the devices of the machine have and more; they could not
-even start; drivers of other accelerators may do the same. So for them only memory that is private and can be written is limited
+addresses that never become memory, 15 GiB for a context of OpenCL on an H100 with 0.2 GiB of memory, and more for more devices;
+drivers of other accelerators may do the same. So for them only memory that is private and can be written is limited
 (RLIMIT_DATA), which leaves out those reservations. OpenCL on a processor (PoCL) reserves nothing, and is limited like the CPU
 driver.
 """
