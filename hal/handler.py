@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from neurald._proto import device_pb2, types_pb2
+from neurald.hal.accounting import charging
 from neurald.hal.buffer_tracker import RequestedRole
 from neurald.hal.buffer_use import buffers_in_use
 from neurald.hal.burst_server import BurstServer
@@ -178,7 +179,8 @@ class DeviceHandler:
         model = self._model(session, message.model)
         validate_model(model)
         require_extensions(model, self._device)
-        return verdicts_to_wire(self._device.supported_operations(model))
+        with charging(session.accounts.memory):
+            return verdicts_to_wire(self._device.supported_operations(model))
 
     def prepare_model(
         self,
@@ -213,7 +215,7 @@ class DeviceHandler:
             wire = message.model.SerializeToString()
             compiler = self._compilers.compiler(session, wire, model.pools, options)
         options = replace(options, variants=variants, compiler=compiler, cancellation=cancellation)
-        with self.call(options):
+        with self.call(options), charging(session.accounts.memory):
             prepared = self._prepared(session, model, options)
         handle = session.add_prepared(model, prepared, options.priority, cache_key)
         kept = None if variants is None or variants.kept is None else kept_to_wire(variants.kept)
@@ -233,7 +235,7 @@ class DeviceHandler:
     ) -> device_pb2.GetArtifactReply:
         """Gives what the device has compiled, sealed; nothing if there was no key, or there is nothing to give."""
         found = session.prepared(message.prepared_model)
-        with self._at_work():
+        with self._at_work(), charging(found.account):
             artifact = found.prepared.artifact() if found.cache_key else None
             if artifact is None:
                 return device_pb2.GetArtifactReply()
@@ -257,7 +259,7 @@ class DeviceHandler:
             seal=message.artifact.seal,
         )
         session.check_prepared()
-        with self.call(options):
+        with self.call(options), charging(session.accounts.memory):
             interface = check_seal(self._device, artifact, options.cache_key)
             prepared = self._device.prepare_model_from_cache(replace(artifact, seal=b""), options)
         handle = session.add_prepared(interface, prepared, options.priority)
@@ -343,7 +345,7 @@ class DeviceHandler:
     def profile(self, session: Session, message: device_pb2.ProfileRequest) -> device_pb2.ProfileReply:
         """Has the device time the kernels of a prepared model, which takes it as long as an execution."""
         found = session.prepared(message.prepared_model)
-        with self._execution(session, found, ExecuteOptions()):
+        with self._execution(session, found, ExecuteOptions()), charging(found.account):
             return profile_to_wire(found.prepared.profile())
 
     def configure_burst(self, session: Session, handle: int, connection: int, ring: int) -> None:
@@ -538,7 +540,7 @@ class DeviceHandler:
 
 def run_apart(found: Prepared, request: Request, options: ExecuteOptions) -> ExecutionResult:
     """Runs a validated request on copies of what its client can write; outputs are written unless it was cancelled."""
-    with buffers_in_use(found.prepared, found.model.main, request) as use:
+    with charging(found.account), buffers_in_use(found.prepared, found.model.main, request) as use:
         staged = stage(use.request, stays=lambda pool: not _is_shared(pool), allocate=found.arenas.take)
         result = found.prepared.execute(staged.request, options)
         is_awaited = options.cancellation is None or not options.cancellation.is_cancelled

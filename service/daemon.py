@@ -27,6 +27,7 @@ from filelock import FileLock, Timeout
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
+from neurald.hal import machine
 from neurald.hal.address import Address
 from neurald.hal.errors import BadState, ResourceExhaustedTransient, error_for
 from neurald.hal.heap import Heap
@@ -36,6 +37,7 @@ from neurald.hal.registry import create_device, default_address, is_served, runt
 from neurald.hal.rpc import abort
 from neurald.hal.server import SERVICE, DeviceServer
 from neurald.hal.streams import Streams
+from neurald.service.memory_wall import limit_memory
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +46,6 @@ DRAIN_S = 30.0
 #: How many may ask about the services at the same time, and how long they may think about it.
 _REFLECTIONS = 8
 _REFLECTION_S = 10.0
-_DESCRIPTORS = 65_536
 _LOOK_S = 0.5
 
 
@@ -101,7 +102,7 @@ class Daemon:
                 cleanup.callback(_release, _lock(path))
                 _remove_stale(path)
                 _remove_stale(self._address.memory_path)
-            device = create_device(self._driver)
+            device = self._device = create_device(self._driver)
             device.capabilities()  # which some devices measure the first time: before clients wait for it
             self._server = DeviceServer(
                 device,
@@ -137,6 +138,10 @@ class Daemon:
                 self._tell_health(states.NOT_SERVING if is_hanging else states.SERVING)
                 was_hanging = is_hanging
             heap.look()
+
+    def limit_memory(self) -> None:
+        """Limits the memory of the whole process; for one that is nothing but this daemon, after `startup`."""
+        limit_memory(self._device, self._limits or Limits())
 
     def stop(self) -> None:
         """Has `serve` return; called again, has `shutdown` not wait. May be called by signal handlers."""
@@ -241,6 +246,7 @@ def serve(
         if until_exit_of is not None:
             _stop_at_exit(until_exit_of, daemon.stop)
         daemon.startup()
+        daemon.limit_memory()
         try:
             if ready is not None:
                 ready(daemon.address)
@@ -291,7 +297,7 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 def _raise_descriptor_limit() -> None:
     """Every memory of a client takes a descriptor while it is mapped."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _DESCRIPTORS)
+    wanted = machine.descriptors()
     if now != resource.RLIM_INFINITY and now < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 

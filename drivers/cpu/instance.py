@@ -16,6 +16,7 @@ from neurald.drivers.cpu.llvm import LoadedCode
 from neurald.drivers.cpu.routine import ALIGNMENT
 from neurald.drivers.cpu.runtime import RECORD_WORDS, STOPPED, caller_name
 from neurald.drivers.cpu.threads import Team, process
+from neurald.hal.accounting import reserve
 from neurald.hal.cancellation import NEVER_CANCELLED
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import OpFailed, OutOfMemory
@@ -68,6 +69,7 @@ class Instance:
 
     Raises:
         OutOfMemory: there is no room for another arena.
+        ResourceExhaustedPersistent, ResourceExhaustedTransient: its account may not have so much.
     """
 
     def __init__(self, executable: Executable, code: LoadedCode, constants: int, team: Team) -> None:
@@ -284,6 +286,7 @@ class _Block:
     """Zeroed memory that begins at a page."""
 
     def __init__(self, size_bytes: int) -> None:
+        self._reservation = reserve(size_bytes, "values of a compiled step")
         try:
             self._memory = mmap.mmap(-1, max(mmap.PAGESIZE, size_bytes))
         except OSError as error:

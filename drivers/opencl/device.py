@@ -39,6 +39,7 @@ from neurald.drivers.opencl.sums import SUMS_VARIABLE
 from neurald.drivers.opencl.tuning import Tuner, Tuning, faster
 from neurald.drivers.settings import Settings
 from neurald.drivers.sources import sources_digest
+from neurald.hal.accounting import temporary
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
@@ -195,6 +196,7 @@ class OpenClDevice:
             prepare=lambda: self._compiled(model, shapes, later),
         )
 
+    @temporary()
     def _compiled(
         self, model: Model, input_shapes: Mapping[int, Shape], options: PrepareOptions
     ) -> OpenClPreparedModel:

@@ -22,6 +22,7 @@ from neurald.drivers.opencl.sharding import functions_of
 from neurald.drivers.opencl.source import Source
 from neurald.drivers.opencl.staging import upload
 from neurald.drivers.settings import Settings
+from neurald.hal.accounting import charge
 from neurald.hal.types import Preference
 
 if TYPE_CHECKING:
@@ -203,6 +204,7 @@ def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, Progr
     """
     single = compiled.executable
     assert compiled.persistent is not None  # noqa: S101 - callers ask
+    charge(single.constants_bytes, "constants of a step that is measured")
     constants = allocate(device, single.constants_bytes)
     upload(device, device.queue(), constants, compiled.constants)
     call = compiled.persistent
