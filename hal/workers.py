@@ -1,4 +1,4 @@
-"""Threads for calls: they come as they are needed, up to a limit, and go when there is nothing to do."""
+"""Threads for calls: they start as they are needed, up to a limit, and all but one end when there is nothing to do."""
 
 import threading
 from collections import deque
@@ -46,12 +46,17 @@ class _Idle:
 class Workers(Executor):
     """Runs calls in threads, of which there are never more than needed. Thread-safe.
 
-    `ThreadPoolExecutor` keeps all threads that it ever had, and with each its stack and what allocators keep for it.
+    `ThreadPoolExecutor` keeps all threads that it ever had, and with each its stack and what allocators keep for it. It also
+    fails where the system has no more threads. Here one thread is started at once and stays, so that calls can always wait
+    for a thread.
 
     Args:
         most: threads that there may be; calls beyond that wait for one.
         name: of the threads.
         idle_s: how long a thread waits for a call before it ends.
+
+    Raises:
+        RuntimeError: not even the first thread can be started.
     """
 
     def __init__(self, most: int, name: str, *, idle_s: float = _IDLE_S) -> None:
@@ -64,12 +69,14 @@ class Workers(Executor):
         self._idle: list[_Idle] = []
         self._threads: set[threading.Thread] = set()
         self._is_over = False
+        with self._lock:
+            self._start(_Task(int))
 
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> "Future[_T]":
         """See `Executor.submit`.
 
         Raises:
-            RuntimeError: it was shut down, or there is no thread and none can be started.
+            RuntimeError: it was shut down.
         """
         task = _Task(lambda: fn(*args, **kwargs))
         with self._lock:
@@ -91,7 +98,7 @@ class Workers(Executor):
         self._threads.add(thread)
         try:
             thread.start()
-        except RuntimeError:
+        except (RuntimeError, MemoryError):
             self._threads.discard(thread)
             if not self._threads:
                 raise
@@ -116,14 +123,17 @@ class Workers(Executor):
 
     def _next(self, idle: _Idle) -> _Task | None:
         """What an idle thread does next; None if it ends, and counts no more."""
-        is_woken = idle.woken.acquire(timeout=self._idle_s)
-        with self._lock:
-            if not is_woken and idle in self._idle:
-                self._idle.remove(idle)
-            elif idle.task is not None:
-                return idle.task
-            self._threads.discard(threading.current_thread())
-        return None
+        while True:
+            is_woken = idle.woken.acquire(timeout=self._idle_s)
+            with self._lock:
+                if not is_woken and idle in self._idle:
+                    if len(self._threads) == 1:
+                        continue  # the last one stays
+                    self._idle.remove(idle)
+                elif idle.task is not None:
+                    return idle.task
+                self._threads.discard(threading.current_thread())
+            return None
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """See `Executor.shutdown`."""

@@ -16,7 +16,6 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
@@ -37,6 +36,7 @@ from neurald.hal.registry import create_device, default_address, is_served, runt
 from neurald.hal.rpc import abort
 from neurald.hal.server import SERVICE, DeviceServer
 from neurald.hal.streams import Streams
+from neurald.service.health import Health
 from neurald.service.memory_wall import limit_memory
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,10 @@ DRAIN_S = 30.0
 #: How many may ask about the services at the same time, and how long they may think about it.
 _REFLECTIONS = 8
 _REFLECTION_S = 10.0
+_REFLECTION_GRACE_S = 0.25
 _LOOK_S = 0.5
+#: How long a thread of Python may keep others waiting who want to run: calls of one client are not to be felt by all others.
+_SWITCH_S = 5e-4
 
 
 class Daemon:
@@ -188,7 +191,7 @@ class _Reflection(reflection.ReflectionServicer):  # type: ignore[misc]
     ) -> Iterator[Any]:
         """Answers questions about the services."""
         try:
-            with self._streams.open("reflection", context) as stream:
+            with self._streams.open(None, context) as stream:
 
                 def moving() -> Iterator[Any]:
                     for request in request_iterator:
@@ -205,14 +208,13 @@ class _Reflection(reflection.ReflectionServicer):  # type: ignore[misc]
         abort(context, failure)
 
 
-def _add_health(server: DeviceServer, cleanup: contextlib.ExitStack) -> health.HealthServicer:
+def _add_health(server: DeviceServer, cleanup: contextlib.ExitStack) -> Health:
     """Adds the standard services beside ours: health, and reflection for tools that look around."""
-    watchers = ThreadPoolExecutor(1, thread_name_prefix="neurald health")
-    cleanup.callback(watchers.shutdown, wait=False)
-    servicer = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=watchers)
+    servicer = Health()
+    cleanup.callback(servicer.close)
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server.grpc)
     # Of their own, so that they cannot take those that memories need.
-    streams = Streams(most=_REFLECTIONS, most_of_one=_REFLECTIONS, patience_s=_REFLECTION_S)
+    streams = Streams(most=_REFLECTIONS, patience_s=_REFLECTION_S, grace_s=_REFLECTION_GRACE_S)
     reflection_pb2_grpc.add_ServerReflectionServicer_to_server(_Reflection(streams), server.grpc)
     return servicer
 
@@ -241,6 +243,7 @@ def serve(
     Raises:
         Error: the daemon cannot start; the message says why.
     """
+    sys.setswitchinterval(_SWITCH_S)
     daemon = Daemon(driver, listen, insecure=insecure, limits=limits, drain_s=drain_s)
     with _signals(daemon.stop):
         if until_exit_of is not None:
