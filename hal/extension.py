@@ -14,13 +14,13 @@ exist, and never sends one to a device that does not list its extension.
 """
 
 import re
-import threading
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
+from neurald.hal.fork import forkable_lock
 from neurald.hal.operation_type import TFLITE_EXTENSION_BASE, OperationType
 from neurald.hal.types import Model, OperandType, Operation, Subgraph, add_operand_type
 
@@ -207,7 +207,7 @@ def _check_type(code: int, name: str, what: str) -> None:
         raise BadData(f"{what} {code}: name {name!r}; letters, digits and _ are expected")
 
 
-_lock = threading.Lock()
+_lock = forkable_lock()
 _prefixes: dict[Extension, int] = {}
 _extensions: dict[int, Extension] = {}
 

@@ -1,7 +1,6 @@
 """The OpenCL device: what it says of itself, and how it makes prepared models."""
 
 import logging
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -56,6 +55,7 @@ from neurald.hal.errors import (
     MissedDeadlineTransient,
     OutOfMemory,
 )
+from neurald.hal.fork import forkable_lock
 from neurald.hal.managed_buffer import bytes_for
 from neurald.hal.memory import Memory
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand
@@ -109,7 +109,7 @@ class OpenClDevice:
         self.type = _TYPES[facts.kind]
         self._settings = process_settings() if settings is None else settings
         self._is_fused = is_fused
-        self._opening = threading.Lock()
+        self._opening = forkable_lock()
         self._context: DeviceContext | None = None
         self.copies = CopyCount()
 

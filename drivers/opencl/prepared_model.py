@@ -25,6 +25,7 @@ from neurald.hal.device import (
     Timing,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.fork import keep_in_children
 from neurald.hal.in_process import InProcessModel
 from neurald.hal.memory import Memory
 from neurald.hal.pool import Pool
@@ -85,6 +86,7 @@ class OpenClPreparedModel(InProcessModel):
         first = self._new_instance()
         self._instances = Pool([first], self._new_instance, _INSTANCES)
         self._portions = Portions(first.launch() / 1e9)
+        keep_in_children(self)
 
     def _new_instance(self) -> Instance:
         return Instance(self.device, self.executable, self._program, self._constants)
