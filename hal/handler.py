@@ -84,6 +84,7 @@ class DeviceHandler:
         self._device = device
         self._compilers = compilers
         self._compile_queue = CompileQueue(limits) if compilers is None else compilers.queue
+        self._extensions = declared_extensions(device)
         self.sessions = Sessions(limits)
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
@@ -103,7 +104,7 @@ class DeviceHandler:
     def get_capabilities(self) -> device_pb2.GetCapabilitiesReply:
         """How good the device is at what."""
         return device_pb2.GetCapabilitiesReply(
-            capabilities=capabilities_to_wire(self._device.capabilities(), declared_extensions(self._device))
+            capabilities=capabilities_to_wire(self._device.capabilities(), self._extensions)
         )
 
     def get_status(self) -> device_pb2.GetStatusReply:
@@ -197,7 +198,7 @@ class DeviceHandler:
         """
         self._require_sound()
         model = self._model(session, message.model)
-        options = prepare_options_from_wire(message.options)
+        options = prepare_options_from_wire(message.options, self._extensions)
         session.check_prepared()
         level = validate_model(model)
         # What is in no released level is a matter between the model and the device.
@@ -252,7 +253,7 @@ class DeviceHandler:
     ) -> device_pb2.PrepareModelReply:
         """Has the device make a prepared model again from what it has compiled, if the seal says that it has."""
         self._require_sound()
-        options = prepare_options_from_wire(message.options)
+        options = prepare_options_from_wire(message.options, self._extensions)
         artifact = Artifact(
             model=tuple(self._artifact_memory(session, token) for token in message.artifact.model_cache),
             data=tuple(self._artifact_memory(session, token) for token in message.artifact.data_cache),
@@ -275,7 +276,7 @@ class DeviceHandler:
     def _model(self, session: Session, message: types_pb2.Model) -> Model:
         pools = [self._constant(session, token) for token in message.pools]
         session.check_model(sum(pool.size for pool in pools))
-        return model_from_wire(message, pools, declared_extensions(self._device))
+        return model_from_wire(message, pools, self._extensions)
 
     def _artifact_memory(self, session: Session, token: bytes) -> Memory:
         """See `named_tokens`; whether it is what was sealed is checked later."""
@@ -302,7 +303,8 @@ class DeviceHandler:
         results: list[Memory] = []
         pools = [self._request_pool(session, pool, results) for pool in message.request.pools]
         found = session.prepared(message.prepared_model)
-        options = replace(execute_options_from_wire(message.options), cancellation=cancellation)
+        options = execute_options_from_wire(message.options, self._extensions)
+        options = replace(options, cancellation=cancellation)
         request = request_from_wire(message.request, pools)
         validate_request(found.model, request)
         with self._execution(session, found, options) as turn:
@@ -321,7 +323,7 @@ class DeviceHandler:
             raise BadData("a fenced execution writes to memory of its client's, not to results")
         pools = [self._request_pool(session, pool, []) for pool in message.request.pools]
         found = session.prepared(message.prepared_model)
-        options = execute_options_from_wire(message.options)
+        options = execute_options_from_wire(message.options, self._extensions)
         request = request_from_wire(message.request, pools)
         validate_request(found.model, request)
         after_fences_s = message.after_fences_s if message.HasField("after_fences_s") else None

@@ -202,6 +202,15 @@ class HostMemory(Memory):
         super().__init__(view.cast("B") if view.nbytes else empty)
 
 
+def anonymous(size_bytes: int) -> mmap.mmap:
+    """Zeroed memory of this process; a child of a fork has a copy, where `mmap.mmap(-1, …)` alone would be shared with it.
+
+    Raises:
+        OSError: there is no room for it.
+    """
+    return mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
 class SharedMemory(Memory):
     """A sealed memfd. Closed when no longer referred to, or by `close`.
 

@@ -8,19 +8,13 @@ from dataclasses import replace
 from typing import Protocol
 
 from neurald.hal.cancellation import Cancellation
-from neurald.hal.device import (
-    Artifact,
-    ExecuteOptions,
-    ExecutionResult,
-    KernelTime,
-    PreparedModel,
-    reusable_execution,
-)
+from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import BadData, MissedDeadlineTransient, OpFailed
 from neurald.hal.fork import forkable_lock
 from neurald.hal.in_process import InProcessModel
 from neurald.hal.inference import bind_operations, declared_shape, infer_shapes
 from neurald.hal.operations.call import Shape
+from neurald.hal.reusable import reusable_execution
 from neurald.hal.types import Model, Operand, Request
 
 #: Sets of shapes whose models are kept.

@@ -1,6 +1,5 @@
 """A model that the CPU device has compiled as a whole: an execution is one call of native code."""
 
-import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from neurald.hal.device import (
     Timing,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
+from neurald.hal.fork import forkable_lock
 from neurald.hal.in_process import InProcessModel
 from neurald.hal.types import Argument, Operand, Request
 
@@ -51,7 +51,7 @@ class CpuPreparedModel(InProcessModel):
         self._executable = native.executable
         self._make_references = references
         self._references: ReferenceModel | None = None
-        self._making = threading.Lock()
+        self._making = forkable_lock()
         self.keeps_artifact = keeps_artifact
         self._sizes = tuple(port.size_bytes for port in native.executable.inputs)
         self._output_sizes = tuple(port.size_bytes for port in native.executable.outputs)

@@ -1,7 +1,6 @@
 """The OpenCL device: what it says of itself, and how it makes prepared models."""
 
 import logging
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -57,6 +56,7 @@ from neurald.hal.errors import (
     MissedDeadlinePersistent,
     OutOfMemory,
 )
+from neurald.hal.fork import forkable_lock
 from neurald.hal.managed_buffer import bytes_for
 from neurald.hal.memory import Memory
 from neurald.hal.numbering import first_few
@@ -111,7 +111,7 @@ class OpenClDevice:
         self.type = _TYPES[facts.kind]
         self._settings = process_settings() if settings is None else settings
         self._is_fused = is_fused
-        self._opening = threading.Lock()
+        self._opening = forkable_lock()
         self._context: DeviceContext | None = None
         self.copies = CopyCount()
 

@@ -27,6 +27,7 @@ from neurald.hal.device import (
     Timing,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.fork import keep_in_children
 from neurald.hal.in_process import InProcessModel
 from neurald.hal.memory import Memory
 from neurald.hal.pool import Pool
@@ -93,6 +94,7 @@ class OpenClPreparedModel(InProcessModel):
         first = new_instance()
         self._instances = Pool([first], new_instance, _INSTANCES)
         self._portions = Portions(first.launch() / 1e9)
+        keep_in_children(self)
 
     def operand(self, index: int, *, is_output: bool) -> Operand:
         """What the model says of an input or output.

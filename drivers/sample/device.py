@@ -86,7 +86,7 @@ class SampleDevice:
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
         self._require_supported(model)
-        prepared = SamplePreparedModel(model, device=self.name, keeps_artifact=bool(options.cache_key))
+        prepared = SamplePreparedModel(model, device=self.name, options=options)
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlineTransient("the deadline passed while the model was prepared")
         return prepared
@@ -95,7 +95,7 @@ class SampleDevice:
         """See `Device.prepare_model_from_cache`."""
         model = read_artifact(artifact, self.declared_extensions)
         self._require_supported(model)
-        return SamplePreparedModel(model, device=self.name, keeps_artifact=bool(options.cache_key))
+        return SamplePreparedModel(model, device=self.name, options=options)
 
     def allocate(self, description: BufferDescription) -> Memory:
         """See `Device.allocate`."""
