@@ -71,7 +71,9 @@ class Session:
         buffers: its device buffers.
     """
 
-    def __init__(self, limits: Limits, user: int | None = None, user_calls: UserCalls | None = None) -> None:
+    def __init__(
+        self, limits: Limits, user: int | str | None = None, user_calls: UserCalls | None = None
+    ) -> None:
         self.token = secrets.token_bytes(_TOKEN_BYTES)
         self.user = user
         self._calls = 0
@@ -427,13 +429,13 @@ class Sessions:
         self._lock = threading.Lock()
         self._by_token: dict[bytes, Session] = {}
         # Those of users who have no session any more go by themselves.
-        self._user_calls: WeakValueDictionary[int | None, UserCalls] = WeakValueDictionary()
+        self._user_calls: WeakValueDictionary[int | str | None, UserCalls] = WeakValueDictionary()
 
-    def open(self, user: int | None = None) -> Session:
+    def open(self, user: int | str | None = None) -> Session:
         """A new session.
 
         Args:
-            user: whose it is; None where that is not known.
+            user: whose it is: the number of a user of this host, or the address of a client on TCP; None where that is not known.
 
         Raises:
             ResourceExhaustedTransient: there are too many.

@@ -25,14 +25,15 @@ from typing import Any, NoReturn
 import grpc
 from filelock import FileLock, Timeout
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from neurald.hal.address import Address
-from neurald.hal.errors import BadState, ResourceExhaustedTransient, error_for
+from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, error_for
 from neurald.hal.limits import Limits
 from neurald.hal.private_directory import make_directory, open_private
-from neurald.hal.registry import create_device, default_address, is_served, runtime_directory
-from neurald.hal.rpc import abort
+from neurald.hal.registry import create_device, is_served
+from neurald.hal.rpc import abort, parse
+from neurald.hal.runtime_directory import default_address, runtime_directory
 from neurald.hal.server import SERVICE, DeviceServer
 from neurald.hal.streams import Streams
 
@@ -166,22 +167,31 @@ class _Reflection(reflection.ReflectionServicer):  # type: ignore[misc]
         super().__init__((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME))
         self._streams = streams
 
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """A handler whose requests arrive as bytes: gRPC loses sight of streams whose requests it cannot parse."""
+        service = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
+        (method,) = service.methods
+        call: Any = grpc.stream_stream_rpc_method_handler(
+            getattr(self, method.name), response_serializer=lambda reply: reply.SerializeToString()
+        )
+        return grpc.method_handlers_generic_handler(service.full_name, {method.name: call})
+
     def ServerReflectionInfo(  # noqa: N802 - as the contract has it
-        self, request_iterator: Iterator[Any], context: grpc.ServicerContext
+        self, request_iterator: Iterator[bytes], context: grpc.ServicerContext
     ) -> Iterator[Any]:
         """Answers questions about the services."""
         try:
             with self._streams.open("reflection", context) as stream:
 
                 def moving() -> Iterator[Any]:
-                    for request in request_iterator:
+                    for data in request_iterator:
                         stream.moves()
-                        yield request
+                        yield parse(reflection_pb2.ServerReflectionRequest, data)
 
                 for reply in super().ServerReflectionInfo(moving(), context):
                     yield reply
                     stream.moves()
-        except ResourceExhaustedTransient as error:
+        except (BadData, ResourceExhaustedTransient) as error:
             failure = error_for(error.code, str(error))
         else:
             return
@@ -196,7 +206,7 @@ def _add_health(server: DeviceServer, cleanup: contextlib.ExitStack) -> health.H
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server.grpc)
     # Of their own, so that they cannot take those that memories need.
     streams = Streams(most=_REFLECTIONS, most_of_one=_REFLECTIONS, patience_s=_REFLECTION_S)
-    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(_Reflection(streams), server.grpc)
+    server.grpc.add_generic_rpc_handlers((_Reflection(streams).handlers(),))
     return servicer
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import neurald as nd
 from neurald.hal.errors import BadData
-from neurald.hal.registry import create_device, driver_names, runtime_directory
+from neurald.hal.registry import create_device, driver_names
+from neurald.hal.runtime_directory import runtime_directory
 from neurald.hal.types import OperandType
 from neurald.runtime.devices import cpu_device
 

@@ -1,8 +1,11 @@
 """`neurald driver`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from neurald.hal.address import Address
 
 
 def driver(
@@ -18,11 +21,17 @@ def driver(
         str | None,
         typer.Option(
             metavar="ADDR",
-            help="unix:///path or host:port. [default: a socket named after the driver, where `neurald devices` looks]",
+            help="unix:///path or host:port, on this host. Clients on TCP show a token, which is in a file in "
+            "the runtime directory. [default: a socket named after the driver, where `neurald devices` looks]",
         ),
     ] = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Let other hosts connect without encryption; anybody can then.")
+        bool,
+        typer.Option(
+            "--insecure",
+            help="Ask nobody for the token: every user of this machine may use the device, and so may every "
+            "host that reaches the address. Nothing is encrypted.",
+        ),
     ] = False,
     limit: Annotated[
         list[str] | None,
@@ -58,14 +67,26 @@ def driver(
         sys.path.append(os.getcwd())  # noqa: PTH109 - a plain string is wanted
 
     def ready(address: str) -> None:
-        if insecure and not Address.parse(address).is_loopback:
-            sys.stderr.write(
-                "warning: --insecure: whoever reaches this address can run models on this machine "
-                "and read what is sent, since nothing is authenticated or encrypted\n"
-            )
+        if insecure:
+            sys.stderr.write(_warning(Address.parse(address)) + "\n")
         sys.stderr.write(printable(f"serving {name} on {address}") + "\n")
         sys.stderr.flush()
 
     chosen = parse_limits(limit or ())
     status = serve(name, listen, insecure=insecure, limits=chosen, ready=ready, until_exit_of=until_exit_of)
     raise typer.Exit(status)
+
+
+def _warning(address: "Address") -> str:
+    """Says what --insecure does to a daemon at an address."""
+    if address.path is not None:
+        return (
+            "warning: --insecure: whoever the modes of the socket admit may ask about the device, "
+            "without a token"
+        )
+    if address.is_loopback:
+        return "warning: --insecure: every user of this machine may use it: nobody is asked for a token"
+    return (
+        "warning: --insecure: whoever reaches this address can run models on this machine "
+        "and read what is sent, since nothing is authenticated or encrypted"
+    )
