@@ -20,6 +20,7 @@ from neurald.hal.access_token import TOKEN_VARIABLE
 from neurald.hal.errors import DeadObject, UnavailableDevice
 from neurald.hal.rpc import SESSION_KEY, abort
 from neurald.hal.session import Sessions
+from neurald.hal.wire_device import Access
 
 TOKEN_KEY = "neurald-token"  # noqa: S105 - the name of a field
 #: Sessions that one connection may hold. Ours have a connection each.
@@ -67,6 +68,13 @@ class Gate(grpc.ServerInterceptor):
             return continuation(handler_call_details)
         # It takes a stream, so that it need not wait for a message.
         return grpc.stream_unary_rpc_method_handler(self._refuse)
+
+    @property
+    def access(self) -> Access:
+        """Who may call now."""
+        if self._token is None:
+            return Access.ANYBODY
+        return Access.OWN_USER if self._is_kept_by_modes() else Access.TOKEN
 
     def _may_pass(self, metadata: Iterable[tuple[str, str | bytes]]) -> bool:
         for key, value in metadata or ():

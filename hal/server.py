@@ -107,6 +107,7 @@ class DeviceServer:
         self._is_open_to_all = insecure
         self._token: bytes | None = None
         self._gate = Gate(self.handler.sessions)
+        self.handler.find_access = lambda: self._gate.access
         self.grpc = grpc.server(
             self._threads,
             interceptors=[self._gate],

@@ -24,6 +24,7 @@ from neurald.service.commands.driver import driver
 from neurald.service.commands.explain import explain
 from neurald.service.commands.new_driver import new_driver
 from neurald.service.commands.run import run
+from neurald.service.sandbox.mode import OWN_PROCESS
 
 #: Set to anything, it lets unexpected errors end in a traceback.
 DEBUG_VARIABLE = "NEURALD_DEBUG"
@@ -181,6 +182,6 @@ def main() -> None:
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.unraisablehook = _interrupt_again
     try:
-        app()
+        app(obj=OWN_PROCESS)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)

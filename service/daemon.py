@@ -27,15 +27,16 @@ from filelock import FileLock, Timeout
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from neurald.hal.address import Address
 from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, error_for
 from neurald.hal.limits import Limits
 from neurald.hal.private_directory import make_directory, open_private
 from neurald.hal.registry import create_device, is_served
 from neurald.hal.rpc import abort, parse
-from neurald.hal.runtime_directory import default_address, runtime_directory
+from neurald.hal.runtime_directory import address_of, runtime_directory
 from neurald.hal.server import SERVICE, DeviceServer
 from neurald.hal.streams import Streams
+from neurald.service.sandbox.mode import SandboxMode
+from neurald.service.sandbox.sandbox import Sandbox
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class Daemon:
         insecure: listen beyond this host, though without TLS.
         limits: what a session may hold.
         drain_s: how long the calls under way may take once it is to stop.
+        sandbox: what the process is restricted by; it is closed before clients are served.
 
     Raises:
         BadData: the address is none.
@@ -70,9 +72,11 @@ class Daemon:
         insecure: bool = False,
         limits: Limits | None = None,
         drain_s: float = DRAIN_S,
+        sandbox: Sandbox | None = None,
     ) -> None:
         self._driver = driver
-        self._address = default_address(driver) if listen is None else Address.parse(listen)
+        self._sandbox = sandbox or Sandbox(mode=SandboxMode.OFF)
+        self._address = address_of(driver, listen)
         self._insecure = insecure
         self._limits = limits
         self._drain_s = drain_s
@@ -106,6 +110,8 @@ class Daemon:
             self._server = DeviceServer(device, self._address, limits=self._limits, insecure=self._insecure)
             cleanup.callback(self._server.stop)
             self._health = _add_health(self._server, cleanup)
+            self._sandbox.close()
+            self._server.handler.sandbox = self._sandbox.parts
             self._server.start()
             self._address = self._server.address
             self._tell_health(health_pb2.HealthCheckResponse.SERVING)
@@ -217,6 +223,7 @@ def serve(
     insecure: bool = False,
     limits: Limits | None = None,
     drain_s: float = DRAIN_S,
+    sandbox: Sandbox | None = None,
     ready: Callable[[str], None] | None = None,
     until_exit_of: int | None = None,
 ) -> int:
@@ -234,8 +241,11 @@ def serve(
     Raises:
         Error: the daemon cannot start; the message says why.
     """
-    daemon = Daemon(driver, listen, insecure=insecure, limits=limits, drain_s=drain_s)
-    with _signals(daemon.stop):
+    daemon = Daemon(driver, listen, insecure=insecure, limits=limits, drain_s=drain_s, sandbox=sandbox)
+    with contextlib.ExitStack() as cleanup:
+        if sandbox is not None:
+            cleanup.callback(sandbox.leave_nothing)
+        cleanup.enter_context(_signals(daemon.stop))
         if until_exit_of is not None:
             _stop_at_exit(until_exit_of, daemon.stop)
         daemon.startup()

@@ -1,14 +1,18 @@
 """`neurald driver`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from neurald.service.sandbox.mode import OWN_PROCESS, SandboxMode
 
 if TYPE_CHECKING:
     from neurald.hal.address import Address
 
 
 def driver(
+    context: typer.Context,
     name: Annotated[
         str,
         typer.Argument(
@@ -42,6 +46,21 @@ def driver(
             show_default=False,
         ),
     ] = None,
+    sandbox: Annotated[
+        SandboxMode,
+        typer.Option(
+            help="Keep the driver's process from writing elsewhere, from other processes and from connections: auto with "
+            "what the kernel has, full not without all of it, off not at all."
+        ),
+    ] = SandboxMode.AUTO,
+    writable: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            help="A directory, file or device that the driver writes to, inside the sandbox; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     until_exit_of: Annotated[
         int | None,
         typer.Option(metavar="PID", min=1, help="Stop when this process ends.", show_default=False),
@@ -53,8 +72,19 @@ def driver(
     import os
     import sys
 
-    from neurald.hal.address import Address
     from neurald.hal.limits import parse_limits
+    from neurald.hal.runtime_directory import address_of
+    from neurald.service.sandbox.sandbox import enter
+
+    chosen = parse_limits(limit or ())
+    # Before anything is loaded that starts threads.
+    entered = enter(
+        sandbox,
+        address_of(name, listen),
+        [path.absolute() for path in writable or ()],
+        is_own_process=context.obj is OWN_PROCESS,
+    )
+    from neurald.hal.address import Address
     from neurald.service.daemon import serve
     from neurald.service.output import printable
 
@@ -72,8 +102,15 @@ def driver(
         sys.stderr.write(printable(f"serving {name} on {address}") + "\n")
         sys.stderr.flush()
 
-    chosen = parse_limits(limit or ())
-    status = serve(name, listen, insecure=insecure, limits=chosen, ready=ready, until_exit_of=until_exit_of)
+    status = serve(
+        name,
+        listen,
+        insecure=insecure,
+        limits=chosen,
+        sandbox=entered,
+        ready=ready,
+        until_exit_of=until_exit_of,
+    )
     raise typer.Exit(status)
 
 

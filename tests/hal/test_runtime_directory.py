@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from neurald.hal.runtime_directory import default_address, runtime_directory
+from neurald.hal.runtime_directory import address_of, runtime_directory
 
 
 def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -20,5 +20,6 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_daemons_listen_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert str(default_address("cpu")) == f"unix://{tmp_path}/neurald/cpu.sock"
-    assert str(default_address("my.driver:make")) == f"unix://{tmp_path}/neurald/my.driver-make.sock"
+    assert str(address_of("cpu", None)) == f"unix://{tmp_path}/neurald/cpu.sock"
+    assert str(address_of("my.driver:make", None)) == f"unix://{tmp_path}/neurald/my.driver-make.sock"
+    assert str(address_of("cpu", "localhost:7")) == "localhost:7"
