@@ -7,12 +7,10 @@ need the token, too.
 """
 
 import hmac
-import ipaddress
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import grpc
 
@@ -116,18 +114,3 @@ def _identity(socket: Path | None) -> object:
     if status.st_mode & 0o077 or status.st_uid != os.geteuid():
         return None
     return status.st_dev, status.st_ino, status.st_ctime_ns
-
-
-def peer_user(context: grpc.ServicerContext) -> str:
-    """What clients on TCP are told apart by: the address of their host, of which IPv6 hosts have a network of their own."""
-    peer = unquote(context.peer())
-    host = peer.partition(":")[2].rpartition(":")[0].strip("[]")
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return peer
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.ip_network((address, 64), strict=False))

@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from neurald._proto import device_pb2
-from neurald.hal.access import SESSIONS_OF_CONNECTION, Gate, peer_user
+from neurald.hal.access import SESSIONS_OF_CONNECTION, Gate
 from neurald.hal.access_token import create_token, remove_token, token_path
 from neurald.hal.address import Address
 from neurald.hal.cancellation import Cancellation
@@ -37,6 +37,7 @@ from neurald.hal.errors import (
 from neurald.hal.fork import require_grpc
 from neurald.hal.handler import DeviceHandler
 from neurald.hal.limits import Limits
+from neurald.hal.peer_user import peer_user
 from neurald.hal.rpc import MAXIMUM_MESSAGE_BYTES, SERVER_OPTIONS, SESSION_KEY, abort, parse, set_status
 from neurald.hal.session import Session
 from neurald.hal.streams import Stream, Streams
@@ -144,6 +145,7 @@ class DeviceServer:
             os.umask(mask)
         if self.address.path is None:
             self.address = Address(host=self.address.host, port=port)
+            self._transport.port = port
         try:
             self._require_token()
         except Error:
@@ -200,6 +202,8 @@ class _Transport:
         self._handler = handler
         self._streams = streams
         self._has_channel = has_channel
+        #: The real one, once it is known; 0 on UNIX sockets.
+        self.port = 0
         self._ends: dict[Session, Callable[[None], None]] = {}
         self._peers: dict[Session, str] = {}
         self._peers_lock = threading.Lock()
@@ -319,7 +323,7 @@ class _Transport:
                 raise ResourceExhaustedTransient(
                     f"{SESSIONS_OF_CONNECTION} sessions of one connection are open; no more may be"
                 )
-            session = self._handler.sessions.open(peer_user(context))
+            session = self._handler.sessions.open(peer_user(peer, self.port))
             self._peers[session] = peer
         return session
 

@@ -435,7 +435,7 @@ class Sessions:
         """A new session.
 
         Args:
-            user: whose it is: the number of a user of this host, or the address of a client on TCP; None where that is not known.
+            user: whose it is: the number of a user of this host, or another host; None where that is not known.
 
         Raises:
             ResourceExhaustedTransient: there are too many.

@@ -18,7 +18,7 @@ from support.peer import Peer
 
 import neurald as nd
 from neurald._proto import device_pb2
-from neurald.hal.access import SESSIONS_OF_CONNECTION, TOKEN_KEY, peer_user
+from neurald.hal.access import SESSIONS_OF_CONNECTION, TOKEN_KEY
 from neurald.hal.access_token import (
     TOKEN_BYTES,
     TOKEN_VARIABLE,
@@ -314,21 +314,3 @@ def test_one_connection_cannot_take_all_sessions(runtime: Path) -> None:
     connect(str(server.address)).close()
     peer.close()
     server.stop()
-
-
-@pytest.mark.parametrize(
-    ("peer", "user"),
-    [
-        ("ipv4:10.0.0.7:4000", "10.0.0.7"),
-        ("ipv6:%5B::ffff:10.0.0.7%5D:4000", "10.0.0.7"),
-        ("ipv6:%5B2001:db8:1:2:aa::5%5D:4000", "2001:db8:1:2::/64"),
-        ("ipv6:[fe80::1%25eth0]:4000", "fe80::/64"),
-        ("something else", "something else"),
-    ],
-)
-def test_clients_on_tcp_are_told_apart_by_host(peer: str, user: str) -> None:
-    class Context:
-        def peer(self) -> str:
-            return peer
-
-    assert peer_user(Context()) == user  # type: ignore[arg-type]
