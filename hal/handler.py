@@ -52,6 +52,7 @@ from neurald.hal.wire import (
     result_to_wire,
 )
 from neurald.hal.wire_device import (
+    Access,
     DaemonStatus,
     DeviceStatus,
     capabilities_to_wire,
@@ -94,6 +95,9 @@ class DeviceHandler:
         self._watchdog: Watchdog[tuple[Session, Turn]] = Watchdog(limits.execution_s, self._hangs)
         #: Is called with a session that is over because the device hangs, and with what its client is to be told.
         self.tell_end: Callable[[Session, Error], None] = lambda session, error: None
+        #: Says who may call, and which restrictions of the process are in force; both are for people who ask.
+        self.find_access: Callable[[], Access] = lambda: Access.UNKNOWN
+        self.sandbox: tuple[str, ...] = ()
 
     # What any client may ask
 
@@ -118,6 +122,8 @@ class DeviceHandler:
                 prepared_models=sum(session.prepared_models for session in sessions),
                 memories=sum(session.memories for session in sessions),
                 calls=self._calls,
+                access=self.find_access(),
+                sandbox=self.sandbox,
             )
         )
 

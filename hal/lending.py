@@ -30,7 +30,7 @@ class Lender:
         # Those of users of whom nothing is left go by themselves.
         self._users: WeakValueDictionary[tuple[int | None, str], Account] = WeakValueDictionary()
 
-    def session(self, user: int | None) -> Accounts:
+    def session(self, user: int | str | None) -> Accounts:
         """The accounts of a new session.
 
         Args:
@@ -59,7 +59,7 @@ class Lender:
             ),
         )
 
-    def _of_user(self, user: int | None, total: Account, limit: int, name: str, unit: str) -> Account:
+    def _of_user(self, user: int | str | None, total: Account, limit: int, name: str, unit: str) -> Account:
         with self._lock:
             found = self._users.get((user, name))
             if found is None:

@@ -41,7 +41,7 @@ class Limits:
 
     Attributes:
         sessions: that are open, of all clients together.
-        user_sessions: that are open, of one user; clients of other hosts count as one.
+        user_sessions: that are open, of one user; of clients on other hosts, of one host.
         calls: that the device works on at the same time; fewer than the daemon has threads, so that one client cannot take
             them all.
         user_calls: that the device works on at the same time, of one user; one call of each session is free of it.

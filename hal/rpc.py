@@ -148,10 +148,10 @@ def set_status(context: grpc.ServicerContext, error: Error) -> None:
     context.set_details(_details(error))
 
 
-def abort(context: grpc.ServicerContext, error: Error) -> Never:
-    """Ends a call with `error`."""
+def abort(context: grpc.ServicerContext, error: Error, status: grpc.StatusCode | None = None) -> Never:
+    """Ends a call with `error`; with a status other than its usual one if that is given."""
     context.set_trailing_metadata(((_CODE_KEY, str(int(error.code))),))
-    context.abort(_STATUSES.get(error.code, grpc.StatusCode.INTERNAL), _details(error))
+    context.abort(status or _STATUSES.get(error.code, grpc.StatusCode.INTERNAL), _details(error))
 
 
 def _details(error: Error) -> str:

@@ -17,6 +17,8 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from neurald._proto import device_pb2
+from neurald.hal.access import SESSIONS_OF_CONNECTION, Gate
+from neurald.hal.access_token import create_token, remove_token, token_path
 from neurald.hal.address import Address
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.channel import ChannelServer
@@ -30,12 +32,14 @@ from neurald.hal.errors import (
     Error,
     OpFailed,
     OutOfMemory,
+    ResourceExhaustedTransient,
     error_for,
 )
 from neurald.hal.fork import require_grpc
 from neurald.hal.handler import DeviceHandler
 from neurald.hal.intake import MAXIMUM_ARRIVING, Intake
 from neurald.hal.limits import Limits
+from neurald.hal.peer_user import peer_user
 from neurald.hal.reader import Reader
 from neurald.hal.rpc import abort, parse, server_options, set_status, token_of
 from neurald.hal.session import Session
@@ -63,6 +67,8 @@ _FREE = ("Describe", "GetCapabilities", "GetStatus", "OpenSession")
 _SERVING_THREAD = "_serve"
 #: How long replies may take to leave once all work is done.
 _FLUSH_S = 1.0
+#: How long gRPC may take to stop, with that; it waits for ever for calls that it has lost sight of.
+_STOP_S = 3.0
 
 
 class DeviceServer:
@@ -72,7 +78,8 @@ class DeviceServer:
         device: what is served.
         address: where.
         limits: what a session may hold.
-        insecure: serve hosts beyond this one too, though nothing is encrypted and anybody may connect.
+        insecure: serve anybody who reaches the address, without a token, and hosts beyond this one too, though nothing is
+            encrypted.
         driver: that makes the same device in other processes, where its models are compiled if it `CompilesApart`; None: they are
             compiled in this process.
 
@@ -102,12 +109,16 @@ class DeviceServer:
             CompilePool(driver, device, limits) if driver is not None and compiles_apart(device) else None
         )
         self.handler = DeviceHandler(device, limits, self._compilers)
+        self._is_open_to_all = insecure
+        self._token: bytes | None = None
+        self._gate = Gate(self.handler.sessions)
+        self.handler.find_access = lambda: self._gate.access
         self._threads = Workers(_MAXIMUM_CALLS + _MAXIMUM_STREAMS + MAXIMUM_ARRIVING, "neurald call")
         self.grpc = grpc.server(
             cast(ThreadPoolExecutor, self._threads),  # gRPC only submits
             options=server_options(),
             maximum_concurrent_rpcs=_MAXIMUM_CALLS + _MAXIMUM_STREAMS + MAXIMUM_ARRIVING + _MAXIMUM_WAITING,
-            interceptors=[Intake(self._owner, most_of_one=limits.calls)],
+            interceptors=[self._gate, Intake(self._owner, most_of_one=limits.calls)],
         )
         self.streams = Streams(
             most=_MAXIMUM_STREAMS, most_of_one=limits.calls, patience_s=_PATIENCE_S, grace_s=_GRACE_S
@@ -140,20 +151,27 @@ class DeviceServer:
         """Binds the address and serves it.
 
         Raises:
-            BadState: the address cannot be bound, because somebody listens there for example.
+            BadState: the address cannot be bound, because somebody listens there for example, or no token file can be made.
         """
         if self.address.path is not None and self.address.path.exists():
             raise BadState(f"{self.address.path} exists; nothing may be where a socket is to be")
         # gRPC makes its socket with the rights that the process's mask leaves.
         mask = os.umask(0o177)
         try:
-            port = self.grpc.add_insecure_port(self.address.target)
+            port = self.grpc.add_insecure_port(self.address.numeric.target)
         except RuntimeError:
             raise BadState(f"{self.address} cannot be bound; somebody else may listen there") from None
         finally:
             os.umask(mask)
         if self.address.path is None:
             self.address = Address(host=self.address.host, port=port)
+            self._transport.port = port
+        try:
+            self._require_token()
+        except Error:
+            self.stop()
+            raise
+        if self.address.path is None:
             self._start_grpc()
             return
         try:
@@ -166,6 +184,12 @@ class DeviceServer:
         self._start_grpc()
         self._channel.start()
         self._serving = (*self._serving, self._channel.thread)
+
+    def _require_token(self) -> None:
+        """Makes the token before anybody is served."""
+        if not self._is_open_to_all:
+            self._token = create_token(self.address)
+            self._gate.require(self._token, token_path(self.address), self.address.path)
 
     def _start_grpc(self) -> None:
         before = set(threading.enumerate())
@@ -185,8 +209,10 @@ class DeviceServer:
         self._transport.end_sessions()
         if self._compilers is not None:
             self._compilers.close()
-        self.grpc.stop(_FLUSH_S).wait()
+        self.grpc.stop(_FLUSH_S).wait(_STOP_S)
         self._threads.shutdown(wait=False)
+        if self._token is not None:
+            remove_token(self.address, self._token)
         if self.address.path is not None:
             self.address.path.unlink(missing_ok=True)
 
@@ -199,7 +225,11 @@ class _Transport:
         self._streams = streams
         self._has_channel = has_channel
         self._reader = Reader()
+        #: The real one, once it is known; 0 on UNIX sockets.
+        self.port = 0
         self._ends: dict[Session, Callable[[None], None]] = {}
+        self._peers: dict[Session, str] = {}
+        self._peers_lock = threading.Lock()
         self._watches: dict[Session, _Watch] = {}
         handler.tell_end = self._tell_end
 
@@ -307,7 +337,7 @@ class _Transport:
             parse(device_pb2.OpenSessionRequest, data)
             if self._has_channel:
                 raise BadState("sessions of a UNIX socket are opened over the side socket beside it")
-            session = self._handler.sessions.open()
+            session = self._open_counted(context)
             self._ends[session] = send
             if not context.add_callback(lambda: self._end(session)):
                 self._end(session)
@@ -316,8 +346,22 @@ class _Transport:
 
         _told(context, open_session)
 
+    def _open_counted(self, context: grpc.ServicerContext) -> Session:
+        """Opens a session; raises ResourceExhaustedTransient if its connection has as many as it may."""
+        peer = context.peer()
+        with self._peers_lock:
+            if tuple(self._peers.values()).count(peer) >= SESSIONS_OF_CONNECTION:
+                raise ResourceExhaustedTransient(
+                    f"{SESSIONS_OF_CONNECTION} sessions of one connection are open; no more may be"
+                )
+            session = self._handler.sessions.open(peer_user(peer, self.port))
+            self._peers[session] = peer
+        return session
+
     def _end(self, session: Session) -> None:
         self._ends.pop(session, None)
+        with self._peers_lock:
+            self._peers.pop(session, None)
         self._handler.sessions.close(session)
 
     def _watch(

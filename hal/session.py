@@ -80,7 +80,7 @@ class Session:
     def __init__(
         self,
         limits: Limits,
-        user: int | None = None,
+        user: int | str | None = None,
         user_calls: UserCalls | None = None,
         accounts: Accounts | None = None,
     ) -> None:
@@ -438,14 +438,14 @@ class Sessions:
         self._lock = threading.Lock()
         self._by_token: dict[bytes, Session] = {}
         # Those of users who have no session any more go by themselves.
-        self._user_calls: WeakValueDictionary[int | None, UserCalls] = WeakValueDictionary()
+        self._user_calls: WeakValueDictionary[int | str | None, UserCalls] = WeakValueDictionary()
         self.lender = Lender(limits)
 
-    def open(self, user: int | None = None) -> Session:
+    def open(self, user: int | str | None = None) -> Session:
         """A new session.
 
         Args:
-            user: whose it is; None where that is not known.
+            user: whose it is: the number of a user of this host, or another host; None where that is not known.
 
         Raises:
             ResourceExhaustedTransient: there are too many.

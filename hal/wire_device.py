@@ -59,15 +59,32 @@ class DeviceStatus(IntEnum):
     OFFLINE = 3
 
 
+class Access(IntEnum):
+    """Who may call a daemon: its own user and root, by the modes of its socket; whoever shows its token; or anybody."""
+
+    UNKNOWN = 0
+    OWN_USER = 1
+    TOKEN = 2
+    ANYBODY = 3
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonStatus:
-    """What a daemon holds for all its clients; `calls` are preparations, executions and reads under way."""
+    """What a daemon holds for all its clients, and what protects others from them.
+
+    Attributes:
+        calls: preparations, executions and reads under way.
+        access: who may call.
+        sandbox: the restrictions of its process that are in force.
+    """
 
     device: DeviceStatus
     sessions: int
     prepared_models: int
     memories: int
     calls: int
+    access: Access = Access.UNKNOWN
+    sandbox: tuple[str, ...] = ()
 
 
 # Options. A deadline travels as the time that is left, since clocks of two hosts have nothing in common.
@@ -227,6 +244,8 @@ def status_to_wire(status: DaemonStatus) -> device_pb2.GetStatusReply:
         prepared_models=status.prepared_models,
         memories=status.memories,
         calls=status.calls,
+        access=status.access,  # type: ignore[arg-type]
+        sandbox=status.sandbox,
     )
 
 
@@ -242,6 +261,8 @@ def status_from_wire(message: device_pb2.GetStatusReply) -> DaemonStatus:
         prepared_models=message.prepared_models,
         memories=message.memories,
         calls=message.calls,
+        access=member(Access, message.access, "access"),
+        sandbox=tuple(message.sandbox),
     )
 
 

@@ -14,10 +14,21 @@ class DeviceStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DEVICE_STATUS_AVAILABLE: _ClassVar[DeviceStatus]
     DEVICE_STATUS_BUSY: _ClassVar[DeviceStatus]
     DEVICE_STATUS_OFFLINE: _ClassVar[DeviceStatus]
+
+class Access(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACCESS_UNKNOWN: _ClassVar[Access]
+    ACCESS_OWN_USER: _ClassVar[Access]
+    ACCESS_TOKEN: _ClassVar[Access]
+    ACCESS_ANYBODY: _ClassVar[Access]
 DEVICE_STATUS_UNKNOWN: DeviceStatus
 DEVICE_STATUS_AVAILABLE: DeviceStatus
 DEVICE_STATUS_BUSY: DeviceStatus
 DEVICE_STATUS_OFFLINE: DeviceStatus
+ACCESS_UNKNOWN: Access
+ACCESS_OWN_USER: Access
+ACCESS_TOKEN: Access
+ACCESS_ANYBODY: Access
 
 class DescribeRequest(_message.Message):
     __slots__ = ()
@@ -58,18 +69,22 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusReply(_message.Message):
-    __slots__ = ("status", "sessions", "prepared_models", "memories", "calls")
+    __slots__ = ("status", "sessions", "prepared_models", "memories", "calls", "access", "sandbox")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
     PREPARED_MODELS_FIELD_NUMBER: _ClassVar[int]
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     CALLS_FIELD_NUMBER: _ClassVar[int]
+    ACCESS_FIELD_NUMBER: _ClassVar[int]
+    SANDBOX_FIELD_NUMBER: _ClassVar[int]
     status: DeviceStatus
     sessions: int
     prepared_models: int
     memories: int
     calls: int
-    def __init__(self, status: _Optional[_Union[DeviceStatus, str]] = ..., sessions: _Optional[int] = ..., prepared_models: _Optional[int] = ..., memories: _Optional[int] = ..., calls: _Optional[int] = ...) -> None: ...
+    access: Access
+    sandbox: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, status: _Optional[_Union[DeviceStatus, str]] = ..., sessions: _Optional[int] = ..., prepared_models: _Optional[int] = ..., memories: _Optional[int] = ..., calls: _Optional[int] = ..., access: _Optional[_Union[Access, str]] = ..., sandbox: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class OpenSessionRequest(_message.Message):
     __slots__ = ()
