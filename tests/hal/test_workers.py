@@ -1,5 +1,7 @@
 """Threads for calls."""
 
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -34,7 +36,7 @@ def test_threads_come_as_they_are_needed_and_go(workers: Workers, name: str) -> 
     assert threads(name) == 3
     leave.set()
     assert [future.result(10) for future in futures] == [True] * 3
-    wait_until(lambda: threads(name) == 0)
+    wait_until(lambda: threads(name) == 1)
     assert workers.submit(divmod, 7, 2).result(10) == (3, 1)
 
 
@@ -64,9 +66,10 @@ def test_one_call_after_another_takes_one_thread(workers: Workers) -> None:
 
 
 def test_a_call_that_comes_as_a_thread_goes_is_run() -> None:
-    workers = Workers(1, "going", idle_s=0.0)
-    for number in range(500):
-        assert workers.submit(lambda number=number: number).result(10) == number
+    workers = Workers(2, "going", idle_s=0.0)
+    for number in range(300):
+        both = [workers.submit(divmod, number, each) for each in (2, 3)]
+        assert [future.result(10) for future in both] == [divmod(number, 2), divmod(number, 3)]
     workers.shutdown()
 
 
@@ -107,17 +110,19 @@ def test_where_no_thread_can_be_started_those_there_are_work(
     assert second.result(10) == 7
 
 
-def test_where_there_is_no_thread_at_all_a_call_is_refused(
-    workers: Workers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_there_is_no_thread_at_all_there_are_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", fail)
-        with pytest.raises(RuntimeError, match="can't start"):
-            workers.submit(int, "7")
-    assert workers.submit(int, "7").result(10) == 7
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    with pytest.raises(RuntimeError, match="can't start"):
+        Workers(4, "none")
+
+
+def test_an_interpreter_ends_with_workers_that_nobody_shut_down() -> None:
+    program = "from neurald.hal.workers import Workers; print(Workers(2, 'left', idle_s=0.05).submit(int, '7').result())"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=30, check=True)
+    assert ended.stdout == b"7\n"
 
 
 def test_a_shutdown(name: str) -> None:
