@@ -268,7 +268,7 @@ class _Server:
             try:
                 self._process = subprocess.Popen(  # noqa: S603 - this Python, and a module of ours
                     [sys.executable, "-I", "-c", _PROGRAM, about],
-                    stdin=theirs,
+                    stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     # It may only fork while it has one thread.
                     env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},

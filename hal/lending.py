@@ -28,7 +28,7 @@ class Lender:
             "the daemon", limits.total_descriptors, name="total_descriptors", unit="descriptors"
         )
         # Those of users of whom nothing is left go by themselves.
-        self._users: WeakValueDictionary[tuple[int | None, str], Account] = WeakValueDictionary()
+        self._users: WeakValueDictionary[tuple[int | str | None, str], Account] = WeakValueDictionary()
 
     def session(self, user: int | str | None) -> Accounts:
         """The accounts of a new session.

@@ -1,4 +1,4 @@
-"""Threads for calls: they start as they are needed, up to a limit, and all but one end when there is nothing to do."""
+"""Threads for calls: they come as they are needed, up to a limit, and go when there is nothing to do."""
 
 import threading
 from collections import deque
@@ -44,11 +44,11 @@ class _Idle:
 
 
 class Workers(Executor):
-    """Runs calls in threads, of which there are never more than needed. Thread-safe.
+    """Runs calls in threads, of which there are never more than needed, and always one. Thread-safe.
 
-    `ThreadPoolExecutor` keeps all threads that it ever had, and with each its stack and what allocators keep for it. It also
-    fails where the system has no more threads. Here one thread is started at once and stays, so that calls can always wait
-    for a thread.
+    `ThreadPoolExecutor` keeps all threads that it ever had, and with each its stack and what allocators keep for it. And
+    it fails whoever hands a call over where the system has no more threads; with gRPC that is the thread which serves all
+    clients. Here the call waits for one of those that there are.
 
     Args:
         most: threads that there may be; calls beyond that wait for one.
@@ -56,7 +56,7 @@ class Workers(Executor):
         idle_s: how long a thread waits for a call before it ends.
 
     Raises:
-        RuntimeError: not even the first thread can be started.
+        RuntimeError, MemoryError: not even one thread can be started.
     """
 
     def __init__(self, most: int, name: str, *, idle_s: float = _IDLE_S) -> None:
@@ -69,8 +69,7 @@ class Workers(Executor):
         self._idle: list[_Idle] = []
         self._threads: set[threading.Thread] = set()
         self._is_over = False
-        with self._lock:
-            self._start(_Task(int))
+        self._start(None)
 
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> "Future[_T]":
         """See `Executor.submit`.
@@ -89,27 +88,27 @@ class Workers(Executor):
             elif len(self._threads) >= self._most:
                 self._waiting.append(task)
             else:
-                self._start(task)
+                try:
+                    self._start(task)
+                except (RuntimeError, MemoryError):
+                    self._waiting.append(task)
         return task.future
 
-    def _start(self, task: _Task) -> None:
-        """A thread that begins with a task; where the system has no more threads, one that there is takes it later."""
-        thread = threading.Thread(target=self._run, args=(task,), name=self._name)
+    def _start(self, first: _Task | None) -> None:
+        """A thread that begins with a task, or idle."""
+        thread = threading.Thread(target=self._run, args=(first,), name=self._name)
         self._threads.add(thread)
         try:
             thread.start()
-        except (RuntimeError, MemoryError):
+        except BaseException:
             self._threads.discard(thread)
-            if not self._threads:
-                raise
-            self._waiting.append(task)
+            raise
 
-    def _run(self, first: _Task) -> None:
-        task: _Task | None = first
-        del first  # the results of a call are not kept while the thread waits for another
-        while task is not None:
-            task.run()
-            task = None
+    def _run(self, task: _Task | None) -> None:
+        while True:
+            if task is not None:
+                task.run()
+                task = None  # the results of a call are not kept while the thread waits for another
             with self._lock:
                 if self._waiting:
                     task = self._waiting.popleft()
@@ -120,6 +119,8 @@ class Workers(Executor):
                 idle = _Idle()
                 self._idle.append(idle)
             task = self._next(idle)
+            if task is None:
+                return
 
     def _next(self, idle: _Idle) -> _Task | None:
         """What an idle thread does next; None if it ends, and counts no more."""
@@ -127,8 +128,9 @@ class Workers(Executor):
             is_woken = idle.woken.acquire(timeout=self._idle_s)
             with self._lock:
                 if not is_woken and idle in self._idle:
-                    if len(self._threads) == 1:
-                        continue  # the last one stays
+                    # Nobody shuts a server down that an interpreter ends with.
+                    if len(self._threads) == 1 and threading.main_thread().is_alive():
+                        continue
                     self._idle.remove(idle)
                 elif idle.task is not None:
                     return idle.task

@@ -51,7 +51,7 @@ class Silent:
         """Starts calls on a connection of their own."""
         channel = grpc.insecure_channel(self._address.target, (("grpc.use_local_subchannel_pool", 1),))
         self._channels.append(channel)
-        call = channel.stream_unary(method)
+        call: Any = channel.stream_unary(method)
         self.calls += [call.future(self._nothing(), metadata=metadata) for _ in range(count)]
 
     def _nothing(self) -> Iterator[bytes]:
@@ -79,7 +79,8 @@ def test_calls_whose_message_does_not_come_stop_nobody(server: DeviceServer, pee
         peer.prepare()
         peer.call("GetStatus", device_pb2.GetStatusRequest())
     stranger = grpc.insecure_channel(server.address.target, (("grpc.use_local_subchannel_pool", 1),))
-    stranger.unary_unary(f"/{SERVICE}/Describe")(b"", timeout=5)
+    describe: Any = stranger.unary_unary(f"/{SERVICE}/Describe")
+    describe(b"", timeout=5)
     stranger.close()
     assert time.monotonic() - started < 5
     silent.close()
@@ -96,7 +97,7 @@ def test_a_call_without_a_session_is_refused_before_its_message_comes(server: De
         with pytest.raises(grpc.RpcError) as caught:
             call.result(timeout=20)
         assert isinstance(error_from(caught.value, ""), DeadObject)
-        assert "session" in caught.value.details()
+        assert "session" in str(caught.value.details())
     silent.close()
 
 
@@ -130,7 +131,7 @@ class Counted(grpc.GenericRpcHandler):
 def test_replies_that_nobody_takes_are_let_go_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(intake, "_LARGE_REPLY_S", 0.5)
     intercept = Intake(lambda method, context: None, most_of_one=8)
-    server: Any = grpc.server(ThreadPoolExecutor(8), interceptors=(intercept,))
+    server: Any = grpc.server(ThreadPoolExecutor(8), interceptors=[intercept])
     server.add_generic_rpc_handlers((Counted(3 << 20),))
     server.add_insecure_port(f"unix:{tmp_path}/s")
     server.start()
@@ -139,7 +140,8 @@ def test_replies_that_nobody_takes_are_let_go_of(monkeypatch: pytest.MonkeyPatch
         call: Any = channel.unary_unary("/a/b")
         assert len(call(b"", timeout=20)) == 3 << 20
         # What is not asked for stays where it is, but for what the connection takes ahead.
-        unread: list[Any] = [channel.unary_stream("/a/b")(b"") for _ in range(20)]
+        stream: Any = channel.unary_stream("/a/b")
+        unread: list[Any] = [stream(b"") for _ in range(20)]
         wait_until(lambda: len(server._state.rpc_states) > 10)
         wait_until(lambda: not server._state.rpc_states, timeout_s=20)
         assert not intercept._large_replies._streams

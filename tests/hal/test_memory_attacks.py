@@ -118,7 +118,7 @@ class Side:
         chunks = (message(chunk=bytes(MIB)) for _ in range(size // MIB))
         parts = (part.SerializeToString() for part in (message(size_bytes=size), *chunks))
         with grpc.insecure_channel(self.address) as channel:
-            call = channel.stream_unary(f"/{SERVICE}/WriteMemory")
+            call: Any = channel.stream_unary(f"/{SERVICE}/WriteMemory")
             try:
                 call(parts, metadata=((SESSION_KEY, self.token.hex()),), timeout=30)
             except grpc.RpcError as error:

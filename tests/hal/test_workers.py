@@ -1,5 +1,7 @@
 """Threads for calls."""
 
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -50,8 +52,7 @@ def test_calls_beyond_the_limit_wait(workers: Workers, name: str) -> None:
     assert all(future.result(10) for future in first)
 
 
-def test_one_call_after_another_takes_one_thread() -> None:
-    workers = Workers(4, "one after another", idle_s=60)
+def test_one_call_after_another_takes_one_thread(workers: Workers) -> None:
     leave = threading.Event()
     for _ in range(3):
         workers.submit(leave.wait, 10)
@@ -62,13 +63,13 @@ def test_one_call_after_another_takes_one_thread() -> None:
         used.add(workers.submit(threading.get_ident).result(10))
         time.sleep(0.002)
     assert len(used) == 1, "the others may go"
-    workers.shutdown()
 
 
 def test_a_call_that_comes_as_a_thread_goes_is_run() -> None:
-    workers = Workers(2, "going", idle_s=0.001)
-    for number in range(500):
-        assert workers.submit(lambda number=number: number).result(10) == number
+    workers = Workers(2, "going", idle_s=0.0)
+    for number in range(300):
+        both = [workers.submit(divmod, number, each) for each in (2, 3)]
+        assert [future.result(10) for future in both] == [divmod(number, 2), divmod(number, 3)]
     workers.shutdown()
 
 
@@ -116,6 +117,12 @@ def test_where_there_is_no_thread_at_all_there_are_no_workers(monkeypatch: pytes
     monkeypatch.setattr(threading.Thread, "start", fail)
     with pytest.raises(RuntimeError, match="can't start"):
         Workers(4, "none")
+
+
+def test_an_interpreter_ends_with_workers_that_nobody_shut_down() -> None:
+    program = "from neurald.hal.workers import Workers; print(Workers(2, 'left', idle_s=0.05).submit(int, '7').result())"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=30, check=True)
+    assert ended.stdout == b"7\n"
 
 
 def test_a_shutdown(name: str) -> None:

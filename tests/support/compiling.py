@@ -74,14 +74,14 @@ def _spin(model: Model) -> Compiled:
 
 
 def _arrays(model: Model) -> Compiled:
-    kept = []
+    kept: list[object] = []
     while len(kept) < 1 << 14:
         kept.append(np.ones(1 << 20, np.uint8))
     return Compiled(note=NOTE)
 
 
 def _shared(model: Model) -> Compiled:
-    kept = []
+    kept: list[object] = []
     while len(kept) < 1 << 10:
         kept.append(SharedMemory.constant(memoryview(bytes(1 << 24))))
     return Compiled(note=NOTE)

@@ -11,16 +11,18 @@ from support.raw_client import SERVICE, RawClient, closed, memfd, reply_of
 from neurald._proto import device_pb2
 
 _LIMIT = ("--limit", "memory_bytes=64MiB")
-_ELEMENTS = 1 << 28
+_ELEMENTS = 1 << 29
 _AT_ONCE = 2
 _SPARSE_BYTES = 8 << 30
 _CLIENTS = 16
 _MEMORIES = 1000
 _SESSIONS = 10
+#: With so many in one step an unlimited daemon shows it.
+_AT_LEAST = 5
 _WRITTEN_BYTES = 60 * MIB
 _PART_BYTES = 1 * MIB
 #: What one client may have mapped of a daemon, whatever its files really hold.
-_MOST_MAPPED_BYTES = 1 << 40
+_MOST_MAPPED_BYTES = 256 << 30
 
 
 class SwellingModels(Attack):
@@ -96,13 +98,17 @@ class ManySessions(Attack):
 
     def step(self) -> None:
         if len(self._clients) >= _SESSIONS:
-            closed(self._clients.pop(0))
-        try:
-            self._clients.append(RawClient.opened(self.target.address))
-        except ConnectionError:
-            self.outcomes["refused sessions"] += 1
-            return
-        client = self._clients[-1]
+            closed(*self._clients)
+            self._clients.clear()
+        for _ in range(_AT_LEAST):
+            try:
+                self._clients.append(RawClient.opened(self.target.address))
+            except ConnectionError:
+                self.outcomes["refused sessions"] += 1
+            else:
+                self._write(self._clients[-1])
+
+    def _write(self, client: RawClient) -> None:
         write = client.channel.stream_unary(f"{SERVICE}WriteMemory")
         parts = [device_pb2.WriteMemoryRequest(size_bytes=_WRITTEN_BYTES)]
         parts += [device_pb2.WriteMemoryRequest(chunk=bytes(_PART_BYTES))] * (_WRITTEN_BYTES // _PART_BYTES)
