@@ -8,7 +8,7 @@ from neurald.hal.holdings import Accounts
 from neurald.hal.limits import Limits
 
 #: What each session may have, whatever others of its user have: this part of what the user may have, but no more than this.
-_FLOOR_SHARE = 1024
+_FLOOR_SHARE = 256
 _FLOOR_BYTES = 16 << 20
 _FLOOR_DESCRIPTORS = 16
 
@@ -37,7 +37,7 @@ class Lender:
             user: whose it is; None where that is not known.
         """
         limits = self._limits
-        memory = self._of_user(user, self.memory, limits.user_memory_bytes, "user_memory_bytes", "bytes")
+        memory = self._of_user(user, self.memory, limits.memory_of_user, "user_memory_bytes", "bytes")
         descriptors = self._of_user(
             user, self.descriptors, limits.user_descriptors, "user_descriptors", "descriptors"
         )
@@ -47,7 +47,7 @@ class Lender:
                 limits.memory_bytes,
                 name="memory_bytes",
                 parent=memory,
-                floor=min(_FLOOR_BYTES, limits.user_memory_bytes // _FLOOR_SHARE),
+                floor=min(_FLOOR_BYTES, limits.memory_of_user // _FLOOR_SHARE),
             ),
             descriptors=Account(
                 "a session",

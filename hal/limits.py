@@ -9,15 +9,13 @@ from neurald.hal import machine
 from neurald.hal.errors import BadData, ResourceExhaustedTransient
 
 _NUMBER = re.compile(r"([0-9]{1,15})(|Ki|Mi|Gi|Ti)B?", re.ASCII)
+#: Stands for a limit that follows from others as long as nobody sets it.
+_FOLLOWS = (1 << 63) - 1
 _FACTORS = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
 
 
 def _session_memory() -> int:
     return min(8 << 30, machine.memory_bytes() // 2)
-
-
-def _user_memory() -> int:
-    return machine.memory_bytes() // 2
 
 
 def _total_memory() -> int:
@@ -51,7 +49,8 @@ class Limits:
         fenced_executions: that are open.
         bursts: that are open.
         memory_bytes: of one session: its memories, what its prepared models take, and what its calls take while they run.
-        user_memory_bytes: of all sessions of one user together. A session always has a small part of it to itself.
+        user_memory_bytes: of all sessions of one user together. A session always has a small part of it to itself. See
+            `memory_of_user` for what holds where it is not set.
         total_memory_bytes: of all sessions together. The address space of a daemon is limited by it as well.
         user_descriptors: that the sessions of one user keep open together: of memories, fences and bursts.
         total_descriptors: that all sessions keep open together.
@@ -74,7 +73,7 @@ class Limits:
     fenced_executions: int = 256
     bursts: int = 64
     memory_bytes: int = field(default_factory=_session_memory)
-    user_memory_bytes: int = field(default_factory=_user_memory)
+    user_memory_bytes: int = _FOLLOWS
     total_memory_bytes: int = field(default_factory=_total_memory)
     user_descriptors: int = field(default_factory=_user_descriptors)
     total_descriptors: int = field(default_factory=_total_descriptors)
@@ -83,6 +82,18 @@ class Limits:
     compilers: int = 2
     compile_s: int = 600
     compile_bytes: int = field(default_factory=_session_memory)
+
+    @property
+    def memory_of_user(self) -> int:
+        """What all sessions of one user may have together: `user_memory_bytes`, or else half of the machine's memory.
+
+        Where `memory_bytes` was lowered it is as much as that, or a client could have it again for every session that it opens.
+        """
+        if self.user_memory_bytes != _FOLLOWS:
+            return self.user_memory_bytes
+        if self.memory_bytes < _session_memory():
+            return self.memory_bytes
+        return max(self.memory_bytes, machine.memory_bytes() // 2)
 
 
 class UserCalls:

@@ -81,7 +81,7 @@ def test_a_user_who_has_all_leaves_a_little_for_each_session() -> None:
     sessions = Sessions(LIMITS)
     greedy, honest = sessions.open(1000), sessions.open(1000)
     kept = [greedy.new_memory(256 * MIB)]
-    kept.append(honest.new_memory(256 * MIB // 1024))
+    kept.append(honest.new_memory(MIB))
     with pytest.raises(ResourceExhaustedTransient):
         honest.new_memory(1)
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -155,8 +156,9 @@ def test_one_memory_given_16000_times() -> None:
         wait_until(lambda: daemon.is_back(before) and daemon.of("VmSize") <= size_before + 512, timeout_s=2)
 
 
-def test_six_sessions_of_250_mib() -> None:
-    with daemon_process("cpu", limits=("user_memory_bytes=256MiB",)) as (process, address):
+@pytest.mark.parametrize("limit", ["memory_bytes=256MiB", "user_memory_bytes=256MiB"])
+def test_six_sessions_of_250_mib(limit: str) -> None:
+    with daemon_process("cpu", limits=(limit,)) as (process, address):
         daemon = Watched(process, address)
         before = daemon.now()
         sides = [Side(address) for _ in range(6)]
