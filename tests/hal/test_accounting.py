@@ -159,7 +159,8 @@ def test_what_is_temporary_comes_back_at_the_end() -> None:
                 assert session.used == 150
             assert session.used == 100
         assert session.used == 0
-        with pytest.raises(ResourceExhaustedPersistent), temporary():
+        with temporary():
             charge(100, "this")
-            charge(1000, "this")
+            with pytest.raises(ResourceExhaustedPersistent):
+                charge(1000, "this")
         assert session.used == 0
