@@ -94,6 +94,7 @@ class BurstPeer:
 
         Raises:
             DeadObject: it is gone.
+            OpFailed: it broke the rules.
             Error: it refuses.
         """
         self.require_open()
@@ -105,10 +106,16 @@ class BurstPeer:
                 raise self._dead("it reads nothing")
         self._answer = None
         end = time.monotonic() + _ANSWER_TIMEOUT_S
-        while self._answer is None:
-            if time.monotonic() >= end:
-                raise self._dead("it gives no answer")
-            self._sleep(end - time.monotonic())
+        try:
+            while self._answer is None:
+                if time.monotonic() >= end:
+                    raise self._dead("it gives no answer")
+                # No execution is under way. A completion that is left in the ring would end every
+                # sleep at once, so that the answer would never be waited for.
+                if self._sleep(end - time.monotonic()):
+                    raise BadData("it completes an execution that it was not asked for")
+        except BadData as error:
+            raise self._broken(error) from None
         require_success(self._answer)
 
     def submit(self, submission: bytes) -> None:

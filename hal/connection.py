@@ -33,7 +33,7 @@ from neurald.hal.errors import (
     ResourceExhaustedPersistent,
 )
 from neurald.hal.fence import Fence
-from neurald.hal.fork import at_fork, forkable_lock, never_free, require_grpc
+from neurald.hal.fork import forkable_lock, keep_in_children, require_grpc
 from neurald.hal.life import Life
 from neurald.hal.memory import Memory, SharedMemory
 from neurald.hal.rpc import (
@@ -151,11 +151,7 @@ class Connection:
         self._thread = thread
         self._end = weakref.finalize(self, self._later.put, None)
         self._end.atexit = False
-        at_fork(self)
-
-    def forked(self) -> None:
-        """Keeps what gRPC has made out of the reach of a child, whose life of the connection is over."""
-        never_free(self)
+        keep_in_children(self)  # what gRPC has made; for a child the connection's life is over
 
     def _first_call(self, limit_s: float) -> Any:
         with self._failures("Describe"):

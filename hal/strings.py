@@ -6,6 +6,7 @@ In memory, a string is a `bytes` object of whatever bytes, and a tensor of them 
 """
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,8 @@ def as_strings(given: Array, what: str) -> Array:
     """
     if given.dtype.kind not in "OSUT":
         raise BadData(f"{what}: an array of {given.dtype}; strings are expected")
+    if given.dtype.kind == "U":
+        _require_characters(given, what)
     result = np.empty(given.size, object)
     for position, value in enumerate(given.reshape(-1).tolist()):
         if isinstance(value, str):
@@ -101,3 +104,15 @@ def as_strings(given: Array, what: str) -> Array:
             raise BadData(f"{what}: element {position} is {type(value).__name__}; bytes or str are expected")
         result[position] = value
     return result.reshape(given.shape)
+
+
+def _require_characters(given: Array, what: str) -> None:
+    """Raises BadData for numbers that are no characters: NumPy reads them from files, and cannot make text of them."""
+    if not given.dtype.itemsize:
+        return
+    numbers = np.ascontiguousarray(given).view(f"{given.dtype.str[0]}u4")
+    largest = int(numbers.max(initial=0))
+    if largest > sys.maxunicode:
+        raise BadData(
+            f"{what}: it holds {largest:#x}, which is no character; the last one is {sys.maxunicode:#x}"
+        )

@@ -228,17 +228,20 @@ def validate_model(model: Model) -> FeatureLevel:
         ResourceExhaustedPersistent: control flow is nested too deep.
     """
     level = FeatureLevel.LEVEL_4 if model.referenced else FeatureLevel.LEVEL_1
-    for graph in (model.main, *model.referenced):
-        prefix = f"graph {graph.number}: " if graph.number else ""
-        try:
-            level = max(level, _validate_graph(model, graph))
-        except BadData as error:
-            raise BadData(prefix + str(error)) from None
+    # Control flow looks at the inputs and outputs of other graphs: all of them must be there first.
+    for validate in (_validate_structure, _validate_operations):
+        for graph in (model.main, *model.referenced):
+            prefix = f"graph {graph.number}: " if graph.number else ""
+            try:
+                level = max(level, validate(model, graph))
+            except BadData as error:
+                raise BadData(prefix + str(error)) from None
     _validate_references(model)
     return level
 
 
-def _validate_graph(model: Model, graph: Subgraph) -> FeatureLevel:
+def _validate_structure(model: Model, graph: Subgraph) -> FeatureLevel:
+    """Checks operands, and that all indexes lead to one. Returns the feature level that the types need."""
     if not graph.operands or not graph.operations:
         raise BadData("a model needs at least one operand and one operation")
     if len(graph.operands) > MAXIMUM_OPERANDS or len(graph.operations) > MAXIMUM_OPERATIONS:
@@ -255,6 +258,12 @@ def _validate_graph(model: Model, graph: Subgraph) -> FeatureLevel:
         level = max(level, type_level(operand.type))
     _validate_ends(graph)
     _validate_order(graph)
+    return level
+
+
+def _validate_operations(model: Model, graph: Subgraph) -> FeatureLevel:
+    """Checks each operation, and the shapes of all. Returns the feature level that the operations need."""
+    level = FeatureLevel.LEVEL_1
     bindings = bind_operations(graph)
     for position, binding in enumerate(bindings):
         level = max(level, binding.level)

@@ -16,7 +16,6 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
@@ -27,7 +26,9 @@ from filelock import FileLock, Timeout
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
+from neurald.hal import machine
 from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, error_for
+from neurald.hal.heap import Heap
 from neurald.hal.limits import Limits
 from neurald.hal.private_directory import make_directory, open_private
 from neurald.hal.registry import create_device, is_served
@@ -35,6 +36,8 @@ from neurald.hal.rpc import abort, parse
 from neurald.hal.runtime_directory import address_of, runtime_directory
 from neurald.hal.server import SERVICE, DeviceServer
 from neurald.hal.streams import Streams
+from neurald.service.health import Health
+from neurald.service.memory_wall import limit_memory
 from neurald.service.sandbox.mode import SandboxMode
 from neurald.service.sandbox.sandbox import Sandbox
 
@@ -45,8 +48,10 @@ DRAIN_S = 30.0
 #: How many may ask about the services at the same time, and how long they may think about it.
 _REFLECTIONS = 8
 _REFLECTION_S = 10.0
-_DESCRIPTORS = 65_536
+_REFLECTION_GRACE_S = 0.25
 _LOOK_S = 0.5
+#: How long a thread of Python may keep others waiting who want to run: calls of one client are not to be felt by all others.
+_SWITCH_S = 5e-4
 
 
 class Daemon:
@@ -105,9 +110,15 @@ class Daemon:
                 cleanup.callback(_release, _lock(path))
                 _remove_stale(path)
                 _remove_stale(self._address.memory_path)
-            device = create_device(self._driver)
+            device = self._device = create_device(self._driver)
             device.capabilities()  # which some devices measure the first time: before clients wait for it
-            self._server = DeviceServer(device, self._address, limits=self._limits, insecure=self._insecure)
+            self._server = DeviceServer(
+                device,
+                self._address,
+                limits=self._limits,
+                insecure=self._insecure,
+                driver=self._driver,
+            )
             cleanup.callback(self._server.stop)
             self._health = _add_health(self._server, cleanup)
             self._sandbox.close()
@@ -119,8 +130,12 @@ class Daemon:
         logger.info("%s serves at %s", device.name, self.address)
 
     def serve(self) -> None:
-        """Waits until `stop` is called. Meanwhile the health service tells whether the device ends what it executes."""
+        """Waits until `stop` is called. Meanwhile the health service tells whether the device ends what it executes.
+
+        What clients leave behind in memory goes back to the system.
+        """
         was_hanging = False
+        heap = Heap()
         while True:
             # A signal that comes just before the wait begins, or to another thread, does not end it.
             with contextlib.suppress(Empty):
@@ -132,6 +147,11 @@ class Daemon:
                 states = health_pb2.HealthCheckResponse
                 self._tell_health(states.NOT_SERVING if is_hanging else states.SERVING)
                 was_hanging = is_hanging
+            heap.look()
+
+    def limit_memory(self) -> None:
+        """Limits the memory of the whole process; for one that is nothing but this daemon, after `startup`."""
+        limit_memory(self._device, self._limits or Limits())
 
     def stop(self) -> None:
         """Has `serve` return; called again, has `shutdown` not wait. May be called by signal handlers."""
@@ -187,7 +207,7 @@ class _Reflection(reflection.ReflectionServicer):  # type: ignore[misc]
     ) -> Iterator[Any]:
         """Answers questions about the services."""
         try:
-            with self._streams.open("reflection", context) as stream:
+            with self._streams.open(None, context) as stream:
 
                 def moving() -> Iterator[Any]:
                     for data in request_iterator:
@@ -204,14 +224,13 @@ class _Reflection(reflection.ReflectionServicer):  # type: ignore[misc]
         abort(context, failure)
 
 
-def _add_health(server: DeviceServer, cleanup: contextlib.ExitStack) -> health.HealthServicer:
+def _add_health(server: DeviceServer, cleanup: contextlib.ExitStack) -> Health:
     """Adds the standard services beside ours: health, and reflection for tools that look around."""
-    watchers = ThreadPoolExecutor(1, thread_name_prefix="neurald health")
-    cleanup.callback(watchers.shutdown, wait=False)
-    servicer = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=watchers)
+    servicer = Health()
+    cleanup.callback(servicer.close)
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server.grpc)
     # Of their own, so that they cannot take those that memories need.
-    streams = Streams(most=_REFLECTIONS, most_of_one=_REFLECTIONS, patience_s=_REFLECTION_S)
+    streams = Streams(most=_REFLECTIONS, patience_s=_REFLECTION_S, grace_s=_REFLECTION_GRACE_S)
     server.grpc.add_generic_rpc_handlers((_Reflection(streams).handlers(),))
     return servicer
 
@@ -241,6 +260,7 @@ def serve(
     Raises:
         Error: the daemon cannot start; the message says why.
     """
+    sys.setswitchinterval(_SWITCH_S)
     daemon = Daemon(driver, listen, insecure=insecure, limits=limits, drain_s=drain_s, sandbox=sandbox)
     with contextlib.ExitStack() as cleanup:
         if sandbox is not None:
@@ -249,6 +269,7 @@ def serve(
         if until_exit_of is not None:
             _stop_at_exit(until_exit_of, daemon.stop)
         daemon.startup()
+        daemon.limit_memory()
         try:
             if ready is not None:
                 ready(daemon.address)
@@ -299,7 +320,7 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 def _raise_descriptor_limit() -> None:
     """Every memory of a client takes a descriptor while it is mapped."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _DESCRIPTORS)
+    wanted = machine.descriptors()
     if now != resource.RLIM_INFINITY and now < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 

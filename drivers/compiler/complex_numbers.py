@@ -30,7 +30,7 @@ def as_pairs(array: Array) -> Array:
     """Complex numbers as pairs; other elements as they are."""
     if array.dtype.kind != "c":
         return array
-    return np.ascontiguousarray(array).reshape(array.shape).view(np.float32).reshape(*array.shape, 2)
+    return np.ascontiguousarray(array).reshape(-1).view(np.float32).reshape(*array.shape, 2)
 
 
 def as_numbers(kind: OperandType, array: Array) -> Array:

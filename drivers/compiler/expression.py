@@ -240,8 +240,10 @@ def _bounds_as_index(type: Scalar) -> tuple[int, int]:  # noqa: A002 - the field
 
 
 def constant(value: Number, type: Scalar) -> Constant:  # noqa: A002 - the field's name
-    """A number of that type; integers must fit in it."""
-    stored: Number = bool(value) if type is Scalar.BOOL else float(value) if type.is_float else int(value)
+    """A number of that type: a float is rounded to it; an integer must fit in it."""
+    stored: Number = (
+        bool(value) if type is Scalar.BOOL else type.rounded(value) if type.is_float else int(value)
+    )
     bound = int(stored) if type is Scalar.INDEX else 0
     # As text, because 0.0 and -0.0 are equal, and NaN is not.
     return _interned(

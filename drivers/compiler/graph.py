@@ -315,9 +315,16 @@ def inside(position: Iterable[Expression], shape: Shape) -> Expression:
 
 def is_movement(body: Expression) -> bool:
     """Whether an element is only moved: read from somewhere, or a constant."""
-    if isinstance(body, Apply) and body.op is Op.SELECT:
-        return all(is_movement(side) for side in body.arguments[1:])
-    return isinstance(body, Load | Constant)
+    pending, seen = [body], {body}
+    while pending:
+        each = pending.pop()
+        if isinstance(each, Apply) and each.op is Op.SELECT:
+            sides = set(each.arguments[1:]) - seen
+            seen |= sides
+            pending += sides
+        elif not isinstance(each, Load | Constant):
+            return False
+    return True
 
 
 def loads(root: Expression) -> Iterator[Load]:

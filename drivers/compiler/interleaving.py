@@ -77,7 +77,7 @@ class _Interleaving:
     def replace(self, kernel: Kernel) -> None:
         """Leaves a kernel out, if others can do its work."""
         found = _parts_of(kernel)
-        if found is None:
+        if found is None or not kernel.output.count:
             return
         size = kernel.output.type.size_bytes
         if any(found.run(part) * size < _SHORTEST_BYTES for part in found.parts):

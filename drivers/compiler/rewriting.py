@@ -1,6 +1,6 @@
 """Expressions walked through, and rewritten: parts of them replaced, and what follows simplified again."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from neurald.drivers.compiler.expression import (
     Apply,
@@ -39,6 +39,36 @@ def walk(*roots: Expression) -> Iterator[Expression]:
                 stack += reversed(operands)
             else:
                 yield expression
+
+
+def depth(expressions: Iterable[Expression]) -> int:
+    """How deeply expressions are nested that come after their operands, as `walk` gives them."""
+    found: dict[Expression, int] = {}
+    for each in expressions:
+        found[each] = 1 + max((found[operand] for operand in each.operands), default=0)
+    return max(found.values(), default=0)
+
+
+def walk_through(
+    root: Expression, operands: Callable[[Expression], Iterable[Expression]]
+) -> Iterator[Expression]:
+    """Every expression that can be reached from the root, once, operands before what is computed from them.
+
+    Args:
+        root: where to begin; it comes last.
+        operands: gives the operands of an expression through which to go on, in the order in which to visit them.
+    """
+    seen = {root}
+    stack = [(root, iter(operands(root)))]
+    while stack:
+        expression, remaining = stack[-1]
+        following = next((each for each in remaining if each not in seen), None)
+        if following is None:
+            stack.pop()
+            yield expression
+        else:
+            seen.add(following)
+            stack.append((following, iter(operands(following))))
 
 
 def free_axes(root: Expression) -> frozenset[Axis]:

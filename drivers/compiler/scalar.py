@@ -38,6 +38,11 @@ class Scalar(Enum):
         self.is_integer = not self.is_float and name != "bool"
         self.size_bytes = self.dtype.itemsize
 
+    def rounded(self, value: float) -> float:
+        """The number of this float type that is nearest to a value; an infinity for what is beyond all of them."""
+        with np.errstate(over="ignore", under="ignore"):
+            return float(self.dtype.type(value))
+
     @staticmethod
     def of(dtype: "np.dtype[np.generic]") -> "Scalar":
         """The type of an array's elements; KeyError where kernels have none, for strings and complex numbers."""

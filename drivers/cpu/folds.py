@@ -1,6 +1,9 @@
 """How folds combine numbers, and along which axis they take several at once."""
 
-from neurald.drivers.compiler.expression import Axis, Load, Reduce
+import math
+from collections.abc import Sequence
+
+from neurald.drivers.compiler.expression import Axis, Expression, Load, Reduce
 from neurald.drivers.compiler.op import Fold, fold_start
 from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
@@ -15,8 +18,16 @@ _REGISTERS = 4
 _SHORTEST = 4
 #: Each element of a gather takes about as long as so many loads of vectors.
 _GATHER_COST = 1.0
+#: Folds of no more elements, of so many expressions together, are written one after another, without a loop.
+_SHORT, _MOST_SHORT_EXPRESSIONS = 9, 100
 #: Bytes of a lane of the vectors that lanes are counted in, whatever the type.
 _LANE_BYTES = 4
+
+
+def is_short(body: Expression, axes: Sequence[Axis]) -> bool:
+    """Whether a fold over some axes needs no loops."""
+    count = math.prod(axis.extent for axis in axes)
+    return count <= _SHORT and count * sum(1 for _ in walk(body)) <= _MOST_SHORT_EXPRESSIONS
 
 
 def fold_value(v: Vector, fold: Fold, kind: Scalar, element: str, total: str, value: str) -> str:

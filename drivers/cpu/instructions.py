@@ -19,7 +19,6 @@ class _Scope:
     lines: list[str] = field(default_factory=list)
     #: Whether what is around it is never executed without it.
     is_certain: bool = True
-    is_open: bool = True
 
 
 def _is_control(line: str) -> bool:
@@ -96,8 +95,9 @@ class Instructions:
         return f"%v{self._count}"
 
     def is_known(self, name: str) -> bool:
-        """Whether a name can still be used: it was not computed in a loop that has ended."""
-        return not name.startswith("%") or name not in self._homes or self._homes[name].is_open
+        """Whether a name can be used here: it was not computed in a loop that has ended, or that `outside` has left."""
+        home = self._homes.get(name)
+        return home is None or (home.depth < len(self._scopes) and self._scopes[home.depth] is home)
 
     def depth(self, *names: str) -> int:
         """In how many loops all of these names are known first."""
@@ -176,7 +176,7 @@ class Instructions:
         scope = _Scope(self._scopes[-1].depth + 1, is_certain=False)
         self._scopes.append(scope)
         yield
-        self._close(scope)
+        self._scopes.pop()
         lines = self._scopes[-1].lines
         lines.append(f"  br i1 {condition}, label %{stem}.then, label %{stem}.after")
         lines.append(f"{stem}.then:")
@@ -213,7 +213,7 @@ class Instructions:
             self._homes[name] = scope
         self._scopes.append(scope)
         yield loop
-        self._close(scope)
+        self._scopes.pop()
         outer = self._scopes[-1]
         following = self.new_name()
         begin = [(loop.index, "i64", first, following)]
@@ -266,10 +266,6 @@ class Instructions:
             before.extend(line for lines in written for line in lines)
             return
         before.extend(_by_turns(written))
-
-    def _close(self, scope: _Scope) -> None:
-        self._scopes.pop()
-        scope.is_open = False
 
     @contextmanager
     def outside(self, depth: int) -> Iterator[None]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from neurald.drivers.compiler.expression import Apply, Constant, Expression, Load, apply, constant
 from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.nesting import Nesting
 from neurald.drivers.compiler.op import COMPARISONS, Op
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.arrangement import rewritten
@@ -36,6 +37,11 @@ def bounds_of(expression: Expression) -> tuple[int, int]:
 class _Narrowing:
     def __init__(self) -> None:
         self._bounds: dict[Expression, tuple[int, int]] = {}
+        self._bounding = Nesting[tuple[int, int]](_arguments)
+        self._shorter: dict[Expression, Expression | None] = {}
+        self._shortening = Nesting[Expression | None](self._shortened)
+        self._remainders: dict[Expression, Expression] = {}
+        self._reducing = Nesting[Expression](self._reduced)
 
     def replacement(self, expression: Expression) -> Expression | None:
         if not isinstance(expression, Apply):
@@ -74,7 +80,7 @@ class _Narrowing:
     def bounds(self, expression: Expression) -> tuple[int, int]:
         """What an integer lies between, both included."""
         if expression not in self._bounds:
-            self._bounds[expression] = self._found_bounds(expression)
+            self._bounds[expression] = self._bounding.made(expression, self._found_bounds, self.bounds)
         return self._bounds[expression]
 
     def _found_bounds(self, expression: Expression) -> tuple[int, int]:
@@ -134,6 +140,12 @@ class _Narrowing:
 
     def _short(self, expression: Expression) -> Expression | None:
         """The same number as an INT32; None where it may not fit, or where that is no simpler."""
+        if expression not in self._shorter:
+            found = self._shortening.made(expression, self._new_short, self._short)
+            self._shorter[expression] = found
+        return self._shorter[expression]
+
+    def _new_short(self, expression: Expression) -> Expression | None:
         if not self._fits(expression):
             return None
         if isinstance(expression, Constant):
@@ -144,13 +156,19 @@ class _Narrowing:
             return expression.arguments[0].to(Scalar.INT32)
         if expression.op in _FIXED_POINT:
             return apply(expression.op, *expression.arguments, type=Scalar.INT32)
+        parts = self._shortened(expression)
+        short = [each for each in map(self._short, parts) if each is not None]
+        if not parts or len(short) < len(parts):
+            return None
+        return apply(expression.op, *expression.arguments[: -len(parts)], *short)
+
+    def _shortened(self, expression: Expression) -> tuple[Expression, ...]:
+        """The arguments that are to be short where the whole is; none where that has nothing to do with them."""
+        if not isinstance(expression, Apply) or not self._fits(expression):
+            return ()
         if expression.op not in _EXTREMES and not self._is_modular(expression):
-            return None
-        kept = expression.arguments[:1] if expression.op is Op.SELECT else ()
-        short = [self._short(each) for each in expression.arguments[len(kept) :]]
-        if any(each is None for each in short):
-            return None
-        return apply(expression.op, *kept, *(each for each in short if each is not None))
+            return ()
+        return _numbers(expression)
 
     def _is_modular(self, expression: Apply) -> bool:
         """Whether it gives the same modulo 2^32 when its operands are the same modulo 2^32."""
@@ -161,12 +179,18 @@ class _Narrowing:
 
     def _modulo(self, expression: Expression) -> Expression:
         """An INT32 that is the same modulo 2^32."""
+        if expression not in self._remainders:
+            found = self._reducing.made(expression, self._new_modulo, self._modulo)
+            self._remainders[expression] = found
+        return self._remainders[expression]
+
+    def _new_modulo(self, expression: Expression) -> Expression:
         if expression.type is not Scalar.INT64:
             return expression
-        if isinstance(expression, Apply) and self._is_modular(expression):
-            kept = expression.arguments[:1] if expression.op is Op.SELECT else ()
-            rest = (self._modulo(each) for each in expression.arguments[len(kept) :])
-            return apply(expression.op, *kept, *rest)
+        parts = self._reduced(expression)
+        if isinstance(expression, Apply) and parts:
+            kept = expression.arguments[: -len(parts)]
+            return apply(expression.op, *kept, *map(self._modulo, parts))
         if isinstance(expression, Apply) and expression.op is Op.CONVERT:
             source = expression.arguments[0]
             if source.type.is_integer and source.type is not Scalar.INDEX:
@@ -175,6 +199,21 @@ class _Narrowing:
             return constant((int(expression.value) + 2**31) % 2**32 - 2**31, Scalar.INT32)
         short = self._short(expression)
         return expression.to(Scalar.INT32) if short is None else short
+
+    def _reduced(self, expression: Expression) -> tuple[Expression, ...]:
+        """The arguments that are enough to know modulo 2^32; none where that is not enough."""
+        if expression.type is not Scalar.INT64 or not isinstance(expression, Apply):
+            return ()
+        return _numbers(expression) if self._is_modular(expression) else ()
+
+
+def _arguments(expression: Expression) -> tuple[Expression, ...]:
+    return expression.arguments if isinstance(expression, Apply) else ()
+
+
+def _numbers(expression: Apply) -> tuple[Expression, ...]:
+    """The arguments that the result is made of: not the condition of a SELECT."""
+    return expression.arguments[1:] if expression.op is Op.SELECT else expression.arguments
 
 
 def _limits(kind: Scalar) -> tuple[int, int]:

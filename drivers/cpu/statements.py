@@ -5,7 +5,6 @@ every lane where it meets a vector. Loads whose places follow each other along t
 gather. Folds that do not depend on the lanes' axis get lanes of their own, along an axis that they fold.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from neurald.drivers.compiler.expression import (
     index,
 )
 from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.nesting import Nesting
 from neurald.drivers.compiler.op import Fold, Op
 from neurald.drivers.compiler.rewriting import substitute, walk
 from neurald.drivers.compiler.scalar import Scalar
@@ -35,7 +35,14 @@ from neurald.drivers.cpu.dialect import (
     stored,
     to_stored,
 )
-from neurald.drivers.cpu.folds import fold_start_text, fold_value, folded_lanes, folding_axis, folding_lanes
+from neurald.drivers.cpu.folds import (
+    fold_start_text,
+    fold_value,
+    folded_lanes,
+    folding_axis,
+    folding_lanes,
+    is_short,
+)
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.integers import resized, wrapped
 from neurald.drivers.cpu.places import Order, place_of, stride_along
@@ -48,16 +55,6 @@ from neurald.drivers.cpu.vector import Vector
 #: accord, but not early enough where there is much to compute on the way.
 _STREAM_BYTES = 1 << 16
 _AHEAD_BYTES = 1024
-
-
-#: Folds of no more elements, of so many expressions together, are written one after another, without a loop.
-_SHORT, _MOST_SHORT_EXPRESSIONS = 9, 100
-
-
-def _is_short(body: Expression, axes: Sequence[Axis]) -> bool:
-    """Whether a fold needs no loops."""
-    count = math.prod(axis.extent for axis in axes)
-    return count <= _SHORT and count * sum(1 for _ in walk(body)) <= _MOST_SHORT_EXPRESSIONS
 
 
 @dataclass(slots=True, eq=False)
@@ -126,6 +123,7 @@ class Statements:
         self._scalars: dict[Expression, str] = {}
         self._names: dict[Expression, str] = {}
         self._is_streaming = is_streaming
+        self._nesting = Nesting[str](self._parts)
         vector = Vector(code, target, lanes)
         self._lanes = _Lanes(vector, along if lanes > 1 else None, mask, {} if varying is None else varying)
         for expression, name in names.items():
@@ -169,6 +167,14 @@ class Statements:
         value = to_stored(v, kind, self.value(element))
         memory.store(v, stored(kind), value, pointer, self._scalar(place), self._lanes.mask)
 
+    def _parts(self, expression: Expression) -> list[Expression]:
+        """What an expression is made of that has a value here: not the body of a fold, which has one in the fold's loop."""
+        if isinstance(expression, Reduce):
+            return []
+        if isinstance(expression, Linear):
+            return [term for term, _ in self._order.terms(expression) if term.operands]
+        return [each for each in expression.operands if each.operands]
+
     # Single numbers; of what differs between lanes, that of the first.
 
     def _scalar(self, expression: Expression) -> str:
@@ -177,7 +183,7 @@ class Statements:
         known = self._names.get(expression) or self._scalars.get(expression)
         if known is not None and self._code.is_known(known):
             return known
-        name = self._scalars[expression] = self._new_scalar(expression)
+        name = self._scalars[expression] = self._nesting.made(expression, self._new_scalar, self._scalar)
         return name
 
     def _new_scalar(self, expression: Expression) -> str:
@@ -240,7 +246,7 @@ class Statements:
         known = lanes.known.get(expression)
         if known is not None and self._code.is_known(known):
             return known
-        name = lanes.known[expression] = self._new_vector(expression)
+        name = lanes.known[expression] = self._nesting.made(expression, self._new_vector, self._vector)
         return name
 
     def _new_vector(self, expression: Expression) -> str:
@@ -381,9 +387,8 @@ class Statements:
         if any(not axis.extent for axis in expression.axes):
             v = self._lanes.v if self._lanes.varies(expression) else self._single
             return fold_start_text(v, expression)
-        leaves = [
-            self._names[each] for each in walk(expression) if isinstance(each, Axis) and each in self._names
-        ]
+        # Axes, sums of contractions and other folds that it is made of.
+        leaves = [self._names[each] for each in walk(expression) if each in self._names]
         if self._lanes.varies(expression):
             return self._fold_in_lanes(expression)
         with self._code.outside(self._code.depth(*leaves)):
@@ -413,7 +418,7 @@ class Statements:
         """The total after loops over some axes, and what is in them."""
         if not axes:
             return self._fold_body(expression, expression.body, total, element)
-        if _is_short(expression.body, axes):
+        if is_short(expression.body, axes):
             for position in product(*(range(axis.extent) for axis in axes)):
                 where: dict[Expression, Expression] = dict(zip(axes, map(index, position), strict=True))
                 total = self._fold_body(expression, substitute(expression.body, where), total, element)
@@ -446,7 +451,9 @@ class Statements:
         """Lanes along a folded axis: each folds a part, and in the end they are folded with each other."""
         count = folding_lanes(along.extent, self._target)
         v = Vector(self._code, self._target, count)
-        lanes = _Lanes(v, along)
+        # The sum of a contraction that is one number is so in all lanes of the fold.
+        same: dict[Expression, bool] = {each: False for each in self._names if isinstance(each, Accumulated)}
+        lanes = _Lanes(v, along, varying=same)
         element = computed(expression, count)
         with self._with_lanes(lanes):
             others = [axis for axis in expression.axes if axis is not along]

@@ -7,7 +7,6 @@ models; it starts when the first model that uses several threads is made, and ag
 import atexit
 import contextlib
 import ctypes
-import mmap
 import os
 import threading
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +27,7 @@ from neurald.drivers.cpu.runtime import (
 from neurald.drivers.cpu.target import Target
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
+from neurald.hal.memory import anonymous
 
 if TYPE_CHECKING:
     from neurald.drivers.cpu.object_code import Unit
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 #: How many threads an execution may use, where nobody says it for a model.
 THREADS_VARIABLE = "NEURALD_THREADS"
 
+#: More threads than cores are of no use, and as many do no harm.
+_FEW_THREADS = 16
 #: What an ending process waits for a worker that is in the middle of a call.
 _FAREWELL_S = 1.0
 
@@ -45,10 +47,15 @@ _Work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 def thread_count(wanted: int | None, settings: Settings) -> int:
     """How many threads an execution uses: as many as are wanted, else NEURALD_THREADS, else one for each core.
 
+    Workers stay for as long as the process, and clients of a daemon say what they want: they get no more than there are cores, or
+    than `_FEW_THREADS` on a small machine.
+
     Raises:
         BadData: the variable holds no positive number.
     """
-    if wanted is None:
+    if wanted is not None:
+        wanted = min(wanted, max(len(os.sched_getaffinity(0)), _FEW_THREADS))
+    else:
         text = settings.text(THREADS_VARIABLE)
         if text:
             if not text.isdecimal() or int(text) < 1:
@@ -89,7 +96,7 @@ class Pool:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._memory = mmap.mmap(-1, POOL_BYTES)
+        self._memory = anonymous(POOL_BYTES)
         self._words = (ctypes.c_int32 * (POOL_BYTES // 4)).from_buffer(self._memory)
         self.address = ctypes.addressof(self._words)
         self._workers: list[threading.Thread] = []

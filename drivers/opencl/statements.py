@@ -15,6 +15,7 @@ from neurald.drivers.compiler.expression import (
     Reduce,
 )
 from neurald.drivers.compiler.graph import Value, flat
+from neurald.drivers.compiler.nesting import Nesting
 from neurald.drivers.compiler.rewriting import free_axes, walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.arguments import Argument
@@ -28,6 +29,8 @@ from neurald.drivers.opencl.dialect import (
 
 #: Longer keys are replaced by what is as good as unique.
 _LONGEST_KEY = 200
+#: Compilers refuse texts with too many brackets in each other (Clang: 256). Operations have a few of their own.
+_MOST_PARENTHESES = 32
 
 
 @dataclass(slots=True)
@@ -63,6 +66,9 @@ class Statements:
         self._prefix = prefix
         self._count = 0
         self._uses: dict[Expression, int] = {}
+        #: How many parentheses are nested in the text of an expression.
+        self._parentheses: dict[Expression, int] = {}
+        self._nesting = Nesting[str](self._parts)
         self._keys: dict[Expression, str] = {}
 
     @property
@@ -84,18 +90,30 @@ class Statements:
             text = constant_text(expression.value, expression.type)
             self._texts[expression], self._depths[expression] = text, 0
             return text
+        return self._nesting.made(expression, self._new_value, self._value)
+
+    def _new_value(self, expression: Expression) -> str:
         if isinstance(expression, Reduce):
             return self._reduced(expression)
         operands = self._operands(expression)
         texts = [self._value(each) for each in operands]
         depth = max((self._depths[each] for each in operands), default=0)
+        parentheses = 1 + max((self._parentheses.get(each, 0) for each in operands), default=0)
         text = self._text(expression, texts)
         self._depths[expression] = depth
-        if self._is_short(expression) and depth == self._scopes[-1].depth:
+        is_short = self._is_short(expression) and parentheses <= _MOST_PARENTHESES
+        if is_short and depth == self._scopes[-1].depth:
             self._texts[expression] = f"({text})"
+            self._parentheses[expression] = parentheses
         else:
             self._texts[expression] = self._declare(expression.type, text, depth)
         return self._texts[expression]
+
+    def _parts(self, expression: Expression) -> list[Expression]:
+        """What an expression is made of that has a value here: not the body of a fold, which has one in the fold's loop."""
+        if isinstance(expression, Reduce):
+            return []
+        return [each for each in self._operands(expression) if each.operands]
 
     def _operands(self, expression: Expression) -> tuple[Expression, ...]:
         """The operands in an order that does not depend on where they lie in memory."""

@@ -63,6 +63,8 @@ def _declaration(extension: "Extension") -> dict[str, Any]:
             kind.name: {"code": kind.code, "is_tensor": kind.is_tensor, "element_bytes": kind.element_bytes}
             for kind in extension.operand_types
         },
+        "compilation_attributes": {each.name: each.code for each in extension.compilation_attributes},
+        "execution_attributes": {each.name: each.code for each in extension.execution_attributes},
     }
 
 
@@ -90,7 +92,8 @@ def _show(found: list[dict[str, Any]]) -> None:
         for weakness in _weaknesses(device.get("daemon")):
             note(f"{device['name']}: {weakness}")
         for extension in device["declared_extensions"]:
-            names = ", ".join((*extension["operations"], *extension["operand_types"]))
+            kinds = ("operations", "operand_types", "compilation_attributes", "execution_attributes")
+            names = ", ".join(name for kind in kinds for name in extension[kind])
             note(f"{device['name']}: extension {extension['name']} with {names}")
         for name, reason in device["disabled_extensions"].items():
             note(f"{device['name']}: extension {name} is disabled: {reason}")

@@ -41,8 +41,9 @@ def driver(
         list[str] | None,
         typer.Option(
             metavar="NAME=NUMBER",
-            help="What clients may have, such as sessions=8 or memory_bytes=512MiB, or how many seconds an execution may take "
-            "before the device counts as hanging (execution_s=600); may be repeated.",
+            help="What clients may have, such as sessions=8, memory of a session (memory_bytes=512MiB), of all sessions of a "
+            "user (user_memory_bytes=2GiB) and of all clients (total_memory_bytes=4GiB), or how many seconds an execution "
+            "may take before the device counts as hanging (execution_s=600); may be repeated.",
             show_default=False,
         ),
     ] = None,

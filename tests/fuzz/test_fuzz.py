@@ -1,43 +1,141 @@
-"""A fixed slice of the fuzzing that `tests/fuzz/run.py` does at length, and each class of bug on its own."""
+"""A fixed slice of what `tests/fuzz/run.py` does at length, each class of damage on its own, and the campaign itself."""
 
+import json
 import random
+import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from fuzz.campaign import Campaign, replay
+from fuzz.corpus import Corpus
 from fuzz.mutators import MUTATORS, File, Mutator
-from fuzz.run import fuzz, run_case, seeds
+from fuzz.shrinking import shrunk
+from fuzz.target import MODULES, kind_of, target_of
+from fuzz.target_tflite import TfliteTarget
 from support.data import MODELS
 
 import neurald as nd
 
-#: Cases of the slice.
-COUNT = 1500
+#: Cases of each target's slice, and kinds of outcomes that there must be at least.
+SLICES = {"tflite": (400, 20), "requests": (150, 30), "ring": (40, 5), "cache": (30, 10), "npz": (400, 20)}
 
 
 @pytest.mark.slow
-def test_damaged_models_are_run_or_refused() -> None:
-    outcomes, problems = fuzz(COUNT, folder=MODELS)
-    assert not problems
-    assert sum(outcomes.values()) == COUNT
-    assert outcomes["ran"]
-    assert outcomes["refused BAD_DATA"]
+@pytest.mark.parametrize("name", list(MODULES))
+def test_a_slice(name: str, tmp_path: Path) -> None:
+    count, kinds = SLICES[name]
+    report = Campaign(name, folder=tmp_path, models=MODELS, jobs=1).run(count)
+    assert report.findings == []
+    assert report.cases == sum(report.outcomes.values()) == count
+    assert len(report.outcomes) >= kinds
+    # Nothing would be found if all were refused at once.
+    assert report.corpus >= kinds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutator", MUTATORS, ids=lambda mutator: mutator.__name__)
-def test_one_kind_of_damage(mutator: Mutator, tmp_path: Path) -> None:
+def test_one_kind_of_damage(mutator: Mutator) -> None:
     """Without the limits of memory and time, which belong to the processes of the slice."""
-    (own, *_) = seeds(None)
+    target = TfliteTarget(None)
+    (own, *_) = target.seeds()
     for seed in range(25):
         rng = random.Random(seed)
-        file = File(bytearray(own.read_bytes()))
+        file = File(bytearray(own))
         mutator(file, rng)
         with np.errstate(all="ignore"):
-            outcome = run_case(bytes(file.data), tmp_path / "case.tflite")
+            outcome = target.run(bytes(file.data))
         assert outcome.startswith(("refused", "failed", "ran", "inputs too large")), outcome
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tflite", "requests", "ring", "cache", "npz"])
+def test_seeds_are_accepted(name: str) -> None:
+    """Else what is made of them is refused for reasons of theirs."""
+    target = target_of(name, None)
+    expected = {"tflite": "ran", "requests": "OK", "ring": "kind", "cache": "hit", "npz": "read"}[name]
+    outcomes = [target.run(seed) for seed in target.seeds()]
+    target.close()
+    accepted = [outcome for outcome in outcomes if expected in outcome or "done" in outcome]
+    assert len(accepted) >= 0.5 * len(outcomes), outcomes
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_where_it_was_ended(tmp_path: Path) -> None:
+    whole = Campaign("npz", folder=tmp_path / "whole").run(60)
+    for count in (20, 45, 60):
+        report = Campaign("npz", folder=tmp_path / "parts").run(count)
+        assert report.cases == count
+    assert sum(report.outcomes.values()) == sum(whole.outcomes.values()) == 60
+    with pytest.raises(ValueError, match="seed 0"):
+        Campaign("npz", folder=tmp_path / "parts", seed=1)
+
+
+@pytest.mark.slow
+def test_a_case_follows_from_its_number() -> None:
+    first, second = (Campaign("npz", folder=None).run(30).outcomes for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.slow
+def test_what_is_found_is_kept_smaller_and_had_again(tmp_path: Path) -> None:
+    name = "fuzz.target_faulty"
+    report = Campaign(name, folder=tmp_path).run(40)
+    found = {str(each["why"]).partition(":")[0]: each for each in report.findings}
+    assert {
+        "ValueError",
+        "the process ended with -6",
+        "it took longer than 1 s; the process ended with -9",
+    } <= set(found)
+    for each in report.findings:
+        path = Path(str(each["file"]))
+        assert len(path.read_bytes()) <= 4
+    state = json.loads((tmp_path / name / "state.json").read_text())
+    assert len(state["findings"]) == len(report.findings)
+    again = replay(name, Path(str(found["ValueError"]["file"])), None)
+    assert "ValueError" in str(again.findings[0]["why"])
+
+
+@pytest.mark.parametrize("guilty", [[3], [0, 9], [2, 5, 7]])
+def test_delta_debugging(guilty: list[int]) -> None:
+    def fails(pieces: Sequence[int]) -> bool:
+        return set(guilty) <= set(pieces)
+
+    assert shrunk(range(10), fails) == guilty
+
+
+def test_a_corpus_keeps_the_smallest_of_each_kind(tmp_path: Path) -> None:
+    corpus = Corpus(tmp_path)
+    for outcome, content in (("a", b"long"), ("b", b"x"), ("a", b"s"), ("a", b"longer")):
+        corpus.add(outcome, content)
+    assert sorted(path.read_bytes() for path in Corpus(tmp_path).paths) == [b"s", b"x"]
+    assert not corpus.wants("a", 5)
+
+
+def test_messages_of_one_place_are_of_one_kind() -> None:
+    assert kind_of("operand 3: shape [1, 2] of ADD in /tmp/x") == kind_of(
+        "operand 17: shape [4] of CONV_2D in /a/b"
+    )
+
+
 def test_the_seed_itself_runs(tmp_path: Path) -> None:
-    (own, *_) = seeds(None)
-    assert run_case(own.read_bytes(), tmp_path / "case.tflite") == "ran"
-    assert nd.load_tflite(own).main.operations
+    target = TfliteTarget(None)
+    (own, *_) = target.seeds()
+    assert target.run(own).startswith("ran")
+    path = tmp_path / "own.tflite"
+    path.write_bytes(own)
+    assert nd.load_tflite(path).main.operations
+
+
+def test_a_damaged_file_is_damaged_further() -> None:
+    """The corpus keeps damaged files, and cases start from them: here one without operator codes."""
+    target = TfliteTarget(None)
+    data = bytearray(target.seeds()[0])
+    table = File(data).model._tab.Pos
+    vtable = table - struct.unpack_from("<i", data, table)[0]
+    struct.pack_into("<H", data, vtable + 6, 0)
+    for seed in range(100):
+        damaged, what = target.mutate(bytes(data), random.Random(seed))
+        assert what
+        assert damaged != data

@@ -487,6 +487,32 @@ def test_a_daemon_that_never_told_any_shape(imposter: Imposter) -> None:
         imposter.burst.execute(imposter.request, RUN)
 
 
+@pytest.mark.parametrize("packet", [b"", b"\xff", bytes(3), bytes([OUTCOME])], ids=len)
+def test_a_daemon_that_answers_a_question_otherwise(imposter: Imposter, packet: bytes) -> None:
+    """The burst ends at once, with an error that blames the daemon.
+
+    An empty packet stands for the completion of an execution that was never submitted.
+    """
+
+    def answer() -> None:
+        receive_now(imposter.connection)
+        if packet:
+            imposter.connection.send(packet)
+        else:
+            imposter.ring.put(COMPLETION.pack(False, 0, -1, -1, -1))
+            imposter.connection.send(struct.pack("<BI", 0, 1))
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    start = time.monotonic()
+    with pytest.raises(OpFailed, match="broke the rules"):
+        imposter.burst.execute(imposter.request, RUN)
+    assert time.monotonic() - start < 5
+    thread.join()
+    with pytest.raises(DeadObject):
+        imposter.burst.execute(imposter.request, RUN)
+
+
 def test_a_daemon_that_hangs_up(imposter: Imposter) -> None:
     imposter.serve(lambda: imposter.connection.shutdown(socket.SHUT_RDWR))
     with pytest.raises(DeadObject):

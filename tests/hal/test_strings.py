@@ -80,6 +80,8 @@ def test_more_than_offsets_can_tell_is_refused() -> None:
     [
         np.array([[b"a\0b", "\u00e9"]], object),
         np.array([["a\0b", "\u00e9"]]),
+        np.array([["a\0b", "\u00e9"]], ">U3"),
+        np.array([["a\0b", "x", "\u00e9", "x"]])[:, ::2],
         np.array([[b"a\0b", b"\xc3\xa9"]]),
         np.array([["a\0b", "\u00e9"]], np.dtypes.StringDType())
         if hasattr(np.dtypes, "StringDType")
@@ -98,6 +100,8 @@ def test_strings_of_all_kinds_are_taken(given: np.ndarray[Any, Any]) -> None:
         (np.array([b"a", None], object), "it: element 1 is NoneType"),
         (np.array([1], object), "it: element 0 is int"),
         (np.array(["\ud800"]), "is no text"),
+        (np.array([[97, 0x110000]], "<u4").view("<U2"), "it holds 0x110000, which is no character"),
+        (np.array([[97, 0xFFFFFFFF]], ">u4").view(">U2"), "it holds 0xffffffff, which is no character"),
     ],
 )
 def test_what_are_no_strings_is_refused(given: np.ndarray[Any, Any], message: str) -> None:

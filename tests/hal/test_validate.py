@@ -194,6 +194,26 @@ def test_reference_cycles(referenced: list[tuple[int, ...]]) -> None:
         validate_model(broken)
 
 
+@pytest.mark.parametrize(("inputs", "outputs"), [((99,), (4,)), ((0,), (99,)), ((-1,), (4,))])
+def test_control_flow_to_a_graph_with_ends_that_are_not_there(
+    inputs: tuple[int, ...], outputs: tuple[int, ...]
+) -> None:
+    """What is wrong with a graph is told before an operation of another one looks at its inputs and outputs."""
+    inner = replace(model().main, inputs=inputs, outputs=outputs)
+    condition = Operand(type=T.TENSOR_BOOL8, dimensions=(1,), lifetime=Lifetime.SUBGRAPH_INPUT)
+    graph = Operand(type=T.MODEL, lifetime=Lifetime.SUBGRAPH, subgraph=0)
+    value = Operand(type=FLOAT, dimensions=(2, 3), lifetime=Lifetime.SUBGRAPH_INPUT)
+    output = replace(value, lifetime=Lifetime.SUBGRAPH_OUTPUT)
+    main = Subgraph(
+        operands=(condition, graph, graph, value, output),
+        operations=(Operation(type=OperationType.IF, inputs=(0, 1, 2, 3), outputs=(4,)),),
+        inputs=(0, 3),
+        outputs=(4,),
+    )
+    with pytest.raises(BadData, match=r"graph 1: .* there is no operand"):
+        validate_model(replace(model(), main=main, referenced=(inner,)))
+
+
 def test_deep_references() -> None:
     depth = 3000
     graphs = (*tuple(referring(n + 1) for n in range(depth)), referring())

@@ -165,7 +165,12 @@ def _beside(fold: Reduce, kernel: Kernel) -> Expression:
 
 
 def _is_worth_keeping(fold: Reduce, kernel: Kernel) -> bool:
-    """Whether the kernel's element is made of what is folded, and that takes more than to read it."""
+    """Whether the kernel's element is made of what is folded, and that takes more than to read it.
+
+    What is the same along the whole row is not kept: the element would be found inside the fold itself, too.
+    """
+    if not free_axes(fold.body) & set(fold.axes):
+        return False
     element = _beside(fold, kernel)
     is_costly = isinstance(element, Apply) and weight_of(element.op) > 1 and element.type is Scalar.FLOAT32
     return is_costly and any(each is element for each in kernel.expressions)

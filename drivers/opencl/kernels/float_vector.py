@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.expression import Accumulated, Apply, Constant, Expression, Load
+from neurald.drivers.compiler.nesting import Nesting
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.dialect import constant_text
@@ -24,6 +25,7 @@ class FloatVector:
     def __init__(self, loads: FourLoads) -> None:
         self.loads = loads
         self._texts: dict[Expression, str | None] = {}
+        self._nesting = Nesting[str | None](_parts)
         self._lines: list[str] = []
 
     @property
@@ -40,7 +42,7 @@ class FloatVector:
         """The text of a vector, or of a number that stands for four; None: there is none."""
         text = self._texts.get(root)
         if root not in self._texts:
-            text = self._text(root)
+            text = self._nesting.made(root, self._text, self.value)
             if text is not None and isinstance(root, Apply | Load):
                 name = f"v{len(self._lines)}"
                 self._lines.append(f"  const float4 {name} = {text};")
@@ -95,3 +97,8 @@ def _extreme(op: Op, operands: Sequence[Expression], texts: Sequence[str]) -> st
     if any(isinstance(each, Constant) for each in operands):
         return f"select({first}, {second}, {second} {sign}= {first})"
     return f"select({second}, {first}, ({first} {sign} {second}) | ({first} != {first}))"
+
+
+def _parts(expression: Expression) -> Sequence[Expression]:
+    """What a number is computed from."""
+    return expression.operands if isinstance(expression, Apply) else ()

@@ -4,6 +4,7 @@ Numbers of the model become sizes, so that layers which differ in nothing else h
 """
 
 from neurald.drivers.compiler.expression import Accumulated, Apply, Constant, Expression, Load
+from neurald.drivers.compiler.nesting import Nesting
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.ranges import Range, Ranges
 from neurald.drivers.compiler.rewriting import walk
@@ -33,6 +34,7 @@ class IntegerVector:
         self.sizes: dict[str, int] = {}
         self._ranges = ranges
         self._texts: dict[Expression, str | None] = {}
+        self._nesting = Nesting[str | None](_parts)
         self._lines: list[str] = []
 
     @property
@@ -46,7 +48,7 @@ class IntegerVector:
             # Each of them is a size of its own: two that happen to be equal in one layer are not in another.
             return self._number(root) if self._range(root) is not None else None
         if root not in self._texts:
-            self._texts[root] = self._text(root)
+            self._texts[root] = self._nesting.made(root, self._text, self.value)
         return self._texts[root]
 
     def stored(self, root: Expression) -> str | None:
@@ -149,6 +151,11 @@ class IntegerVector:
             return None
         name = "neurald_rounded_down4" if exponents.high < 0 else "neurald_rounded4"
         return self._declared(f"{name}({', '.join(text for text in texts if text is not None)})")
+
+
+def _parts(expression: Expression) -> list[Expression]:
+    """What an expression of numbers is computed from, constants apart: they have other names in each place."""
+    return [each for each in expression.operands if each.operands] if isinstance(expression, Apply) else []
 
 
 def _has_sum(expression: Expression) -> bool:

@@ -153,18 +153,20 @@ class GetSupportedOperationsReply(_message.Message):
     def __init__(self, verdicts: _Optional[_Iterable[_Union[_types_pb2.Verdict, _Mapping]]] = ...) -> None: ...
 
 class PrepareOptions(_message.Message):
-    __slots__ = ("preference", "priority", "deadline_s", "threads", "cache_key")
+    __slots__ = ("preference", "priority", "deadline_s", "threads", "cache_key", "attributes")
     PREFERENCE_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
     THREADS_FIELD_NUMBER: _ClassVar[int]
     CACHE_KEY_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     preference: _types_pb2.Preference
     priority: _types_pb2.Priority
     deadline_s: float
     threads: int
     cache_key: bytes
-    def __init__(self, preference: _Optional[_Union[_types_pb2.Preference, str]] = ..., priority: _Optional[_Union[_types_pb2.Priority, str]] = ..., deadline_s: _Optional[float] = ..., threads: _Optional[int] = ..., cache_key: _Optional[bytes] = ...) -> None: ...
+    attributes: _containers.RepeatedCompositeFieldContainer[_types_pb2.AttributeValue]
+    def __init__(self, preference: _Optional[_Union[_types_pb2.Preference, str]] = ..., priority: _Optional[_Union[_types_pb2.Priority, str]] = ..., deadline_s: _Optional[float] = ..., threads: _Optional[int] = ..., cache_key: _Optional[bytes] = ..., attributes: _Optional[_Iterable[_Union[_types_pb2.AttributeValue, _Mapping]]] = ...) -> None: ...
 
 class PrepareModelRequest(_message.Message):
     __slots__ = ("model", "options")
@@ -259,14 +261,16 @@ class KernelTime(_message.Message):
     def __init__(self, name: _Optional[str] = ..., duration_ns: _Optional[int] = ..., operations: _Optional[_Iterable[int]] = ..., label: _Optional[str] = ...) -> None: ...
 
 class ExecuteOptions(_message.Message):
-    __slots__ = ("measure", "deadline_s", "loop_timeout_s")
+    __slots__ = ("measure", "deadline_s", "loop_timeout_s", "attributes")
     MEASURE_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
     LOOP_TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     measure: bool
     deadline_s: float
     loop_timeout_s: float
-    def __init__(self, measure: bool = ..., deadline_s: _Optional[float] = ..., loop_timeout_s: _Optional[float] = ...) -> None: ...
+    attributes: _containers.RepeatedCompositeFieldContainer[_types_pb2.AttributeValue]
+    def __init__(self, measure: bool = ..., deadline_s: _Optional[float] = ..., loop_timeout_s: _Optional[float] = ..., attributes: _Optional[_Iterable[_Union[_types_pb2.AttributeValue, _Mapping]]] = ...) -> None: ...
 
 class ExecuteRequest(_message.Message):
     __slots__ = ("prepared_model", "request", "options")

@@ -279,6 +279,17 @@ def test_what_is_known_of_folded_positions_holds() -> None:
     assert reduce(Fold.SUM, (), axes[0]) is axes[0]
 
 
+def test_floats_are_rounded_to_their_type() -> None:
+    """A constant that is converted gives what a kernel would that converts what it reads."""
+    third = constant(1 / 3, Scalar.FLOAT32)
+    assert third.value == float(np.float32(1 / 3))
+    half = third.to(Scalar.FLOAT16).to(Scalar.FLOAT32)
+    assert half is constant(float(np.float16(1 / 3)), Scalar.FLOAT32)
+    assert constant(2**24 + 1, Scalar.INT32).to(Scalar.FLOAT32) is constant(2.0**24, Scalar.FLOAT32)
+    assert constant(1e6, Scalar.FLOAT16).value == math.inf
+    assert constant(1e-60, Scalar.FLOAT32).value == 0.0
+
+
 def test_a_guard_that_is_known_decides() -> None:
     value = Value((4,), Scalar.FLOAT32)
     i = axis(4)

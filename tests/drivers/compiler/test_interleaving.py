@@ -54,6 +54,14 @@ def test_runs_may_have_several_dimensions() -> None:
     assert checked(builder.finish(joined(builder, parts, axis=2)))[1] == 1
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_parts_without_elements(axis: int) -> None:
+    builder = GraphBuilder()
+    shapes = ((3, 0), (2, 0)) if axis == 0 else ((0, 3), (0, 2))
+    parts = [builder.input(*shape) for shape in shapes]
+    assert checked(builder.finish(joined(builder, parts, axis=axis)))[1] == 0
+
+
 def test_what_somebody_else_reads_is_copied() -> None:
     builder = GraphBuilder()
     parts = [product(builder, 40, columns) for columns in (64, 80)]

@@ -51,6 +51,17 @@ def test_what_a_loop_carries_is_known_after_it() -> None:
     assert "add i64 %v" in "\n".join(code.lines)
 
 
+def test_what_a_loop_has_computed_is_not_known_outside_of_it() -> None:
+    """Not in what is put before the loop while it is being written, and in the loop itself again after that."""
+    code = Instructions(("%a",))
+    with code.loop("0", "10", may_be_empty=True):
+        loaded = code.load("load i64, ptr %a")
+        with code.outside(0):
+            assert not code.is_known(loaded)
+            assert code.is_known("%a")
+        assert code.is_known(loaded)
+
+
 def test_instructions_can_be_put_outside_of_loops_that_are_being_written() -> None:
     code = Instructions(("%a",))
     with code.loop("0", "10") as loop:

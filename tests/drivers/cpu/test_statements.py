@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -5,12 +6,14 @@ import pytest
 from support.elementwise import interpreted
 from support.native import DIFFERENT, Array, compiled, run
 
-from neurald.drivers.compiler.expression import Expression, axis, clamp, index, load, reduce
+from neurald.drivers.compiler.expression import Expression, accumulated, axis, clamp, index, load, reduce
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.op import Fold
 from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.render import render
+from neurald.drivers.cpu.statements import Statements
 from neurald.drivers.cpu.target import TARGETS, Target
 
 _RANDOM = np.random.default_rng(17)
@@ -148,3 +151,21 @@ def test_folds_within_folds(target: Target) -> None:
 
     inputs = {value: _RANDOM.integers(-9, 9, value.shape).astype(np.int32)}
     _check(_kernel((9, 20), value, body), inputs, target)
+
+
+def _places(text: str, name: str) -> list[int]:
+    return [match.start() for match in re.finditer(re.escape(name) + r"\b", text)]
+
+
+@pytest.mark.parametrize("length", [3, 100])
+def test_a_fold_is_not_put_before_what_it_is_made_of(length: int) -> None:
+    """The sum of a contraction, say, that is known in a loop only."""
+    code = Instructions(("%a0",))
+    total = accumulated(Scalar.FLOAT32)
+    fold = reduce(Fold.SUM, (axis(length, "r"),), total + 1.0)
+    with code.loop("0", "10"):
+        name = code.fresh("load float, ptr %a0")
+        Statements(code, TARGETS["generic"], {}, {total: name}).value(fold)
+    text = "\n".join(code.lines)
+    assert len(_places(text, name)) > 1
+    assert all(text.index(f"{name} = ") <= place for place in _places(text, name))

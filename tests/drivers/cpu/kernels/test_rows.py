@@ -6,7 +6,7 @@ from support.compiler_graphs import GraphBuilder
 from support.native import RUNNABLE, Array, compiled, run
 
 from neurald.drivers.compiler.evaluate import evaluate
-from neurald.drivers.compiler.expression import Expression, apply, axis, load, reduce, select
+from neurald.drivers.compiler.expression import Expression, apply, axis, index, load, reduce, select
 from neurald.drivers.compiler.fusion import fuse
 from neurald.drivers.compiler.graph import Graph, Value
 from neurald.drivers.compiler.op import Fold, Op
@@ -51,6 +51,24 @@ def softmax(shape: tuple[int, ...]) -> Graph:
     return builder.finish(builder.compute(shape, lambda *at: power(*at) / load(sums, at[:-1])))
 
 
+def repeated_softmax(shape: tuple[int, ...]) -> Graph:
+    """Of rows whose elements are all the same."""
+    builder = GraphBuilder()
+    source = builder.input(*shape[:-1], 1)
+    wide = builder.compute(shape, lambda *at: load(source, (*at[:-1], index(0))))
+    largest = folded(builder, wide, Fold.MAXIMUM)
+
+    def power(*at: Expression) -> Expression:
+        return apply(Op.EXP, load(wide, at) - load(largest, at[:-1]))
+
+    def total(*at: Expression) -> Expression:
+        along = axis(shape[-1], "r")
+        return reduce(Fold.SUM, (along,), power(*at, along))
+
+    sums = builder.compute(shape[:-1], total)
+    return builder.finish(builder.compute(shape, lambda *at: power(*at) / load(sums, at[:-1])))
+
+
 def centred(shape: tuple[int, ...]) -> Graph:
     """Of integers, and nothing is kept."""
     builder = GraphBuilder()
@@ -83,7 +101,7 @@ def values(value: Value) -> Array:
     return generator.normal(0, 3, value.shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("make", [softmax, centred, above_root])
+@pytest.mark.parametrize("make", [softmax, repeated_softmax, centred, above_root])
 def test_rows(make: object, target: Target) -> None:
     assert callable(make)
     graphs: list[Graph] = [make(shape) for shape in SHAPES]

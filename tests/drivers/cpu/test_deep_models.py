@@ -1,0 +1,47 @@
+"""Chains of operations that are longer than Python's stack is deep are compiled, not run on references."""
+
+import numpy as np
+import pytest
+from support.deep_models import CHAINS, deep_model
+from support.opencl_models import expect_close, random_inputs, run
+
+import neurald as nd
+from neurald.drivers.cpu.device import CpuDevice, create_reference
+from neurald.hal.device import PrepareOptions
+from neurald.hal.types import Model
+
+_STORED = (
+    nd.OperandType.TENSOR_QUANT8_ASYMM,
+    nd.OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+    nd.OperandType.TENSOR_QUANT16_SYMM,
+)
+
+
+def _expect_compiled(model: Model, caplog: pytest.LogCaptureFixture, tolerance: float) -> None:
+    inputs, options = random_inputs(model), PrepareOptions()
+    found = run(CpuDevice().prepare_model(model, options), model, inputs)
+    assert not caplog.records
+    expect_close(found, run(create_reference().prepare_model(model, options), model, inputs), tolerance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chain", CHAINS)
+def test_a_long_chain(chain: str, caplog: pytest.LogCaptureFixture) -> None:
+    _expect_compiled(deep_model(chain, 400), caplog, 1e-4)
+
+
+@pytest.mark.parametrize("kind", _STORED)
+def test_a_product_of_many_stored_values(kind: nd.OperandType, caplog: pytest.LogCaptureFixture) -> None:
+    """Each of its factors is rescaled, clamped and rounded: about seven operations on the one before."""
+    builder = nd.ModelBuilder()
+    value = builder.add_operand(kind, (64, 3), scale=0.25)
+    axes, keeps = (
+        builder.add_operand(nd.OperandType.TENSOR_INT32, (1,)),
+        builder.add_operand(nd.OperandType.BOOL),
+    )
+    builder.set_operand_value(axes, np.zeros(1, np.int32))
+    builder.set_operand_value(keeps, False)
+    product = builder.add_operand(kind, (3,), scale=2**-7)
+    builder.add_operation(nd.OperationType.TFLITE_REDUCE_PROD, [value, axes, keeps], [product])
+    builder.identify_inputs_and_outputs([value], [product])
+    _expect_compiled(builder.finish(), caplog, 0)

@@ -1,0 +1,349 @@
+"""Bursts: packets and shared memory from a hostile client to a daemon, and from a hostile daemon to a client.
+
+An input is a list of actions in JSON. The first one names the side that is hostile; the others are
+
+    packet   bytes sent over the burst's socket, with some descriptors of memories
+    ring     bytes written anywhere into the ring
+    put      an entry put into the ring in turn, with the number and the packet that go with it
+    take     wait for what the other side says or puts
+    close    the socket is closed
+
+The other side is the real one. A daemon must answer or cut off the client, and still serve another client's burst; a client's
+execution must end with a result or an nd.Error. What the other side then holds is what it held before.
+"""
+
+import contextlib
+import gc
+import json
+import os
+import random
+import select
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fuzz.target import Finding, as_text, from_text, kind_of, mutate_bytes
+from support.addition import AddingDevice, addition, request
+from support.peer import Peer
+
+import neurald as nd
+from neurald.hal.address import Address
+from neurald.hal.burst_packet import (
+    COMPLETION,
+    MEMORY,
+    MEMORY_HEAD,
+    RELEASE,
+    RELEASE_HEAD,
+    SUBMISSION,
+    answer_packet,
+    error_packet,
+    pack_arguments,
+    request_packet,
+    shapes_packet,
+)
+from neurald.hal.burst_ring import RING_BYTES, RingEnd, Side
+from neurald.hal.connection import Connection
+from neurald.hal.device import ExecuteOptions, OutputShape, PrepareOptions
+from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.memory import SharedMemory
+from neurald.hal.packet import receive_packet, rights
+from neurald.hal.remote import connect
+from neurald.hal.server import DeviceServer
+from neurald.hal.types import Argument, Request
+
+_MEMORY_BYTES = 1024
+_REQUEST = Request(
+    inputs=(Argument(pool=0, length=24),), outputs=(Argument(pool=0, offset=64, length=24),), pools=()
+)
+#: How long the other side may take to react; a take that nothing comes for is over earlier.
+_REACTION_S, _TAKE_S = 10.0, 0.05
+_EXECUTION_S = 1.0
+_LARGEST_PACKET = 70_000
+
+Action = dict[str, Any]
+
+
+def _packet(content: bytes, descriptors: int = 0) -> Action:
+    return {"kind": "packet", "data": as_text(content), "fds": descriptors}
+
+
+def _put(content: bytes) -> Action:
+    return {"kind": "put", "data": as_text(content)}
+
+
+_TAKE: Action = {"kind": "take"}
+
+
+def _client_seeds() -> list[list[Action]]:
+    """What a client that keeps the rules does."""
+    start = [
+        {"kind": "client"},
+        _packet(MEMORY_HEAD.pack(MEMORY, 1, _MEMORY_BYTES, False), 1),
+        _TAKE,
+        _packet(request_packet(0, pack_arguments(_REQUEST, (1,)))),
+        _TAKE,
+    ]
+    run = [_put(SUBMISSION.pack(0, True, 1.0, 2.0)), _TAKE]
+    second = [_packet(request_packet(1, pack_arguments(_REQUEST, (1,)))), _TAKE]
+    release = [_packet(RELEASE_HEAD.pack(RELEASE, 1)), *second]
+    return [start + run, start + run + run, start + run + second, start + run + release, start]
+
+
+def _daemon_seeds() -> list[list[Action]]:
+    """What a daemon that keeps the rules does."""
+    start = [
+        {"kind": "daemon"},
+        _TAKE,
+        _packet(answer_packet(None)),
+        _TAKE,
+        _packet(answer_packet(None)),
+        _TAKE,
+    ]
+    shape = OutputShape(dimensions=(3,), sufficient=True)
+    done = _put(COMPLETION.pack(False, 0, 10, 20, 5))
+    told = [_packet(shapes_packet(1, [shape])), _put(COMPLETION.pack(True, 0, -1, -1, -1))]
+    failed = [_packet(error_packet(1, OpFailed("no"))), _put(COMPLETION.pack(True, 0, -1, -1, -1))]
+    refused = [{"kind": "daemon"}, _TAKE, _packet(answer_packet(BadData("no")))]
+    return [[*start, done], start + told, start + failed, refused]
+
+
+class RingTarget:
+    """Implements `Target`; daemon and clients are in this process."""
+
+    limit_s = 60.0
+    address_space = 2 << 30
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="nf")
+        self._server: DeviceServer | None = None
+        self._errors: list[str] = []
+        threading.excepthook = lambda arguments: self._errors.append(
+            f"{arguments.exc_type.__name__}: {arguments.exc_value} in thread {arguments.thread.name if arguments.thread else ''}"
+        )
+
+    def _start(self) -> None:
+        self._server = DeviceServer(AddingDevice(), Address.parse(f"unix://{self._folder.name}/d.sock"))
+        self._server.start()
+        self._peer = Peer(self._server)
+        self._handle = self._peer.prepare()
+        self._shared = SharedMemory.create(_MEMORY_BYTES)
+        self._bystander = connect(str(self._server.address))
+        self._honest = self._bystander.prepare_model(addition(np.ones(3)), PrepareOptions()).create_burst()
+        self._values, self._result = np.zeros(3, np.float32), np.zeros(3, np.float32)
+        self._wanted = request(self._values, self._result)
+        self._victim = connect(str(self._server.address))
+        self._prepared = self._victim.prepare_model(addition(np.ones(3)), PrepareOptions())
+        self._check_bystander()
+        self._descriptors = _open_descriptors()
+
+    def _check_bystander(self) -> None:
+        self._values[:] += 1
+        try:
+            self._honest.execute(self._wanted, ExecuteOptions(deadline_s=time.monotonic() + _REACTION_S))
+        except nd.Error as error:
+            raise Finding(f"another client's burst fails: {error.code.name}: {error}") from None
+        if self._result.tolist() != (self._values + 1).tolist():
+            raise Finding(f"another client's burst gives {self._result.tolist()} for {self._values.tolist()}")
+
+    def seeds(self) -> Sequence[bytes]:
+        """See `Target.seeds`."""
+        return [json.dumps(actions).encode() for actions in (*_client_seeds(), *_daemon_seeds())]
+
+    def mutate(self, content: bytes, rng: random.Random) -> tuple[bytes, str]:
+        """See `Target.mutate`."""
+        head, *actions = json.loads(content)
+        others = [
+            action
+            for seed in (*_client_seeds(), *_daemon_seeds())
+            if seed[0]["kind"] == head["kind"]
+            for action in seed[1:]
+        ]
+        names = []
+        for _ in range(rng.choice((1, 1, 2, 3))):
+            at = rng.randrange(len(actions) + 1)
+            kind = rng.choice(
+                ("change", "change", "change", "remove", "repeat", "swap", "add", "ring", "ring", "close")
+            )
+            names.append(kind)
+            if kind == "change" and actions:
+                _change(rng.choice(actions), rng)
+            elif kind == "remove":
+                del actions[at : at + 1]
+            elif kind == "repeat":
+                actions[at:at] = [dict(action) for action in actions[at : at + 1]] * rng.choice((1, 2, 50))
+            elif kind == "swap" and actions:
+                other = rng.randrange(len(actions))
+                at = min(at, len(actions) - 1)
+                actions[at], actions[other] = actions[other], actions[at]
+            elif kind == "add":
+                actions.insert(at, dict(rng.choice(others)))
+            elif kind == "ring":
+                offset = rng.choice((0, 4, 8, 64, 68, 72, 128, 132, 192, 196, rng.randrange(RING_BYTES - 8)))
+                data = rng.choice((rng.randbytes(4), rng.randbytes(32), bytes(4), b"\xff" * 8, b"\2\0\0\0"))
+                actions.insert(at, {"kind": "ring", "offset": offset, "data": as_text(data)})
+            elif kind == "close" and rng.random() < 0.3:
+                actions.insert(at, {"kind": "close"})
+        return json.dumps([head, *actions[:200]]).encode(), "+".join(names)
+
+    def run(self, content: bytes) -> str:
+        """See `Target.run`."""
+        if self._server is None:
+            self._start()
+        head, *actions = json.loads(content)
+        outcome = self._from_client(actions) if head["kind"] == "client" else self._from_daemon(actions)
+        self._check_bystander()
+        self._check_leaks()
+        if self._errors:
+            found = self._errors[:]
+            self._errors.clear()
+            raise Finding(f"a thread died: {'; '.join(found)}")
+        return f"{head['kind']}: {outcome}"
+
+    def _check_leaks(self) -> None:
+        end = time.monotonic() + _REACTION_S
+        while _open_descriptors() > self._descriptors or _burst_threads() > 1:
+            if time.monotonic() > end:
+                count, threads = _open_descriptors(), _burst_threads()
+                self._descriptors = count
+                raise Finding(f"{count} descriptors and {threads} threads of bursts stay open")
+            time.sleep(0.01)
+            # What an exception has kept is in cycles.
+            gc.collect()
+
+    def _from_client(self, actions: Sequence[Action]) -> str:
+        """A hostile client against the daemon."""
+        memory = SharedMemory.create(RING_BYTES)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours:
+            with theirs:
+                assert self._peer.side is not None
+                self._peer.side.configure_burst(self._handle, theirs, memory)
+            return self._played(ours, RingEnd(memory, ours, Side.CLIENT), memory, actions)
+
+    def _from_daemon(self, actions: Sequence[Action]) -> str:
+        """A hostile daemon against a client."""
+        kept: list[tuple[socket.socket, SharedMemory]] = []
+
+        def configure(_: Connection, handle: int, connection: socket.socket, ring: SharedMemory) -> None:
+            kept.append((connection.dup(), ring))
+
+        honest = Connection.configure_burst
+        Connection.configure_burst = configure  # type: ignore[method-assign, assignment]
+        try:
+            burst = self._prepared.create_burst()
+        finally:
+            Connection.configure_burst = honest  # type: ignore[method-assign]
+        ours, memory = kept[0]
+        result: list[str] = []
+
+        def execute() -> None:
+            values, output = np.ones(3, np.float32), np.zeros(3, np.float32)
+            options = ExecuteOptions(deadline_s=time.monotonic() + _EXECUTION_S)
+            try:
+                burst.execute(request(values, output), options)
+                result.append("done")
+            except nd.Error as error:
+                result.append(f"{error.code.name} {kind_of(str(error))}")
+
+        thread = threading.Thread(target=execute, name="victim")
+        with ours:
+            thread.start()
+            self._played(ours, RingEnd(memory, ours, Side.DAEMON), memory, actions)
+        thread.join(_REACTION_S + _EXECUTION_S)
+        if thread.is_alive():
+            raise Finding(f"an execution with a deadline of {_EXECUTION_S:g} s does not end")
+        burst.close()
+        if not result:
+            raise Finding(f"the client's call ended otherwise: {self._errors}")
+        return result[0]
+
+    def _played(
+        self, ours: socket.socket, ring: RingEnd, memory: SharedMemory, actions: Sequence[Action]
+    ) -> str:
+        """Does what a hostile side does; a few words on what the other side did last."""
+        ours.setblocking(False)
+        view, last = memory.view(), "nothing"
+        for action in actions:
+            kind = action["kind"]
+            data = from_text(action.get("data", ""))
+            try:
+                if kind == "packet":
+                    descriptors = [self._shared.fd] * action["fds"]
+                    ours.sendmsg([data], rights(descriptors) if descriptors else [])
+                elif kind == "ring":
+                    offset = action["offset"]
+                    view[offset : offset + len(data)] = data[: RING_BYTES - offset]
+                elif kind == "put":
+                    ring.put(data[:32])
+                elif kind == "take":
+                    last = self._taken(ours, ring, last)
+                elif kind == "close":
+                    ours.close()
+                    return f"{last}, closed"
+            except BlockingIOError:
+                last = "full"
+            except OSError:
+                return f"{last}, cut off"
+        return last
+
+    def _taken(self, ours: socket.socket, ring: RingEnd, last: str) -> str:
+        """What comes within a moment."""
+        if not select.select([ours], [], [], _TAKE_S)[0]:
+            return last
+        packet = receive_packet(ours, 1 << 16, 4)
+        packet.close_descriptors()
+        if not packet.data:
+            raise ConnectionResetError
+        # What is put into the ring comes with a packet, or was there before.
+        with contextlib.suppress(nd.Error, IndexError):
+            ring.take()
+        return f"kind {packet.data[0]} {packet.data[1:2].hex() if packet.data[0] == 4 else ''}"
+
+    def pieces(self, content: bytes) -> Sequence[Action]:
+        """See `Target.pieces`."""
+        actions: list[Action] = json.loads(content)
+        return actions[1:]
+
+    def joined(self, pieces: Sequence[Action], content: bytes) -> bytes:
+        """See `Target.joined`."""
+        return json.dumps([json.loads(content)[0], *pieces]).encode()
+
+    def close(self) -> None:
+        """See `Target.close`."""
+        if self._server is not None:
+            self._honest.close()
+            self._bystander.close()
+            self._victim.close()
+            self._peer.close()
+            self._server.stop()
+            self._server = None
+        self._folder.cleanup()
+
+
+def _change(action: Action, rng: random.Random) -> None:
+    if "data" in action:
+        data = mutate_bytes(from_text(action["data"]), rng)[0]
+        if rng.random() < 0.02:
+            data += bytes(_LARGEST_PACKET)
+        action["data"] = as_text(data)
+    if "fds" in action and rng.random() < 0.2:
+        action["fds"] = rng.randint(0, 3)
+
+
+def _open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names only
+
+
+def _burst_threads() -> int:
+    return sum(thread.name == "neurald burst" for thread in threading.enumerate())
+
+
+def create(models: Path | None) -> RingTarget:
+    """The target."""
+    del models
+    return RingTarget()

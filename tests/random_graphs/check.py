@@ -1,0 +1,202 @@
+"""Runs a random graph in each way that there is, and compares what comes of it with the references."""
+
+import contextlib
+import logging
+import random
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from random_graphs.comparison import Envelope
+from random_graphs.graph import RandomGraph
+from support.devices import SampleDevice
+
+import neurald as nd
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.hal.errors import UnavailableDevice
+from neurald.hal.operations.call import Array
+from neurald.hal.types import Model, Subgraph
+from neurald.runtime.devices import cpu_device
+
+#: A graph is small; an execution that takes longer hangs.
+_EXECUTION_S = 60.0
+#: How a shape is refused that is not the declared one.
+_REFUSALS = (nd.ResultCode.BAD_DATA, nd.ResultCode.OP_FAILED)
+_MODES = ("run", "sync", "async", "burst", "fenced")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A way to run a graph.
+
+    Attributes:
+        devices: what it is compiled for, before the CPU device.
+        compiles: whether the CPU device compiles what it can; it runs references otherwise.
+        is_exact: whether all devices compute with references, and give the same bits.
+    """
+
+    name: str
+    devices: tuple[nd.Device, ...] = ()
+    compiles: bool = False
+    is_exact: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """A way that gave something else than the references."""
+
+    way: str
+    output: int
+    why: str
+
+
+@cache
+def opencl() -> nd.Device | None:
+    """The OpenCL device; None where there is none."""
+    from neurald.drivers.opencl.device import create
+
+    try:
+        return create()
+    except UnavailableDevice:
+        return None
+
+
+def sample(name: str, seed: int, remainder: int, performance: float) -> SampleDevice:
+    """A sample device that takes a third of all operations, by their names."""
+    return SampleDevice(
+        name,
+        performance=performance,
+        supports=lambda kind: zlib.crc32(f"{seed} {kind.name}".encode()) % 3 == remainder,
+    )
+
+
+def ways(seed: int) -> Iterator[Way]:
+    """All ways; which operations the sample devices take follows from the seed."""
+    samples = (sample("first", seed, 0, 0.4), sample("second", seed, 1, 0.6))
+    yield Way(name="references", is_exact=True)
+    yield Way(name="split references", devices=samples, is_exact=True)
+    yield Way(name="compiled", compiles=True)
+    device = opencl()
+    if device is not None:
+        yield Way(name="opencl", devices=(device,))
+        yield Way(name="split", devices=(*samples, device), compiles=True)
+    else:
+        yield Way(name="split", devices=samples, compiles=True)
+
+
+def mismatches(graph: RandomGraph, names: Sequence[str] = ()) -> Iterator[Mismatch]:
+    """What is wrong with each way, or with the ways of these names."""
+    rng = random.Random(f"ways {graph.seed}")
+    envelope = Envelope(graph)
+    for way in ways(graph.seed):
+        preference = rng.choice(list(nd.Preference))
+        priority = rng.choice(list(nd.Priority))
+        mode = rng.choice(_MODES if _is_specified(graph.model) else _MODES[:-1])
+        if names and way.name not in names:
+            continue
+        told = f"{way.name}, {preference.name}, {mode}"
+        with _cpu(compiles=way.compiles) as cpu, _warnings() as warnings:
+            try:
+                builder = nd.CompilationBuilder(graph.model, [*way.devices, cpu])
+                builder.set_caching(None)
+                builder.set_preference(preference)
+                builder.set_priority(priority)
+                results = computed(builder.finish(), graph, mode)
+            except nd.Error as error:
+                is_excused = not way.is_exact and error.code in _REFUSALS and envelope.may_fail()
+                if not is_excused:
+                    yield Mismatch(way=told, output=-1, why=f"{error.code.name}: {error}")
+                continue
+        # What a compiler fails at runs elsewhere, and is logged.
+        for warning in warnings:
+            yield Mismatch(way=told, output=-1, why=f"warning: {warning}")
+        for position, result in enumerate(results):
+            why = envelope.difference(position, result, is_exact=way.is_exact)
+            if why:
+                yield Mismatch(way=told, output=position, why=why)
+
+
+@contextlib.contextmanager
+def _cpu(*, compiles: bool) -> Iterator[CpuDevice]:
+    """The CPU device of this process, compiling or not."""
+    device = cpu_device()
+    assert isinstance(device, CpuDevice)
+    before, device.compiles = device.compiles, compiles
+    try:
+        yield device
+    finally:
+        device.compiles = before
+
+
+class _Messages(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.append(record.getMessage())
+
+
+@contextlib.contextmanager
+def _warnings() -> Iterator[list[str]]:
+    """The warnings that neurald logs."""
+    handler = _Messages()
+    logger = logging.getLogger("neurald")
+    logger.addHandler(handler)
+    try:
+        yield handler.found
+    finally:
+        logger.removeHandler(handler)
+
+
+def _is_specified(model: Model) -> bool:
+    """Whether the shapes of all outputs are known, as fenced executions need."""
+    return all(model.main.operands[index].is_fully_specified for index in model.outputs)
+
+
+def computed(compilation: nd.Compilation, graph: RandomGraph, mode: str) -> list[Array]:
+    """The outputs, computed in one of the modes."""
+    if mode == "run":
+        return compilation.run(*graph.inputs)
+    execution = nd.Execution(compilation)
+    execution.set_timeout(_EXECUTION_S)
+    for position, array in enumerate(graph.inputs):
+        execution.set_input(position, array)
+    outputs = [np.full(array.shape, 77, array.dtype) for array in graph.expected]
+    for position, output in enumerate(outputs):
+        execution.set_output(position, output)
+    if mode == "sync":
+        execution.compute()
+    elif mode == "async":
+        execution.start_compute().wait()
+    elif mode == "fenced":
+        execution.start_compute_with_dependencies([]).wait()
+    else:
+        with compilation.create_burst() as burst:
+            execution.compute(burst=burst)
+    shapes = execution.output_shapes()
+    # Buffers of another shape than the result have its bytes in front.
+    return [
+        output if output.shape == tuple(shape) else np.zeros(tuple(shape), output.dtype)
+        for output, shape in zip(outputs, shapes, strict=True)
+    ]
+
+
+def described(model: Model) -> list[str]:
+    """The operations of a model, one a line."""
+    lines = []
+    for number, graph in enumerate((model.main, *model.referenced)):
+
+        def name(index: int, graph: Subgraph = graph) -> str:
+            operand = graph.operands[index]
+            kind = operand.lifetime.name[:1] if operand.lifetime.is_constant else ""
+            quant = f"*{operand.scale:g}{operand.zero_point:+d}" if operand.scale else ""
+            return f"{kind}{index}:{operand.type.name}{list(operand.dimensions or ())}{quant}"
+
+        for operation in graph.operations:
+            inputs = " ".join(map(name, operation.inputs))
+            outputs = " ".join(map(name, operation.outputs))
+            lines.append(f"graph {number}: {operation.type.name} {inputs} -> {outputs}")
+    return lines

@@ -1,0 +1,126 @@
+"""Evaluates a model by the references of its operations, with or without noise on what operations round."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from neurald.hal.inference import bind_operations, merge
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.call import Array, Call
+from neurald.hal.operations.quantized import QUANTIZED
+from neurald.hal.types import Lifetime, Model, Operand, Subgraph
+
+#: Errors that one operation may make, as parts of a number, by the size of its float in bytes.
+_ERRORS = {2: 2.0**-10, 4: 2.0**-21, 8: 2.0**-50}
+#: Operations that move, choose or convert numbers without rounding, whoever computes them.
+_EXACT_NAMES = """
+    ABS ARGMAX ARGMIN BATCH_TO_SPACE_ND CAST CHANNEL_SHUFFLE CONCATENATION DENSIFY DEPTH_TO_SPACE DEQUANTIZE EMBEDDING_LOOKUP EQUAL
+    EXPAND_DIMS FILL FLOOR GATHER GREATER GREATER_EQUAL HASHTABLE_LOOKUP IF LESS LESS_EQUAL LOGICAL_AND LOGICAL_NOT LOGICAL_OR
+    MAXIMUM MAX_POOL_2D MINIMUM MIRROR_PAD NEG NOT_EQUAL PACK PAD PAD_V2 QUANTIZE RANK REDUCE_MAX REDUCE_MIN RELU RELU1 RELU6
+    RESHAPE REVERSE SELECT SLICE SPACE_TO_BATCH_ND SPACE_TO_DEPTH SPLIT SQUEEZE STRIDED_SLICE TILE TOPK_V2 TRANSPOSE WHILE
+"""
+_EXACT = frozenset(_EXACT_NAMES.split())
+#: Operations that round once, so that noise on their results is enough.
+_ROUNDED_ONCE = frozenset(("ADD", "SUB", "MUL", "DIV", "SQRT"))
+#: Operations on quantised values that compute with floats and round in the end, so that results may be one off.
+_FLOATS_INSIDE = frozenset(("ROI_ALIGN",))
+#: How long a loop may run; those of random graphs count to a few.
+_LOOP_S = 20.0
+
+
+class Noise:
+    """Changes floats by a random part of themselves, as large as the rounding errors of an operation."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.default_rng(seed)
+
+    def steps(self, array: Array) -> Array:
+        """Quantised elements, each of which may be one more or less."""
+        limits = np.iinfo(array.dtype.name)
+        changed = array.astype(np.int64) + self._generator.integers(-1, 2, array.shape)
+        return np.asarray(np.clip(changed, limits.min, limits.max).astype(array.dtype))
+
+    def on(self, array: Array) -> Array:
+        """The array with noise; what is no array of floats stays as it is."""
+        if array.dtype.kind not in "fc" or not array.ndim:
+            return array
+        size = array.dtype.itemsize // (2 if array.dtype.kind == "c" else 1)
+        parts = self._generator.uniform(-1, 1, array.shape) * _ERRORS[size]
+        wide = np.complex128 if array.dtype.kind == "c" else np.float64
+        return np.asarray((array.astype(wide) * (1 + parts)).astype(array.dtype))
+
+
+class Evaluation:
+    """Runs the graphs of a model; implements `GraphRunner`."""
+
+    def __init__(self, model: Model, noise: Noise | None = None) -> None:
+        self._model = model
+        self._noise = noise
+
+    def run(self, graph: int, inputs: Sequence[Array]) -> list[Array]:
+        """See `GraphRunner.run`."""
+        subgraph = self._model.referenced[graph]
+        values = self.values(subgraph, inputs)
+        return [values[index] for index in subgraph.outputs]
+
+    def loop_deadline_s(self) -> float:
+        """See `GraphRunner.loop_deadline_s`."""
+        return time.monotonic() + _LOOP_S
+
+    def values(self, graph: Subgraph, inputs: Sequence[Array]) -> dict[int, Array]:
+        """The values of all operands that are no scalars, by their index."""
+        values = dict(zip(graph.inputs, inputs, strict=True))
+        for index, operand in enumerate(graph.operands):
+            if operand.lifetime.is_constant and operand.lifetime is not Lifetime.NO_VALUE:
+                array = self._model.constant(operand)
+                if array is not None:
+                    values[index] = array
+        bindings = bind_operations(graph)
+        for operation, binding in zip(graph.operations, bindings, strict=True):
+            name = operation.type.name.removeprefix("TFLITE_")
+            arguments = (
+                values if name in _EXACT or name in _ROUNDED_ONCE else self._noisy(values, operation.inputs)
+            )
+            call = call_of(binding, graph.operands, arguments, self._model.referenced, self)
+            with np.errstate(all="ignore"):
+                results = DEFINITIONS[operation.type].reference(call)
+            for index, result in zip(operation.outputs, results, strict=True):
+                values[index] = np.asarray(result)
+                # In a loop a shape may depend on the iteration: nobody runs such a graph.
+                merge(graph.operands[index].dimensions, values[index].shape, f"operand {index}")
+            if name not in _EXACT:
+                values.update(self._noisy(values, operation.outputs))
+            if self._noise is not None and name in _FLOATS_INSIDE:
+                for index in operation.outputs:
+                    if graph.operands[index].type in QUANTIZED:
+                        values[index] = self._noise.steps(values[index])
+        return values
+
+    def _noisy(self, values: Mapping[int, Array], indexes: Sequence[int]) -> Mapping[int, Array]:
+        """Those of the values that have these indexes, with noise."""
+        noise = self._noise
+        if noise is None:
+            return values
+        return {index: noise.on(values[index]) for index in indexes if index in values}
+
+    def outputs(self, inputs: Sequence[Array]) -> list[Array]:
+        """Those of the model."""
+        values = self.values(self._model.main, inputs)
+        return [values[index] for index in self._model.outputs]
+
+
+def call_of(
+    binding: object,
+    operands: Sequence[Operand],
+    values: Mapping[int, Array],
+    referenced: Sequence[Subgraph],
+    runner: Evaluation,
+) -> Call:
+    """A call of which all values are known."""
+
+    def shape_of(index: int) -> tuple[int, ...] | None:
+        value = values.get(index)
+        return None if value is None else value.shape
+
+    return Call(binding, operands, shape_of, values.get, referenced=referenced, runner=runner)  # type: ignore[arg-type]

@@ -1,0 +1,142 @@
+"""A slice of what `tests/random_graphs/run.py` does at length, and what it stands on."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from random_graphs.check import Mismatch, mismatches
+from random_graphs.comparison import Envelope
+from random_graphs.graph import RandomGraph, random_graph
+from random_graphs.reduction import reduced
+from random_graphs.reference import Evaluation
+from random_graphs.run import run
+
+import neurald as nd
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.call import Array
+
+#: Graphs of the slice that runs in every way.
+COUNT = 24
+
+
+@pytest.mark.slow
+def test_every_way_gives_the_same() -> None:
+    progress, types = run(COUNT, seed=7, jobs=2)
+    assert progress.findings == []
+    assert progress.done == COUNT
+    assert len(types) > 60
+
+
+@pytest.mark.parametrize("seed", range(200, 230))
+def test_splits_of_references_give_the_same_bits(seed: int) -> None:
+    assert list(mismatches(random_graph(seed), ["references", "split references"])) == []
+
+
+def test_a_graph_follows_from_its_seed() -> None:
+    first, second = random_graph(3), random_graph(3)
+    assert first.model.main.operations == second.model.main.operations
+    assert [a.tobytes() for a in first.expected] == [b.tobytes() for b in second.expected]
+
+
+@pytest.mark.slow
+def test_the_graphs_have_everything_that_is_to_be_tested() -> None:
+    graphs = [random_graph(seed) for seed in range(150)]
+    types = frozenset[OperationType]().union(*(graph.operations for graph in graphs))
+    assert len(types) > 150
+    assert {OperationType.IF, OperationType.WHILE, OperationType.CONV_2D} <= types
+    shapes = [array.shape for graph in graphs for array in graph.expected]
+    assert {len(shape) for shape in shapes} >= {0, 1, 2, 3, 4, 5}
+    assert any(0 in shape for shape in shapes)
+    assert any(graph.model.referenced for graph in graphs)
+    assert any(graph.model.pools for graph in graphs)
+    operands = [operand for graph in graphs for operand in graph.model.main.operands]
+    assert any(operand.channel_quant for operand in operands)
+    assert any(operand.dimensions is None for operand in operands)
+
+
+def _wrong(graph: RandomGraph) -> list[tuple[int, Array]]:
+    """Each output of a graph with one element that is wrong by a tenth or by one."""
+    changed = []
+    for position, array in enumerate(graph.expected):
+        if array.size and np.all(np.isfinite(array)):
+            other = array.copy()
+            flat = other.reshape(-1)
+            flat[0] = not flat[0] if other.dtype.kind == "b" else flat[0] + np.asarray(1, other.dtype)
+            if other.dtype.kind in "fc":
+                flat[0] = array.reshape(-1)[0] * 1.1 + 0.1
+            changed.append((position, other))
+    return changed
+
+
+@pytest.mark.slow
+def test_nearly_every_wrong_element_is_found() -> None:
+    """What rounding decides is not compared: that must be next to nothing."""
+    graphs = [random_graph(seed) for seed in range(300, 325)]
+    found = [
+        bool(Envelope(graph).difference(position, array, is_exact=False))
+        for graph in graphs
+        for position, array in _wrong(graph)
+    ]
+    assert len(found) > 80
+    assert sum(found) / len(found) > 0.9
+
+
+def test_a_mismatch_is_made_smaller() -> None:
+    """Down to the one operation that is at fault."""
+    graph = next(
+        graph
+        for graph in map(random_graph, range(100))
+        if OperationType.TANH in graph.operations and len(graph.model.main.operations) > 8
+    )
+
+    def fails(smaller: RandomGraph) -> bool:
+        return OperationType.TANH in {operation.type for operation in smaller.model.main.operations}
+
+    small = reduced(graph, fails)
+    assert [operation.type for operation in small.model.main.operations] == [OperationType.TANH]
+    assert [a.tobytes() for a in Evaluation(small.model).outputs(small.inputs)] == [
+        a.tobytes() for a in small.expected
+    ]
+
+
+def _filled_with(angle: float) -> RandomGraph:
+    """A vector of as many elements as a sine, rounded down, says; one is declared."""
+    builder = nd.ModelBuilder()
+    value = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (1,))
+    made = [value]
+    for operation, kind in (
+        (OperationType.SIN, nd.OperandType.TENSOR_FLOAT32),
+        (OperationType.FLOOR, nd.OperandType.TENSOR_FLOAT32),
+        (OperationType.CAST, nd.OperandType.TENSOR_INT32),
+    ):
+        made.append(builder.add_operand(kind, (1,)))
+        builder.add_operation(operation, [made[-2]], [made[-1]])
+    content = builder.add_operand(nd.OperandType.FLOAT32)
+    builder.set_operand_value(content, 2.0)
+    output = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (1,))
+    builder.add_operation(OperationType.FILL, [made[-1], content], [output])
+    builder.identify_inputs_and_outputs([value], [output])
+    array, expected = np.array([angle], np.float32), np.array([2.0], np.float32)
+    return RandomGraph(seed=0, model=builder.finish(), inputs=(array,), expected=(expected,))
+
+
+def test_a_shape_that_rounding_decides_may_be_refused() -> None:
+    assert Envelope(_filled_with(np.pi / 2)).may_fail()
+    assert not Envelope(random_graph(3, 1)).may_fail()
+
+
+def _found(mismatch: Sequence[Mismatch]) -> list[str]:
+    return [each.way.partition(",")[0] for each in mismatch]
+
+
+def test_a_way_that_fails_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph whose expected values are others does not agree with any way."""
+    graph = next(g for g in map(random_graph, range(100)) if _wrong(g))
+    position, other = _wrong(graph)[0]
+    expected = list(graph.expected)
+    expected[position] = other
+    wrong = RandomGraph(seed=graph.seed, model=graph.model, inputs=graph.inputs, expected=tuple(expected))
+    assert set(_found(list(mismatches(wrong, ["references", "split references"])))) == {
+        "references",
+        "split references",
+    }

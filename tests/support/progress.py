@@ -1,0 +1,81 @@
+"""Where a long run of numbered cases stands, in a file, so that it goes on where it was ended."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+#: Cases after which the state is written.
+_EVERY = 200
+
+
+class Progress:
+    """The seed, the cases that are done, their outcomes, and the findings.
+
+    Args:
+        path: the file; None keeps nothing.
+        seed: of the run; that of the file, where there is one.
+
+    Raises:
+        ValueError: the file is of a run with another seed.
+    """
+
+    def __init__(self, path: Path | None, seed: int) -> None:
+        self._path = path
+        self.seed = seed
+        #: All cases below are done, and these.
+        self.position = 0
+        self._ahead: set[int] = set()
+        self.outcomes: Counter[str] = Counter()
+        self.findings: list[Mapping[str, Any]] = []
+        self._unwritten = 0
+        if path is not None and path.exists():
+            state = json.loads(path.read_text())
+            if state["seed"] != seed:
+                raise ValueError(
+                    f"{path} is of a run with seed {state['seed']}; give that, or another folder"
+                )
+            self.position, self._ahead = state["position"], set(state["ahead"])
+            self.outcomes = Counter(state["outcomes"])
+            self.findings = state["findings"]
+
+    @property
+    def done(self) -> int:
+        """How many cases are done."""
+        return self.position + len(self._ahead)
+
+    def remaining(self, count: int) -> Iterator[int]:
+        """The numbers below `count` that are not done."""
+        for number in range(self.position, count):
+            if number not in self._ahead:
+                yield number
+
+    def note(self, number: int, outcome: str, *findings: Mapping[str, Any]) -> None:
+        """Notes that a case is done."""
+        self.outcomes[outcome] += 1
+        self.findings.extend(findings)
+        self._ahead.add(number)
+        while self.position in self._ahead:
+            self._ahead.remove(self.position)
+            self.position += 1
+        self._unwritten += 1
+        if findings or self._unwritten >= _EVERY:
+            self.write()
+
+    def write(self) -> None:
+        """Writes the file, all of it or nothing."""
+        self._unwritten = 0
+        if self._path is None:
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        state = {
+            "seed": self.seed,
+            "position": self.position,
+            "ahead": sorted(self._ahead),
+            "outcomes": dict(sorted(self.outcomes.items())),
+            "findings": self.findings,
+        }
+        temporary = self._path.with_suffix(".new")
+        temporary.write_text(json.dumps(state, indent=1) + "\n")
+        temporary.replace(self._path)
