@@ -5,7 +5,9 @@ it can read at the most; for temporary files it has a directory of its own.
 """
 
 import contextlib
+import importlib.util
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,20 +50,28 @@ def directory_of(address: Address) -> Path:
 
 def make_places(address: Address) -> list[Path]:
     """Makes the directories of a daemon that are missing, and the installation's secret; all that it must write to."""
-    places = [directory_of(address), platformdirs.user_cache_path("neurald"), *vendor_caches()]
+    places = [directory_of(address)]
+    # Without a home there is no cache.
+    with contextlib.suppress(RuntimeError, Error):
+        cache = platformdirs.user_cache_path()
+        places += [cache / "neurald", *vendor_caches(cache)]
+        installation_secret()
+    places = [place for place in places if place.is_absolute()]
     for place in places:
         # Whoever needs it will say what is wrong with it.
         with contextlib.suppress(OSError):
             make_directory(place)
-    with contextlib.suppress(Error):
-        installation_secret()
     devices = [Path(device) for device in _DEVICES]
     return [*places, *devices, *Path("/dev").glob(_NUMBERED_DEVICES)]
 
 
-def vendor_caches() -> Iterator[Path]:
-    """The caches of the vendors whose runtimes are here or have been."""
-    roots = {"cache": platformdirs.user_cache_path(), "home": Path.home()}
+def vendor_caches(cache: Path) -> Iterator[Path]:
+    """The caches of the vendors whose runtimes are here or have been.
+
+    Args:
+        cache: of the user.
+    """
+    roots = {"cache": cache, "home": Path(os.environ.get("HOME", cache))}
     for variable, root, name in _VENDOR_CACHES:
         named = os.environ.get(variable, "")
         path = Path(named) if named.startswith("/") else roots[root] / name
@@ -71,4 +81,6 @@ def vendor_caches() -> Iterator[Path]:
 
 def _has_pocl() -> bool:
     """Whether PoCL may be used: it cannot do without its cache."""
-    return any(Path("/etc/OpenCL/vendors").glob("pocl*"))
+    folders = (Path("/etc/OpenCL/vendors"), Path(sys.prefix) / "etc/OpenCL/vendors")
+    is_installed = importlib.util.find_spec("pocl_binary_distribution") is not None
+    return is_installed or any(True for folder in folders for _ in folder.glob("pocl*"))

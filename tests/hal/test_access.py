@@ -295,6 +295,43 @@ def test_another_user_of_this_machine_gets_nothing(runtime: Path, tmp_path: Path
     assert out.stdout.split() == ["UNAUTHENTICATED"] * 3, out
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_with_a_copy_of_the_token_is_served(runtime: Path, tmp_path: Path) -> None:
+    server = DeviceServer(AddingDevice(), Address.parse("127.0.0.1:0"))
+    server.start()
+    copy = tmp_path / "copy"
+    copy.write_bytes(token_path(server.address).read_bytes())
+    copy.chmod(0o600)
+    os.chown(copy, 54321, 54321)
+    tmp_path.chmod(0o711)
+    program = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from neurald.hal.errors import Error\n"
+        "from neurald.hal.remote import connect\n"
+        "def sessions(address, copy):\n"
+        "    try:\n"
+        "        remote = connect(address, token_file=copy)\n"
+        "        return remote.status().sessions\n"
+        "    except Error as error:\n"
+        "        return type(error).__name__\n"
+        "sessions(sys.argv[1], None)  # imports what another user may not read\n"
+        "os.setgroups([]); os.setgid(54321); os.setuid(54321)\n"
+        "os.environ['XDG_RUNTIME_DIR'] = '/nonexistent'\n"
+        "print(sessions(sys.argv[1], None), sessions(sys.argv[1], Path('copy')))\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", program, str(server.address)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+    )
+    server.stop()
+    assert out.stdout.split()[0] == "UnavailableDevice", out
+    assert int(out.stdout.split()[1]) >= 1, out
+
+
 def test_one_connection_cannot_take_all_sessions(runtime: Path) -> None:
     server = DeviceServer(AddingDevice(), Address.parse("127.0.0.1:0"), limits=Limits(sessions=64))
     server.start()

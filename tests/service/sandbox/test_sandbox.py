@@ -15,6 +15,7 @@ from neurald.hal.address import Address
 from neurald.hal.errors import BadState
 from neurald.service.sandbox import landlock, seccomp
 from neurald.service.sandbox.mode import SandboxMode
+from neurald.service.sandbox.places import make_places
 from neurald.service.sandbox.sandbox import ALL_PARTS, enter
 
 needs_all = pytest.mark.skipif(
@@ -183,3 +184,18 @@ def test_a_process_that_does_other_things_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(BadState, match="this process does more"):
         enter(SandboxMode.FULL, address, is_own_process=False)
     assert "NoNewPrivs:\t0" in Path("/proc/self/status").read_text()
+
+
+def test_places_without_a_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    monkeypatch.chdir(tmp_path)
+    assert all(place.is_absolute() for place in make_places(Address.parse(f"unix://{tmp_path}/run/d.sock")))
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_vendors_cache_is_where_its_variable_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "kernels"))
+    assert tmp_path / "kernels" in make_places(Address.parse(f"unix://{tmp_path}/d.sock"))
+    assert (tmp_path / "kernels").is_dir()
