@@ -147,6 +147,12 @@ def test_whoever_works_for_somebody_charges_him() -> None:
     kept.release()
 
 
+def charge_twice() -> None:
+    """The second time in vain."""
+    charge(100, "this")
+    charge(1000, "that")
+
+
 def test_what_is_temporary_comes_back_at_the_end() -> None:
     *_, session, _ = tree()
     with charging(session):
@@ -160,5 +166,5 @@ def test_what_is_temporary_comes_back_at_the_end() -> None:
             assert session.used == 100
         assert session.used == 0
         with pytest.raises(ResourceExhaustedPersistent), temporary():
-            _ = [charge(amount, "this") for amount in (100, 1000)]
+            charge_twice()
         assert session.used == 0

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -118,7 +119,7 @@ class Side:
         chunks = (message(chunk=bytes(MIB)) for _ in range(size // MIB))
         parts = (part.SerializeToString() for part in (message(size_bytes=size), *chunks))
         with grpc.insecure_channel(self.address) as channel:
-            call = channel.stream_unary(f"/{SERVICE}/WriteMemory")
+            call: Any = channel.stream_unary(f"/{SERVICE}/WriteMemory")
             try:
                 call(parts, metadata=((SESSION_KEY, self.token.hex()),), timeout=30)
             except grpc.RpcError as error:

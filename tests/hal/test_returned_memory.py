@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -82,20 +83,23 @@ class Stream:
 
 
 def test_a_memory_that_was_half_written(server: DeviceServer) -> None:
-    for ends in (lambda call, stream: call.cancel(), lambda call, stream: stream.channel.close()):
+    ends: tuple[Callable[[Any, Stream], None], ...] = (
+        lambda call, stream: call.cancel(),
+        lambda call, stream: stream.channel.close(),
+    )
+    for end in ends:
         stream = Stream(server)
-        call = stream.channel.stream_unary(f"/{SERVICE}/WriteMemory").future(
-            stream.parts(10), metadata=stream.metadata
-        )
+        write: Any = stream.channel.stream_unary(f"/{SERVICE}/WriteMemory")
+        call = write.future(stream.parts(10), metadata=stream.metadata)
         wait_until(lambda: used(server)[0] == 25 * MIB)
-        ends(call, stream)
+        end(call, stream)
         stream.close()
         all_is_back(server)
 
 
 def test_a_memory_that_is_written_wrongly(server: DeviceServer) -> None:
     stream = Stream(server)
-    write = stream.channel.stream_unary(f"/{SERVICE}/WriteMemory")
+    write: Any = stream.channel.stream_unary(f"/{SERVICE}/WriteMemory")
     parts = stream.parts(1, device_pb2.WriteMemoryRequest(size_bytes=1))
     with pytest.raises(grpc.RpcError, match="without any"):
         write(parts, metadata=stream.metadata, timeout=10)
@@ -105,12 +109,12 @@ def test_a_memory_that_is_written_wrongly(server: DeviceServer) -> None:
 
 def test_a_memory_that_was_half_read(server: DeviceServer) -> None:
     stream = Stream(server)
-    write = stream.channel.stream_unary(f"/{SERVICE}/WriteMemory")
+    write: Any = stream.channel.stream_unary(f"/{SERVICE}/WriteMemory")
     stream.may_end.set()
     token = device_pb2.WriteMemoryReply.FromString(
         write(stream.parts(25), metadata=stream.metadata, timeout=10)
     ).memory
-    read = stream.channel.unary_stream(f"/{SERVICE}/ReadMemory")
+    read: Any = stream.channel.unary_stream(f"/{SERVICE}/ReadMemory")
     reply = read(device_pb2.ReadMemoryRequest(memory=token).SerializeToString(), metadata=stream.metadata)
     next(iter(reply))
     reply.cancel()
