@@ -177,8 +177,16 @@ class BurstServer:
         return burst
 
     def start(self) -> None:
-        """Starts to serve."""
-        threading.Thread(target=self._work, name="neurald burst", daemon=True).start()
+        """Starts to serve.
+
+        Raises:
+            ResourceExhaustedTransient: there are too many threads, or no addresses for another one; the burst is over.
+        """
+        try:
+            threading.Thread(target=self._work, name="neurald burst", daemon=True).start()
+        except RuntimeError as error:
+            self._end()
+            raise ResourceExhaustedTransient(f"no thread can be started for a burst: {error}") from None
 
     def stop(self) -> None:
         """Has the burst end: at once if it is idle, else as soon as the driver can."""

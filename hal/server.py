@@ -460,7 +460,8 @@ def _failure(error: Exception) -> Error:
     if isinstance(error, MemoryError):
         return OutOfMemory("the daemon has no memory left for this call")
     if isinstance(error, grpc.RpcError):
-        raise error
+        # gRPC wants this very one, and keeps it.
+        raise error.with_traceback(None)
     logger.error("a call failed", exc_info=error)
     return OpFailed("the daemon failed inside; its log tells more")
 

@@ -36,7 +36,7 @@ _RANDOM = frozenset(
 )
 
 #: What compiling takes for each operation, its code included.
-_OPERATION_BYTES = 64 << 10
+_OPERATION_BYTES = 32 << 10
 
 #: Says why a device does not take a node's value or an operation; empty: it does.
 Objection = Callable[[Graph], str]

@@ -506,6 +506,26 @@ def test_too_many_bursts(tmp_path: Path, device: AddingDevice) -> None:
     server.stop()
 
 
+def test_a_burst_that_no_thread_can_be_started_for(
+    prepared: RemotePreparedModel, server: DeviceServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = server.handler.sessions.lender.descriptors.used
+    start = threading.Thread.start
+
+    def fails(thread: threading.Thread) -> None:
+        if thread.name == "neurald burst":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", fails)
+    with pytest.raises(ResourceExhaustedTransient, match="can't start new thread"):
+        prepared.create_burst()
+    assert server.handler.sessions.lender.descriptors.used == held
+    monkeypatch.undo()
+    burst = burst_of(prepared)  # the session is still there
+    burst.close()
+
+
 def test_more_memory_than_a_session_may_have(tmp_path: Path, device: AddingDevice) -> None:
     server = DeviceServer(
         device, Address.parse(f"unix://{tmp_path}/e.sock"), limits=Limits(memory_bytes=1 << 16)
