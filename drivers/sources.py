@@ -9,13 +9,13 @@ import contextlib
 import hashlib
 import os
 import tempfile
-import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import platformdirs
 
+from neurald.hal.fork import forkable_lock
 from neurald.hal.private_directory import make_directory
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _ROOT = Path(__file__).parent.parent
 _DIGITS = 16
 
 _known: dict[tuple[str, ...], str] = {}
-_lock = threading.Lock()
+_lock = forkable_lock()
 
 
 def sources_digest(*folders: str) -> str:

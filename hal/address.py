@@ -1,7 +1,7 @@
 """Where a daemon listens: the path of a UNIX socket, or a host and a port."""
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote
@@ -24,14 +24,14 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads `unix:///absolute/path`, `unix:path`, `host:port` or `[IPv6 address]:port`.
+        """Reads `unix:///absolute/path`, `unix:path`, `host:port` or `[IPv6 address]:port`; `tcp://` may stand before a host.
 
         Raises:
             BadData: it is none of these, or the path is too long for a socket.
         """
         if text.startswith("unix:"):
             return cls._parse_path(text)
-        host, _, port = text.rpartition(":")
+        host, _, port = text.removeprefix("tcp://").rpartition(":")
         bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
         is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 0xFFFF
         bad_host = not bare or not bare.isprintable() or set(bare) & set(" /[]%@")
@@ -70,6 +70,11 @@ class Address:
     def target(self) -> str:
         """How gRPC spells it."""
         return str(self) if self.path is None else f"unix:{quote(bytes(self.path))}"
+
+    @property
+    def numeric(self) -> "Address":
+        """The same with 127.0.0.1 for `localhost`: which of its addresses that means must not depend on who listens there."""
+        return replace(self, host="127.0.0.1") if self.host == "localhost" else self
 
     @property
     def memory_path(self) -> Path:

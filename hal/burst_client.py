@@ -121,6 +121,8 @@ class RemoteBurst:
         try:
             if self._under_way is not None:
                 self._settle(self._under_way, options)
+            if options.attributes:
+                return self._prepared_model.execute(request, options)  # a submission has no room for them
             found = self._entries.get(id(request))
             if found is not None and found[1].told.number is not None:
                 copy(found[1].staged.moves)

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol, Self
 
+from neurald.hal.accounting import charging
 from neurald.hal.burst_packet import (
     COMPLETION,
     MAXIMUM_SLOTS,
@@ -139,7 +140,7 @@ class BurstServer:
         self._ring = RingEnd(memory, connection, Side.DAEMON)
         self._cancellation = _RunCancellation(self._ring)
         self._lock = threading.Lock()
-        self._slots: dict[int, SharedMemory] = {}
+        self._slots: dict[int, Memory] = {}
         self._requests: dict[int, _Known] = {}
         self._arena: Memory | None = None
         self._last = b""
@@ -262,14 +263,15 @@ class BurstServer:
             packet.close_descriptors()
             raise BadData(f"a memory is told in {len(packet.data)} bytes; {MEMORY_HEAD.size} are expected")
         _, slot, size, constant = MEMORY_HEAD.unpack(packet.data)
-        memory = SharedMemory.received(descriptor, size, constant=constant)
-        if not slot or slot in self._slots:
-            raise BadData(f"slot {slot} is taken")
-        if len(self._slots) >= MAXIMUM_SLOTS:
-            raise ResourceExhaustedTransient(f"a burst has {MAXIMUM_SLOTS} slots")
-        self._session.hold_memory(memory)
-        memory.close()  # the mapping is all that is needed
-        self._slots[slot] = memory
+        try:
+            if not slot or slot in self._slots:
+                raise BadData(f"slot {slot} is taken")
+            if len(self._slots) >= MAXIMUM_SLOTS:
+                raise ResourceExhaustedTransient(f"a burst has {MAXIMUM_SLOTS} slots")
+        except Error:
+            packet.close_descriptors()
+            raise
+        self._slots[slot] = self._session.receive_memory(descriptor, size, constant=constant)
 
     def _release(self, data: bytes) -> None:
         if len(data) != RELEASE_HEAD.size:
@@ -286,7 +288,7 @@ class BurstServer:
         self._requests[number] = _Known(request=request, slots=slots)
         self._forget_last()
 
-    def _slot(self, slot: int) -> SharedMemory:
+    def _slot(self, slot: int) -> Memory:
         memory = self._slots.get(slot)
         if memory is None:
             raise BadData(f"slot {slot} has no memory")
@@ -345,7 +347,8 @@ class BurstServer:
 
     def _execute(self, known: _Known, options: ExecuteOptions) -> ExecutionResult:
         staged = self._staged(known)
-        result = self._found.prepared.execute(staged.request, options)
+        with charging(self._found.account):
+            result = self._found.prepared.execute(staged.request, options)
         if staged.arenas and result.is_sufficient:
             if known.returns is None or result.output_shapes != known.shapes:
                 known.returns = staged.returns(self._types, result.output_shapes)

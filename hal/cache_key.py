@@ -5,6 +5,7 @@ lie: two models that a device cannot tell apart have the same key.
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from weakref import WeakKeyDictionary
 
@@ -13,16 +14,19 @@ import msgspec
 from neurald._version import __version__
 from neurald.hal.device import Device, PrepareOptions
 from neurald.hal.extension import code_of, extension_of
+from neurald.hal.extension_attribute import AttributeValue
 from neurald.hal.file_memory import FileMemory
 from neurald.hal.fork import forkable_lock
 from neurald.hal.memory import Memory, SharedMemory
 from neurald.hal.numbering import operand_number, operation_numbers
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import Model, Operand, OperandType, Subgraph
+from neurald.hal.wire_extension import declaration_digest
 
 _KEY_DOMAIN = b"neurald cache key 2\0"
 _TOKEN_DOMAIN = b"neurald cache token 1\0"
 _GRAPHS_DOMAIN = b"neurald cache graphs 1\0"
+_ATTRIBUTES_DOMAIN = b"neurald cache attributes 1\0"
 _VARIANT_DOMAIN = b"neurald cache variant 1\0"
 _QUESTION_DOMAIN = b"neurald cache question 1\0"
 #: Names of variants are kept as they are up to this length, for people; of longer ones a digest is.
@@ -41,6 +45,7 @@ class KeyParts:
         constants: digest of the values of its constants.
         device: its name, without the place of its daemon on this host.
         neurald: version of this package.
+        attributes: digest of the values of extensions' attributes; "" without any.
     """
 
     token: str
@@ -53,6 +58,7 @@ class KeyParts:
     threads: int | None
     neurald: str
     variant: str = ""
+    attributes: str = ""
 
     def key(self) -> bytes:
         """The 32 bytes that stand for all of it."""
@@ -88,6 +94,7 @@ _PHRASES = {
     "priority": "priority changed from {before} to {now}",
     "threads": "threads changed from {before} to {now}",
     "neurald": "neurald changed from {before} to {now}",
+    "attributes": "the values of extensions' attributes are others",
 }
 
 
@@ -113,7 +120,16 @@ def key_parts(
         priority=options.priority.name,
         threads=options.threads,
         neurald=__version__,
+        attributes=_attributes(options.attributes),
     )
+
+
+def _attributes(values: Sequence[AttributeValue]) -> str:
+    """A digest of values, in whatever order they were given."""
+    if not values:
+        return ""
+    told = sorted((declaration_digest(each.extension), each.code, each.value) for each in values)
+    return hashlib.sha256(_ATTRIBUTES_DOMAIN + msgspec.msgpack.encode(told)).hexdigest()
 
 
 def _graphs(model: Model) -> tuple[object, ...]:

@@ -1,13 +1,11 @@
 """Artifacts on their way between a client and a daemon; see `neurald.hal.cache_seal`."""
 
-import mmap
-
 from neurald._proto import device_pb2
 from neurald.hal.cache_seal import named_tokens, read_seal
 from neurald.hal.connection import Connection
 from neurald.hal.device import MAXIMUM_CACHE_FILES, Artifact
 from neurald.hal.errors import BadData, Error, OutOfMemory
-from neurald.hal.memory import HostMemory, Memory, SharedMemory
+from neurald.hal.memory import HostMemory, Memory, SharedMemory, anonymous
 
 #: An artifact that a daemon announces with more bytes is not fetched.
 _MAXIMUM_BYTES = 8 << 30
@@ -53,7 +51,7 @@ def fetch_artifact(connection: Connection, prepared_model: int) -> Artifact | No
 
 def _fetch(connection: Connection, token: bytes, size: int) -> Memory:
     try:
-        memory = HostMemory(mmap.mmap(-1, size))
+        memory = HostMemory(anonymous(size))
     except OSError as error:
         raise OutOfMemory(f"an artifact of {size} bytes: {error.strerror}") from None
     connection.read_memory(token, memory)

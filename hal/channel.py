@@ -252,10 +252,8 @@ class _Client:
             raise ResourceExhaustedTransient(
                 f"the daemon has few file descriptors left; a session may have {_FEW_MEMORIES} memories until it has more"
             )
-        memory = SharedMemory.received(descriptor, size, constant=bool(flags & _CONSTANT))
-        token = self.session.add_memory(memory)
-        memory.close()  # the mapping is all that is needed
-        return token
+        memory = self.session.receive_memory(descriptor, size, constant=bool(flags & _CONSTANT))
+        return self.session.add_memory(memory)
 
 
 class ChannelClient:

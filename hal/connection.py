@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
@@ -16,6 +17,8 @@ from google.protobuf.message import Message
 
 from neurald._proto import device_pb2
 from neurald._proto.device_pb2_grpc import DeviceStub
+from neurald.hal.access import token_metadata
+from neurald.hal.access_token import clients_token
 from neurald.hal.address import Address
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.channel import ChannelClient
@@ -30,7 +33,7 @@ from neurald.hal.errors import (
     ResourceExhaustedPersistent,
 )
 from neurald.hal.fence import Fence
-from neurald.hal.fork import at_fork, forkable_lock, never_free, require_grpc
+from neurald.hal.fork import forkable_lock, keep_in_children, require_grpc
 from neurald.hal.life import Life
 from neurald.hal.memory import Memory, SharedMemory
 from neurald.hal.rpc import (
@@ -84,6 +87,7 @@ class Connection:
     Args:
         address: of the daemon.
         traffic: where messages are counted.
+        token_file: see `clients_token`.
         deadline_s: by which it must be there, on the clock of `time.monotonic()`.
 
     Attributes:
@@ -96,8 +100,16 @@ class Connection:
         Error: the daemon refuses a session.
     """
 
-    def __init__(self, address: Address, traffic: Traffic, deadline_s: float | None = None) -> None:
+    def __init__(
+        self,
+        address: Address,
+        traffic: Traffic,
+        deadline_s: float | None = None,
+        token_file: Path | None = None,
+    ) -> None:
         require_grpc()
+        self._access = token_metadata(clients_token(address, token_file))
+        self._metadata: tuple[tuple[str, str], ...] = ()
         self._address = address
         self._traffic = traffic
         self._is_closed = False
@@ -108,7 +120,7 @@ class Connection:
         # Only what the thread needs: it must not keep this object, whose end it waits for.
         self._later: SimpleQueue[tuple[str, Message] | None] = SimpleQueue()
         with contextlib.ExitStack() as cleanup:
-            channel = grpc.insecure_channel(address.target, CLIENT_OPTIONS)
+            channel = grpc.insecure_channel(address.numeric.target, CLIENT_OPTIONS)
             cleanup.callback(channel.close)
             self._stub: Any = DeviceStub(channel)  # type: ignore[no-untyped-call]
             limit_s = time.monotonic() + CONNECT_TIMEOUT_S
@@ -123,7 +135,7 @@ class Connection:
                 cleanup.callback(self._side.close)
                 life.call_at_end(self._side.shut_down)
                 session = self._side.session
-            self._metadata = ((SESSION_KEY, session.hex()),)
+            self._metadata = (*self._access, (SESSION_KEY, session.hex()))
             watch = self._stub.Watch(device_pb2.WatchRequest(), metadata=self._metadata)
             cleanup.callback(watch.cancel)
             life.watch(watch)
@@ -139,18 +151,15 @@ class Connection:
         self._thread = thread
         self._end = weakref.finalize(self, self._later.put, None)
         self._end.atexit = False
-        at_fork(self)
-
-    def forked(self) -> None:
-        """Keeps what gRPC has made out of the reach of a child, whose life of the connection is over."""
-        never_free(self)
+        keep_in_children(self)  # what gRPC has made; for a child the connection's life is over
 
     def _first_call(self, limit_s: float) -> Any:
         with self._failures("Describe"):
-            return self._stub.Describe(device_pb2.DescribeRequest(), timeout=_timeout(limit_s))
+            message = device_pb2.DescribeRequest()
+            return self._stub.Describe(message, timeout=_timeout(limit_s), metadata=self._access)
 
     def _open_session(self, cleanup: contextlib.ExitStack, end_s: float) -> bytes:
-        stream = self._stream = self._stub.OpenSession(device_pb2.OpenSessionRequest())
+        stream = self._stream = self._stub.OpenSession(device_pb2.OpenSessionRequest(), metadata=self._access)
         cleanup.callback(stream.cancel)
         # The stream itself has no time limit, since it lasts as long as the session.
         timer = threading.Timer(max(0.0, end_s - time.monotonic()), stream.cancel)
@@ -349,7 +358,8 @@ class Connection:
             with self._waits:
                 yield
         except grpc.RpcError as failure:
-            if is_lost(failure):
+            # Who has had a session here, and is a stranger now, speaks to a daemon that has started since.
+            if is_lost(failure) or (self._metadata and failure.code() is grpc.StatusCode.UNAUTHENTICATED):
                 self.life.end_with(failure)
                 error: Error = self.life.death(method)
             else:

@@ -5,15 +5,17 @@ other anywhere. Validation happens before these calls (`neurald.hal.validate`), 
 gets valid models and requests only.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.deadline import deadline_in
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, MissedDeadlineTransient
 from neurald.hal.extension import Extension
+from neurald.hal.extension_attribute import AttributeValue
 from neurald.hal.fence import Fence
 from neurald.hal.memory import Memory
 from neurald.hal.types import (
@@ -27,6 +29,9 @@ from neurald.hal.types import (
     Request,
     byte_size,
 )
+
+if TYPE_CHECKING:
+    from neurald.hal.compiling import Compiler
 
 #: WHILE stops after this many seconds unless the execution says otherwise; longer ones are cut to the maximum.
 LOOP_TIMEOUT_DEFAULT_S = 2.0
@@ -128,6 +133,10 @@ class PrepareOptions:
             none where nothing is cached.
         variants: keeps what is compiled for shapes that executions tell; None where nothing is cached. What a client gives
             for a device in another process stays in the client: its daemon has variants of its own.
+        cancellation: ends the preparation; None: nobody will cancel.
+        compiler: compiles the model in another process; None where a device compiles where it is. It is given to devices that
+            can use it, see `neurald.hal.compiling.CompilesApart`.
+        attributes: values of compilation attributes of extensions, all of which the device declares.
     """
 
     preference: Preference = Preference.FAST_SINGLE_ANSWER
@@ -136,6 +145,24 @@ class PrepareOptions:
     threads: int | None = None
     cache_key: bytes = b""
     variants: Variants | None = None
+    attributes: tuple[AttributeValue, ...] = ()
+    cancellation: Cancellation | None = None
+    compiler: "Compiler | None" = None
+
+    def require_wanted(self, where: str) -> None:
+        """Raises if the preparation is not to go on. Drivers call it between kernels, for example.
+
+        Args:
+            where: for the message: "before the model was compiled".
+
+        Raises:
+            Cancelled: it was cancelled, or its client is gone.
+            MissedDeadlineTransient: its deadline has passed.
+        """
+        if self.cancellation is not None:
+            self.cancellation.require_not_cancelled(where)
+        if self.deadline_s is not None and time.monotonic() >= self.deadline_s:
+            raise MissedDeadlineTransient(f"the deadline passed {where}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,12 +174,14 @@ class ExecuteOptions:
         deadline_s: on the clock of `time.monotonic()`; None for no limit.
         loop_timeout_s: how long one WHILE operation may run.
         cancellation: looked at between operations and inside of long ones; None: nobody will cancel.
+        attributes: values of execution attributes of extensions, all of which the device declares.
     """
 
     measure: bool = False
     deadline_s: float | None = None
     loop_timeout_s: float = LOOP_TIMEOUT_DEFAULT_S
     cancellation: Cancellation | None = None
+    attributes: tuple[AttributeValue, ...] = ()
 
     def limited_to(self, seconds: float | None) -> "ExecuteOptions":
         """The same, with a deadline in so many seconds where that is earlier; see `deadline_in`."""
@@ -413,30 +442,6 @@ class PreparedModel(Protocol):
             Error: the run failed.
         """
         ...
-
-
-class ReusesExecutions(Protocol):
-    """What a prepared model can do beside, if binding a request once saves time in each execution. Android: IExecution."""
-
-    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
-        """Binds a request that `execute` ran with success, and that the caller keeps.
-
-        Returns:
-            What runs it again as `execute` does without measuring and without a time limit, and with the same result. It
-            is given what may cancel it. It may be called in several threads at the same time. It raises an Error if
-            something went wrong; outputs are then undefined. None: nothing would be saved.
-        """
-        ...
-
-
-def reusable_execution(
-    prepared_model: PreparedModel | None, request: Request
-) -> Callable[[Cancellation], None] | None:
-    """What `ReusesExecutions.create_reusable_execution` gives; None also for a prepared model without it."""
-    # Far cheaper than to ask whether it is an instance of the Protocol.
-    create: Callable[[Request], Callable[[Cancellation], None] | None] | None
-    create = getattr(prepared_model, "create_reusable_execution", None)
-    return None if create is None else create(request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from neurald.hal.accounting import Reservation, reserve
 from neurald.hal.device import (
     LOOP_TIMEOUT_MAXIMUM_S,
     Artifact,
@@ -41,6 +42,7 @@ from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Array, Call, GraphRunner, UnknownValue
 from neurald.hal.operations.definition import Definition
+from neurald.hal.operations.working_memory import reference_working_bytes
 from neurald.hal.types import (
     Argument,
     Model,
@@ -49,6 +51,7 @@ from neurald.hal.types import (
     Request,
     Subgraph,
     array_to_store,
+    byte_size,
     stored_array,
 )
 
@@ -243,6 +246,26 @@ class _Run:
         return self.limits.loop_deadline_s()
 
 
+class Values(dict[int, Array]):
+    """The values of operands in an execution, by index, and the memory that is reserved for those that it computes."""
+
+    def __init__(self, *given: Mapping[int, Array]) -> None:
+        super().__init__()
+        for each in given:
+            self.update(each)
+        self._reservations: dict[int, Reservation] = {}
+
+    def keep(self, index: int, array: Array, reservation: Reservation) -> None:
+        """Adds a value for which memory was reserved."""
+        self[index] = array
+        self._reservations[index] = reservation
+
+    def drop(self, index: int) -> None:
+        """Lets go of a value, if it is there."""
+        self.pop(index, None)
+        self._reservations.pop(index, None)
+
+
 class GraphOperations:
     """The operations of a graph, which compute their outputs one at a time.
 
@@ -278,20 +301,20 @@ class GraphOperations:
             if (value := model.constant(operand)) is not None
         }
 
-    def start(self, inputs: Sequence[Array | None]) -> tuple[dict[int, Array], frozenset[int]]:
+    def start(self, inputs: Sequence[Array | None]) -> tuple[Values, frozenset[int]]:
         """The values that an execution begins with, by operand, and the inputs that it omits.
 
         Args:
             inputs: one for each input of the graph; None for an omitted one.
         """
         given = dict(zip(self.graph.inputs, inputs, strict=True))
-        values = self.constants | {index: value for index, value in given.items() if value is not None}
+        values = Values(self.constants, {index: value for index, value in given.items() if value is not None})
         return values, frozenset(index for index, value in given.items() if value is None)
 
     def compute(
         self,
         position: int,
-        values: dict[int, Array],
+        values: Values,
         omitted: frozenset[int],
         run: GraphRunner,
         limits: Limits,
@@ -308,23 +331,23 @@ class GraphOperations:
         Raises:
             OpFailed: its arguments are none that the operation takes, or its outputs none that the model declares.
             OutOfMemory: there is not enough for it.
+            ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account may not have what it needs.
             Error: the execution is not to go on, or a graph that control flow refers to failed.
         """
         where = operation_name(self.graph, position)
         limits.check(f"before {where}")
         try:
-            results = self._results(position, values, omitted, run)
+            self._compute(position, values, omitted, run, where)
         except BadData as error:
             raise OpFailed(f"{where}: {error}") from None
         except UnknownValue as error:
             raise OpFailed(f"{where}: its argument {error} is omitted") from None
         except MemoryError as error:
             raise OutOfMemory(f"{where}: {error}") from None
-        values.update(zip(self.graph.operations[position].outputs, results, strict=True))
 
-    def _results(
-        self, position: int, values: dict[int, Array], omitted: frozenset[int], run: GraphRunner
-    ) -> list[Array]:
+    def _compute(
+        self, position: int, values: Values, omitted: frozenset[int], run: GraphRunner, where: str
+    ) -> None:
         operation, operands = self.graph.operations[position], self.graph.operands
         definition = self.definitions[position]
 
@@ -342,6 +365,14 @@ class GraphOperations:
         for index, shape in zip(operation.outputs, shapes, strict=True):
             if shape is not None:
                 self._require_declared(index, shape)
+        # What it is to give and what it needs meanwhile is reserved first, as far as shapes tell; the rest once they do.
+        what = f"{where} on its reference"
+        reservations = [
+            None if shape is None else reserve(byte_size(operands[index].type, shape), what)
+            for index, shape in zip(operation.outputs, shapes, strict=True)
+        ]
+        given = [values[index] for index in operation.inputs if index in values]
+        working = reserve(reference_working_bytes(given, shapes), what)
         found = []
         compute = self._kernels.get(operation.type, definition.reference)
         for index, shape, result in zip(operation.outputs, shapes, compute(call), strict=True):
@@ -349,7 +380,9 @@ class GraphOperations:
             array = array.reshape(result.shape if shape is None else shape)
             self._require_declared(index, array.shape)
             found.append(array)
-        return found
+        working.release()
+        for index, array, reservation in zip(operation.outputs, found, reservations, strict=True):
+            values.keep(index, array, reservation or reserve(array.nbytes, what))
 
     def _require_declared(self, index: int, shape: tuple[int, ...]) -> None:
         operands = self.graph.operands

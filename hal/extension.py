@@ -1,8 +1,9 @@
-"""Vendor extensions: operations and operand types beyond Android NN's, which a device declares by name.
+"""Vendor extensions: operations, operand types and attributes beyond Android NN's, which a device declares by name.
 
 An extension is a value. A driver declares it once, with a name such as `com.vendor.name`, the operand types that it adds (what
-they are called, whether they are tensors, and how many bytes an element has) and the operations. Everybody who uses it must
-declare it alike: a changed declaration is another extension and needs another name.
+they are called, whether they are tensors, and how many bytes an element has), the operations, and the attributes that
+compilations and executions can be given (`neurald.hal.extension_attribute`). Everybody who uses it must declare it alike: a
+changed declaration is another extension and needs another name.
 
 Types of an extension are members of `OperationType` and `OperandType` like any other. Their numbers are made up of a prefix,
 which each process hands out on demand (Android's `TypeManager` does that too), and the code inside of the extension. So numbers
@@ -13,12 +14,13 @@ exist, and never sends one to a device that does not list its extension.
 """
 
 import re
-import threading
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
+from neurald.hal.fork import forkable_lock
 from neurald.hal.operation_type import TFLITE_EXTENSION_BASE, OperationType
 from neurald.hal.types import Model, OperandType, Operation, Subgraph, add_operand_type
 
@@ -29,9 +31,11 @@ TFLITE = "neurald.tflite"
 MAXIMUM_CODE = 0xFFFF
 #: Bytes that one element of an operand type may have.
 MAXIMUM_ELEMENT_BYTES = 1 << 16
-#: How many operand types, and how many operations, one extension may declare.
+#: How many operand types, operations and attributes of each kind one extension may declare.
 MAXIMUM_TYPES = 4096
 
+#: How many of them a message lists.
+_SHOWN = 8
 _PREFIX_BITS = 16
 _FIRST_PREFIX = 2  # 0 is Android's, and 1 that of neurald.tflite.
 _MAXIMUM_PREFIX = 0x7FFF
@@ -87,12 +91,48 @@ class ExtensionOperation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExtensionAttribute:
+    """An attribute of an extension, for which an application gives a compilation or an execution a value.
+
+    Attributes:
+        code: its number inside of the extension.
+        name: for messages.
+
+    Raises:
+        BadData: a value is outside of its limits.
+    """
+
+    code: int
+    name: str
+
+    def __post_init__(self) -> None:
+        _check_type(self.code, self.name, "attribute")
+
+
+class AttributeUse(Enum):
+    """What is given the value of an attribute."""
+
+    COMPILATION = "compilation"
+    EXECUTION = "execution"
+
+
+#: What an extension declares, by the field that holds it, and what one of them is called.
+_MEMBERS = {
+    "operand_types": "operand type",
+    "operations": "operation",
+    "compilation_attributes": "compilation attribute",
+    "execution_attributes": "execution attribute",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """A named set of operations and operand types.
+    """A named set of operations, operand types and attributes.
 
     Attributes:
         name: lower-case letters, digits and `_`, in at least two parts that are separated by dots.
-        operand_types, operations: by code; no code and no name comes twice among either.
+        operand_types, operations, compilation_attributes, execution_attributes: by code; no code and no name comes twice
+            among any of these.
 
     Raises:
         BadData: the name is none, or codes or names are not unique.
@@ -101,10 +141,13 @@ class Extension:
     name: str
     operand_types: tuple[ExtensionOperandType, ...] = ()
     operations: tuple[ExtensionOperation, ...] = ()
+    compilation_attributes: tuple[ExtensionAttribute, ...] = ()
+    execution_attributes: tuple[ExtensionAttribute, ...] = ()
 
     def __post_init__(self) -> None:
         check_extension_name(self.name)
-        for what, members in (("operand type", self.operand_types), ("operation", self.operations)):
+        for field, what in _MEMBERS.items():
+            members = getattr(self, field)
             if len(members) > MAXIMUM_TYPES:
                 raise BadData(
                     f"extension {self.name}: {len(members)} {what}s; at most {MAXIMUM_TYPES} are allowed"
@@ -112,11 +155,9 @@ class Extension:
             for attribute in ("code", "name"):
                 values = [getattr(member, attribute) for member in members]
                 if len(set(values)) < len(values):
-                    raise BadData(f"extension {self.name}: a {attribute} of an {what} is declared twice")
-        # Two declarations are equal whatever the order in which they were written down.
-        for field in ("operand_types", "operations"):
-            members = tuple(sorted(getattr(self, field), key=lambda member: member.code))
-            object.__setattr__(self, field, members)
+                    raise BadData(f"extension {self.name}: two {what}s have the same {attribute}")
+            # Two declarations are equal whatever the order in which they were written down.
+            object.__setattr__(self, field, tuple(sorted(members, key=lambda member: member.code)))
 
     def operand_type(self, code: int) -> OperandType:
         """The operand type of that code.
@@ -124,11 +165,7 @@ class Extension:
         Raises:
             BadData: the extension declares none.
         """
-        declared = next((each for each in self.operand_types if each.code == code), None)
-        if declared is None:
-            raise BadData(
-                f"extension {self.name} has no operand type {code}; it has {_codes(self.operand_types)}"
-            )
+        self._require("operand_types", code)
         return OperandType(_number(self, code))
 
     def operation_type(self, code: int) -> OperationType:
@@ -137,10 +174,20 @@ class Extension:
         Raises:
             BadData: the extension declares none.
         """
-        declared = next((each for each in self.operations if each.code == code), None)
-        if declared is None:
-            raise BadData(f"extension {self.name} has no operation {code}; it has {_codes(self.operations)}")
+        self._require("operations", code)
         return OperationType(_number(self, code))
+
+    def require_attribute(self, use: AttributeUse, code: int) -> None:
+        """Raises BadData unless compilations, or executions, can be given the attribute of that code."""
+        self._require(f"{use.value}_attributes", code)
+
+    def _require(self, field: str, code: int) -> None:
+        members = getattr(self, field)
+        if all(member.code != code for member in members):
+            shown = [f"{member.code} ({member.name})" for member in members[:_SHOWN]]
+            more = f" and {len(members) - _SHOWN} others" if len(members) > _SHOWN else ""
+            declared = ", ".join(shown) + more or "none"
+            raise BadData(f"extension {self.name} has no {_MEMBERS[field]} {code}; it has {declared}")
 
 
 def check_extension_name(name: str) -> None:
@@ -160,11 +207,7 @@ def _check_type(code: int, name: str, what: str) -> None:
         raise BadData(f"{what} {code}: name {name!r}; letters, digits and _ are expected")
 
 
-def _codes(members: tuple[ExtensionOperandType, ...] | tuple[ExtensionOperation, ...]) -> str:
-    return ", ".join(f"{member.code} ({member.name})" for member in members) or "none"
-
-
-_lock = threading.Lock()
+_lock = forkable_lock()
 _prefixes: dict[Extension, int] = {}
 _extensions: dict[int, Extension] = {}
 

@@ -1,10 +1,10 @@
-"""What of a client does not survive a fork, and what takes its place in the child.
+"""What does not survive a fork, and what takes its place in the child.
 
 A child has copies of its parent's objects and none of its threads. Sockets, rings and memory that a daemon
 writes to would be used by both processes at once, so the child gives up the parent's sessions, and memory
-that the library made for its own use becomes the child's own. gRPC cannot be used in the child once the
-parent has used it: its threads are missing, and any call may wait for them for ever. The child is told so
-before it calls gRPC.
+that the library made for its own use becomes the child's own. gRPC and OpenCL cannot be used in the child once the
+parent has used them: their threads are missing, and any call may wait for them for ever. The child is told so
+before it calls them.
 """
 
 import contextlib
@@ -17,10 +17,11 @@ from typing import Any, Protocol
 
 from neurald.hal.errors import UnavailableDevice
 
+_ADVICE = "start workers by the methods spawn or forkserver of multiprocessing, or fork before anything"
 #: Completes a sentence about a connection of the parent's.
 CAUSE = (
     "was connected to by the process that this one was forked from; a session belongs to one process: "
-    "start workers by the methods spawn or forkserver of multiprocessing, or fork before anything connects"
+    f"{_ADVICE} connects"
 )
 
 
@@ -33,8 +34,39 @@ class Inherited(Protocol):
 
 _locks: "weakref.WeakSet[Any]" = weakref.WeakSet()
 _inherited: "weakref.WeakSet[Inherited]" = weakref.WeakSet()
-_uses_grpc = False
-_is_cut_off = False
+_kept: "weakref.WeakSet[Any]" = weakref.WeakSet()
+
+
+class Unforkable:
+    """A library that is of no use in a child of a process that has used it.
+
+    Args:
+        name: of the library.
+        past: what the parent has done, after "this process was forked from one that".
+        first: what is not to be done before a fork, after "fork before anything".
+    """
+
+    def __init__(self, name: str, past: str, first: str) -> None:
+        self.cause = f"this process was forked from one that {past}, and {name} does not survive that: {_ADVICE} {first}"
+        self._is_used = False
+        self._is_cut_off = False
+        os.register_at_fork(after_in_child=self._in_child)
+
+    def require(self) -> None:
+        """Returns if this process may use the library, which it then does.
+
+        Raises:
+            UnavailableDevice: it was forked from a process that had used it; the message says what to do.
+        """
+        if self._is_cut_off:
+            raise UnavailableDevice(self.cause)
+        self._is_used = True
+
+    def _in_child(self) -> None:
+        self._is_cut_off = self._is_cut_off or self._is_used
+
+
+_grpc = Unforkable("gRPC", "was connected to a daemon", "connects")
 
 
 def forkable_lock() -> threading.Lock:
@@ -55,26 +87,28 @@ def require_grpc() -> None:
     Raises:
         UnavailableDevice: it was forked from a process that had used it; the message says what to do.
     """
-    global _uses_grpc
-    if _is_cut_off:
-        raise UnavailableDevice(
-            "this process was forked from one that was connected to a daemon, and gRPC does not survive that: "
-            "start workers by the methods spawn or forkserver of multiprocessing, or fork before anything connects"
-        )
-    _uses_grpc = True
+    _grpc.require()
 
 
-def never_free(thing: object) -> None:
-    """Keeps an object to the end of the process, beyond that of the interpreter: its destructor would wait for ever."""
-    increase: Callable[[ctypes.py_object[object]], None] = ctypes.pythonapi.Py_IncRef
-    increase(ctypes.py_object(thing))
+def keep_in_children(thing: object) -> None:
+    """Has a child keep an object to the end of its process, and beyond that of its interpreter.
+
+    The destructor of what it holds would wait there for a thread that only the parent has.
+    """
+    _kept.add(thing)
+
+
+def hold_over_fork(lock: Any) -> None:
+    """Has every fork wait until no other thread holds a lock: what it protects cannot be used half changed."""
+    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
 def _in_child() -> None:
-    global _is_cut_off
-    _is_cut_off = _is_cut_off or _uses_grpc
     for lock in tuple(_locks):
         lock._at_fork_reinit()  # what the standard library does for its own locks
+    increase: Callable[[ctypes.py_object[object]], None] = ctypes.pythonapi.Py_IncRef
+    for thing in tuple(_kept):
+        increase(ctypes.py_object(thing))
     for inherited in tuple(_inherited):
         with contextlib.suppress(ReferenceError):
             inherited.forked()

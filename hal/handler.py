@@ -13,18 +13,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from neurald._proto import device_pb2, types_pb2
+from neurald.hal.accounting import charging
 from neurald.hal.buffer_tracker import RequestedRole
 from neurald.hal.buffer_use import buffers_in_use
 from neurald.hal.burst_server import BurstServer
 from neurald.hal.cache_seal import check_seal, make_seal, named_tokens
 from neurald.hal.cache_variants import daemon_variants
 from neurald.hal.cancellation import Cancellation
+from neurald.hal.compile_pool import CompilePool
+from neurald.hal.compile_queue import CompileQueue
 from neurald.hal.deadline import deadline_in
 from neurald.hal.device import (
     Artifact,
     Device,
     ExecuteOptions,
     ExecutionResult,
+    PreparedModel,
     PrepareOptions,
     declared_extensions,
 )
@@ -48,6 +52,7 @@ from neurald.hal.wire import (
     result_to_wire,
 )
 from neurald.hal.wire_device import (
+    Access,
     DaemonStatus,
     DeviceStatus,
     capabilities_to_wire,
@@ -73,10 +78,14 @@ class DeviceHandler:
     Args:
         device: what is served.
         limits: what a session may hold.
+        compilers: compile in other processes for the device; None: it compiles in this one.
     """
 
-    def __init__(self, device: Device, limits: Limits) -> None:
+    def __init__(self, device: Device, limits: Limits, compilers: CompilePool | None = None) -> None:
         self._device = device
+        self._compilers = compilers
+        self._compile_queue = CompileQueue(limits) if compilers is None else compilers.queue
+        self._extensions = declared_extensions(device)
         self.sessions = Sessions(limits)
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
@@ -86,6 +95,9 @@ class DeviceHandler:
         self._watchdog: Watchdog[tuple[Session, Turn]] = Watchdog(limits.execution_s, self._hangs)
         #: Is called with a session that is over because the device hangs, and with what its client is to be told.
         self.tell_end: Callable[[Session, Error], None] = lambda session, error: None
+        #: Says who may call, and which restrictions of the process are in force; both are for people who ask.
+        self.find_access: Callable[[], Access] = lambda: Access.UNKNOWN
+        self.sandbox: tuple[str, ...] = ()
 
     # What any client may ask
 
@@ -96,7 +108,7 @@ class DeviceHandler:
     def get_capabilities(self) -> device_pb2.GetCapabilitiesReply:
         """How good the device is at what."""
         return device_pb2.GetCapabilitiesReply(
-            capabilities=capabilities_to_wire(self._device.capabilities(), declared_extensions(self._device))
+            capabilities=capabilities_to_wire(self._device.capabilities(), self._extensions)
         )
 
     def get_status(self) -> device_pb2.GetStatusReply:
@@ -110,6 +122,8 @@ class DeviceHandler:
                 prepared_models=sum(session.prepared_models for session in sessions),
                 memories=sum(session.memories for session in sessions),
                 calls=self._calls,
+                access=self.find_access(),
+                sandbox=self.sandbox,
             )
         )
 
@@ -172,15 +186,25 @@ class DeviceHandler:
         model = self._model(session, message.model)
         validate_model(model)
         require_extensions(model, self._device)
-        return verdicts_to_wire(self._device.supported_operations(model))
+        with charging(session.accounts.memory):
+            return verdicts_to_wire(self._device.supported_operations(model))
 
     def prepare_model(
-        self, session: Session, message: device_pb2.PrepareModelRequest
+        self,
+        session: Session,
+        message: device_pb2.PrepareModelRequest,
+        cancellation: Cancellation | None = None,
     ) -> device_pb2.PrepareModelReply:
-        """Has the device prepare a valid model."""
+        """Has the device prepare a valid model.
+
+        Args:
+            session: of the client.
+            message: with the model.
+            cancellation: cancelled once the client does not wait any more.
+        """
         self._require_sound()
         model = self._model(session, message.model)
-        options = prepare_options_from_wire(message.options)
+        options = prepare_options_from_wire(message.options, self._extensions)
         session.check_prepared()
         level = validate_model(model)
         # What is in no released level is a matter between the model and the device.
@@ -193,18 +217,32 @@ class DeviceHandler:
         # Only what a device caches is asked for.
         cache_key = options.cache_key if self._device.cache_files_needed else b""
         variants = daemon_variants(self._device, model, options) if cache_key else None
-        with self.call(options):
-            prepared = self._device.prepare_model(model, replace(options, variants=variants))
+        compiler = None
+        if self._compilers is not None:
+            wire = message.model.SerializeToString()
+            compiler = self._compilers.compiler(session, wire, model.pools, options)
+        options = replace(options, variants=variants, compiler=compiler, cancellation=cancellation)
+        with self.call(options), charging(session.accounts.memory):
+            prepared = self._prepared(session, model, options)
         handle = session.add_prepared(model, prepared, options.priority, cache_key)
         kept = None if variants is None or variants.kept is None else kept_to_wire(variants.kept)
         return device_pb2.PrepareModelReply(prepared_model=handle, has_artifact=bool(cache_key), kept=kept)
+
+    def _prepared(self, session: Session, model: Model, options: PrepareOptions) -> PreparedModel:
+        """Has the device prepare a model; one that compiles in this process waits for its turn first."""
+        if options.compiler is not None:
+            return self._device.prepare_model(model, options)
+        with self._compile_queue.turn(
+            session, options.priority, options.deadline_s, options.cancellation
+        ) as stop:
+            return self._device.prepare_model(model, replace(options, cancellation=stop))
 
     def get_artifact(
         self, session: Session, message: device_pb2.GetArtifactRequest
     ) -> device_pb2.GetArtifactReply:
         """Gives what the device has compiled, sealed; nothing if there was no key, or there is nothing to give."""
         found = session.prepared(message.prepared_model)
-        with self._at_work():
+        with self._at_work(), charging(found.account):
             artifact = found.prepared.artifact() if found.cache_key else None
             if artifact is None:
                 return device_pb2.GetArtifactReply()
@@ -221,14 +259,14 @@ class DeviceHandler:
     ) -> device_pb2.PrepareModelReply:
         """Has the device make a prepared model again from what it has compiled, if the seal says that it has."""
         self._require_sound()
-        options = prepare_options_from_wire(message.options)
+        options = prepare_options_from_wire(message.options, self._extensions)
         artifact = Artifact(
             model=tuple(self._artifact_memory(session, token) for token in message.artifact.model_cache),
             data=tuple(self._artifact_memory(session, token) for token in message.artifact.data_cache),
             seal=message.artifact.seal,
         )
         session.check_prepared()
-        with self.call(options):
+        with self.call(options), charging(session.accounts.memory):
             interface = check_seal(self._device, artifact, options.cache_key)
             prepared = self._device.prepare_model_from_cache(replace(artifact, seal=b""), options)
         handle = session.add_prepared(interface, prepared, options.priority)
@@ -244,7 +282,7 @@ class DeviceHandler:
     def _model(self, session: Session, message: types_pb2.Model) -> Model:
         pools = [self._constant(session, token) for token in message.pools]
         session.check_model(sum(pool.size for pool in pools))
-        return model_from_wire(message, pools, declared_extensions(self._device))
+        return model_from_wire(message, pools, self._extensions)
 
     def _artifact_memory(self, session: Session, token: bytes) -> Memory:
         """See `named_tokens`; whether it is what was sealed is checked later."""
@@ -271,7 +309,8 @@ class DeviceHandler:
         results: list[Memory] = []
         pools = [self._request_pool(session, pool, results) for pool in message.request.pools]
         found = session.prepared(message.prepared_model)
-        options = replace(execute_options_from_wire(message.options), cancellation=cancellation)
+        options = execute_options_from_wire(message.options, self._extensions)
+        options = replace(options, cancellation=cancellation)
         request = request_from_wire(message.request, pools)
         validate_request(found.model, request)
         with self._execution(session, found, options) as turn:
@@ -290,7 +329,7 @@ class DeviceHandler:
             raise BadData("a fenced execution writes to memory of its client's, not to results")
         pools = [self._request_pool(session, pool, []) for pool in message.request.pools]
         found = session.prepared(message.prepared_model)
-        options = execute_options_from_wire(message.options)
+        options = execute_options_from_wire(message.options, self._extensions)
         request = request_from_wire(message.request, pools)
         validate_request(found.model, request)
         after_fences_s = message.after_fences_s if message.HasField("after_fences_s") else None
@@ -314,7 +353,7 @@ class DeviceHandler:
     def profile(self, session: Session, message: device_pb2.ProfileRequest) -> device_pb2.ProfileReply:
         """Has the device time the kernels of a prepared model, which takes it as long as an execution."""
         found = session.prepared(message.prepared_model)
-        with self._execution(session, found, ExecuteOptions()):
+        with self._execution(session, found, ExecuteOptions()), charging(found.account):
             return profile_to_wire(found.prepared.profile())
 
     def configure_burst(self, session: Session, handle: int, connection: int, ring: int) -> None:
@@ -509,7 +548,7 @@ class DeviceHandler:
 
 def run_apart(found: Prepared, request: Request, options: ExecuteOptions) -> ExecutionResult:
     """Runs a validated request on copies of what its client can write; outputs are written unless it was cancelled."""
-    with buffers_in_use(found.prepared, found.model.main, request) as use:
+    with charging(found.account), buffers_in_use(found.prepared, found.model.main, request) as use:
         staged = stage(use.request, stays=lambda pool: not _is_shared(pool), allocate=found.arenas.take)
         result = found.prepared.execute(staged.request, options)
         is_awaited = options.cancellation is None or not options.cancellation.is_cancelled

@@ -1,32 +1,45 @@
 """How much a daemon lends to its clients. What is beyond a limit is refused, and the refusal says which limit it was."""
 
-import os
 import re
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 
+from neurald.hal import machine
 from neurald.hal.errors import BadData, ResourceExhaustedTransient
 
 _NUMBER = re.compile(r"([0-9]{1,15})(|Ki|Mi|Gi|Ti)B?", re.ASCII)
+#: Stands for a limit that follows from others as long as nobody sets it.
+_FOLLOWS = (1 << 63) - 1
 _FACTORS = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
 
 
-def _memory_share() -> int:
-    half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    return min(8 << 30, half)
+def _session_memory() -> int:
+    return min(8 << 30, machine.memory_bytes() // 2)
+
+
+def _total_memory() -> int:
+    return machine.memory_bytes() * 5 // 8
+
+
+def _user_descriptors() -> int:
+    return max(1, machine.descriptors() // 4)
+
+
+def _total_descriptors() -> int:
+    return max(1, machine.descriptors() // 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Sessions are counted in all and for each user, calls for each user too; everything else for each session.
+    """Sessions, memory and descriptors are counted in all and for each user, calls for each user; the rest for each session.
 
     What a message may hold is the same for every daemon: `neurald.hal.rpc` limits its bytes, `neurald.hal.validate` and
     `neurald.hal.wire` the operands, operations and graphs of a model.
 
     Attributes:
         sessions: that are open, of all clients together.
-        user_sessions: that are open, of one user; clients of other hosts count as one.
+        user_sessions: that are open, of one user; of clients on other hosts, of one host.
         calls: that the device works on at the same time; fewer than the daemon has threads, so that one client cannot take
             them all.
         user_calls: that the device works on at the same time, of one user; one call of each session is free of it.
@@ -35,10 +48,19 @@ class Limits:
         fences: that wait to be used.
         fenced_executions: that are open.
         bursts: that are open.
-        memory_bytes: of all memories together.
+        memory_bytes: of one session: its memories, what its prepared models take, and what its calls take while they run.
+        user_memory_bytes: of all sessions of one user together. A session always has a small part of it to itself. See
+            `memory_of_user` for what holds where it is not set.
+        total_memory_bytes: of all sessions together. The address space of a daemon is limited by it as well.
+        user_descriptors: that the sessions of one user keep open together: of memories, fences and bursts.
+        total_descriptors: that all sessions keep open together.
         model_bytes: of the constants of one model.
         execution_s: that an execution may take which has no earlier deadline. One that takes longer hangs: its client is told that
             the driver is dead, and nobody's models are taken until it ends after all.
+        compilers: models that are compiled at the same time, of all clients together, by a device that compiles in other
+            processes; more wait for their turn. A few more may be beside those that take long.
+        compile_s: that compiling one model may take, in seconds that pass and in seconds of a processor.
+        compile_bytes: of memory that a process which compiles a model may take.
     """
 
     sessions: int = 256
@@ -50,9 +72,28 @@ class Limits:
     fences: int = 256
     fenced_executions: int = 256
     bursts: int = 64
-    memory_bytes: int = field(default_factory=_memory_share)
+    memory_bytes: int = field(default_factory=_session_memory)
+    user_memory_bytes: int = _FOLLOWS
+    total_memory_bytes: int = field(default_factory=_total_memory)
+    user_descriptors: int = field(default_factory=_user_descriptors)
+    total_descriptors: int = field(default_factory=_total_descriptors)
     model_bytes: int = 2 << 30
     execution_s: int = 600
+    compilers: int = 2
+    compile_s: int = 600
+    compile_bytes: int = field(default_factory=_session_memory)
+
+    @property
+    def memory_of_user(self) -> int:
+        """What all sessions of one user may have together: `user_memory_bytes`, or else half of the machine's memory.
+
+        Where `memory_bytes` was lowered it is as much as that, or a client could have it again for every session that it opens.
+        """
+        if self.user_memory_bytes != _FOLLOWS:
+            return self.user_memory_bytes
+        if self.memory_bytes < _session_memory():
+            return self.memory_bytes
+        return max(self.memory_bytes, machine.memory_bytes() // 2)
 
 
 class UserCalls:

@@ -202,6 +202,15 @@ class HostMemory(Memory):
         super().__init__(view.cast("B") if view.nbytes else empty)
 
 
+def anonymous(size_bytes: int) -> mmap.mmap:
+    """Zeroed memory of this process; a child of a fork has a copy, where `mmap.mmap(-1, …)` alone would be shared with it.
+
+    Raises:
+        OSError: there is no room for it.
+    """
+    return mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
 class SharedMemory(Memory):
     """A sealed memfd. Closed when no longer referred to, or by `close`.
 
@@ -275,27 +284,38 @@ class SharedMemory(Memory):
             BadData: it is not a memfd, its seals are missing, its size is another one, or it has huge pages.
             OutOfMemory, ResourceExhaustedTransient: this process can have no more memory, or no more descriptors.
         """
-        demanded = _SIZE_SEALS | (fcntl.F_SEAL_WRITE if constant else 0)
         try:
-            seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
-            if seals & demanded != demanded:
-                raise BadData(f"shared memory has the seals {seals:#x}; {demanded:#x} are demanded")
-            actual = os.fstat(fd).st_size
-            if actual != size or size <= 0:
-                raise BadData(f"shared memory has {actual} bytes; {size} were announced")
-            if os.fstatvfs(fd).f_bsize != mmap.PAGESIZE:
-                # A huge page may be lacking when it is touched, and that kills.
-                raise BadData("memory with huge pages; one with ordinary pages is expected")
+            cls.check(fd, size, constant=constant)
             access = mmap.ACCESS_READ if constant else mmap.ACCESS_WRITE
             return cls(fd, memoryview(mmap.mmap(fd, size, access=access)))
-        except BadData:
+        except Error:
             os.close(fd)
             raise
         except (OSError, ValueError) as error:
             os.close(fd)
-            raise _mapping_failure(error) or BadData(
-                f"the descriptor received is no shared memory: {error}"
-            ) from None
+            raise _mapping_failure(error) or _no_shared_memory(error) from None
+
+    @staticmethod
+    def check(fd: int, size: int, *, constant: bool) -> None:
+        """Whether `received` would map a descriptor; its seals keep that from changing.
+
+        Raises:
+            BadData: it would not, see there.
+        """
+        demanded = _SIZE_SEALS | (fcntl.F_SEAL_WRITE if constant else 0)
+        try:
+            seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+            actual = os.fstat(fd).st_size
+            page_bytes = os.fstatvfs(fd).f_bsize
+        except OSError as error:
+            raise _no_shared_memory(error) from None
+        if seals & demanded != demanded:
+            raise BadData(f"shared memory has the seals {seals:#x}; {demanded:#x} are demanded")
+        if actual != size or size <= 0:
+            raise BadData(f"shared memory has {actual} bytes; {size} were announced")
+        if page_bytes != mmap.PAGESIZE:
+            # A huge page may be lacking when it is touched, and that kills.
+            raise BadData("memory with huge pages; one with ordinary pages is expected")
 
     @property
     def fd(self) -> int:
@@ -308,6 +328,15 @@ class SharedMemory(Memory):
             raise BadState("the shared memory is closed")
         return self._fd
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the descriptor was closed."""
+        return self._fd < 0
+
+    def alias(self) -> "SharedMemory":
+        """Another memory of the same bytes, without a descriptor of its own."""
+        return SharedMemory(-1, self._buffer)
+
     def close(self) -> None:
         """Closes the descriptor; views that exist stay valid."""
         if self._fd >= 0:
@@ -317,6 +346,10 @@ class SharedMemory(Memory):
     def __del__(self) -> None:
         if hasattr(self, "_fd"):
             self.close()
+
+
+def _no_shared_memory(error: Exception) -> BadData:
+    return BadData(f"the descriptor received is no shared memory: {error}")
 
 
 def _mapping_failure(error: Exception) -> Error | None:

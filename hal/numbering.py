@@ -13,6 +13,12 @@ from neurald.hal.types import Operand, Subgraph
 _NAMED = 4
 
 
+def first_few(texts: Sequence[str]) -> str:
+    """Several sentences as one text: the first few, and how many there are where there are more."""
+    more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+    return f"{'; '.join(texts[:_NAMED])}{more}"
+
+
 def operation_number(graph: Subgraph, position: int) -> int:
     """The application's number of the operation at a position."""
     number = graph.operations[position].number

@@ -9,7 +9,11 @@ from contextlib import contextmanager
 from typing import Final, Generic, TypeVar
 
 from neurald.hal.cancellation import Cancellation
-from neurald.hal.errors import MissedDeadlineTransient
+from neurald.hal.errors import (
+    MissedDeadlineTransient,
+    ResourceExhaustedPersistent,
+    ResourceExhaustedTransient,
+)
 
 #: How often who waits looks whether it was cancelled.
 LOOK_S: Final = 0.02
@@ -36,7 +40,7 @@ class Pool(Generic[_T]):
 
     Args:
         first: the things that there are from the start, at least one.
-        make: makes one more, where all are in use.
+        make: makes one more, where all are in use. Where its resources are exhausted, one of those in use is waited for.
         most: how many there may be.
     """
 
@@ -103,7 +107,13 @@ class Pool(Generic[_T]):
                 self._waiting.append(waiter)
                 makes = False
         if makes:
-            return self._one_more()
+            try:
+                return self._one_more()
+            except (ResourceExhaustedTransient, ResourceExhaustedPersistent):
+                with self._lock:
+                    if not self._made:
+                        raise
+                    self._waiting.append(waiter)
         try:
             # What was given back since the first look.
             self._serve()

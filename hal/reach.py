@@ -28,7 +28,7 @@ def require_listener(address: Address, deadline_s: float) -> None:
     try:
         if address.path is None:
             left_s = max(0.001, deadline_s - time.monotonic())
-            socket.create_connection((address.host, address.port), left_s).close()
+            socket.create_connection((address.numeric.host, address.port), left_s).close()
             return
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             # Where the queue of the listener is full it waits for him, and that is told by another one.

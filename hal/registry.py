@@ -12,14 +12,13 @@ import os
 import re
 import socket
 import stat
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from neurald.hal.address import Address
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnavailableDevice
+from neurald.hal.runtime_directory import runtime_directory
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -97,27 +96,6 @@ def _factory(driver: str) -> Callable[[], Any]:
     if not callable(factory):
         raise BadData(f"driver {place}: it is a {type(factory).__name__}, not a factory")
     return cast(Callable[[], Any], factory)
-
-
-def runtime_directory() -> Path:
-    """Where daemons of this user listen: below `$XDG_RUNTIME_DIR`, or else where temporary files are.
-
-    It need not exist yet.
-    """
-    base = os.environ.get("XDG_RUNTIME_DIR", "")
-    if base.startswith("/"):
-        return Path(base) / "neurald"
-    return Path(tempfile.gettempdir()) / f"neurald-{os.getuid()}"
-
-
-def default_address(driver: str) -> Address:
-    """Where a daemon listens that is not told where.
-
-    Raises:
-        BadData: the path is too long for a socket.
-    """
-    name = re.sub(r"[^\w.-]", "-", driver)
-    return Address.parse(f"unix://{runtime_directory() / name}.sock")
 
 
 def running_daemons() -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -82,18 +83,19 @@ _WAITED_S = 0.5
 _LEFT_ALONE_S = 1.0
 
 
-def connect(address: str, deadline_s: float | None = None) -> "RemoteDevice":
+def connect(address: str, deadline_s: float | None = None, token_file: Path | None = None) -> "RemoteDevice":
     """The device that a daemon serves at `unix:///path` or `host:port`.
 
     Args:
         address: of the daemon.
         deadline_s: by which it must have answered, on the clock of `time.monotonic()`; None for some seconds.
+        token_file: a copy of the daemon's token file; None where the daemon is this user's own.
 
     Raises:
         BadData: that is no address.
         UnavailableDevice: nobody listens there, this user may not connect, or no daemon answers; the message says which.
     """
-    return RemoteDevice(Address.parse(address), deadline_s)
+    return RemoteDevice(Address.parse(address), deadline_s, token_file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,14 +116,20 @@ class RemoteDevice:
 
     Attributes:
         wire: what went through messages so far.
+        token_file: a copy of the daemon's token file, for the next connection; None where the daemon is this user's own.
     """
 
-    def __init__(self, address: Address, deadline_s: float | None = None) -> None:
+    def __init__(
+        self, address: Address, deadline_s: float | None = None, token_file: Path | None = None
+    ) -> None:
         self._address = address
+        self.token_file = token_file
         self.wire = Traffic()
         self._lock = forkable_lock()
         self._silence: _Silence | None = None
-        self._connection, self._description, self._capabilities = _open(address, self.wire, deadline_s)
+        self._connection, self._description, self._capabilities = _open(
+            address, self.wire, deadline_s, token_file
+        )
 
     @property
     def name(self) -> str:
@@ -319,7 +327,9 @@ class RemoteDevice:
             if not at_once and self._silence is not None and started < self._silence.until:
                 raise Unreachable(self._silence.reason)
             try:
-                connection, description, capabilities = _open(self._address, self.wire, deadline_s)
+                connection, description, capabilities = _open(
+                    self._address, self.wire, deadline_s, self.token_file
+                )
             except UnavailableDevice as error:
                 self._note_silence(started, f"{self.name}: {error}")
                 raise Unreachable(f"{self.name}: {error}") from None
@@ -478,7 +488,10 @@ def _require_time(deadline_s: float | None) -> None:
 
 
 def _open(
-    address: Address, traffic: Traffic, deadline_s: float | None = None
+    address: Address,
+    traffic: Traffic,
+    deadline_s: float | None = None,
+    token_file: Path | None = None,
 ) -> tuple[Connection, DeviceDescription, Capabilities]:
     """A connection, and what the device there says about itself.
 
@@ -491,7 +504,7 @@ def _open(
     limit = limit if deadline_s is None else min(limit, deadline_s)
     require_listener(address, limit)
     try:
-        connection = Connection(address, traffic, limit)
+        connection = Connection(address, traffic, limit, token_file)
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(connection.close)
             capabilities = connection.call("GetCapabilities", device_pb2.GetCapabilitiesRequest(), limit)

@@ -5,6 +5,7 @@ same error is raised at the other end. Whatever else goes wrong in a daemon is t
 may hold what the client must not see.
 """
 
+import resource
 from typing import Any, Never, TypeVar
 
 import grpc
@@ -22,8 +23,10 @@ from neurald.hal.errors import (
     error_for,
 )
 
-#: Of one message, in both directions. A model of a million operands fits; the values of its constants are memories.
-MAXIMUM_MESSAGE_BYTES = 16 << 20
+#: Of one message to a daemon: the graphs of a model of 80,000 operations fit; the values of its constants are memories.
+MAXIMUM_MESSAGE_BYTES = 8 << 20
+#: Of one message to a client, which may be a sentence for each operation.
+MAXIMUM_REPLY_BYTES = 16 << 20
 #: Memory that cannot be mapped travels in pieces of this size.
 CHUNK_BYTES = 1 << 20
 
@@ -39,14 +42,14 @@ _PING_ANSWER_MS = 1_200
 #: How long a daemon may take to answer a new connection, which its gRPC threads do as well.
 _CONNECT_MS = 1_500
 
-_MESSAGE_OPTIONS = (
-    ("grpc.max_send_message_length", MAXIMUM_MESSAGE_BYTES),
-    ("grpc.max_receive_message_length", MAXIMUM_MESSAGE_BYTES),
+_COMMON_OPTIONS = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
 )
 CLIENT_OPTIONS = (
-    *_MESSAGE_OPTIONS,
+    *_COMMON_OPTIONS,
+    ("grpc.max_send_message_length", MAXIMUM_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAXIMUM_REPLY_BYTES),
     # A daemon whose host is gone, or that is stopped, closes nothing; pings find out.
     ("grpc.keepalive_time_ms", _PING_MS),
     ("grpc.keepalive_timeout_ms", _PING_ANSWER_MS),
@@ -57,16 +60,34 @@ CLIENT_OPTIONS = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.enable_retries", 0),
 )
-SERVER_OPTIONS = (
-    *_MESSAGE_OPTIONS,
+_SERVER_OPTIONS = (
+    *_COMMON_OPTIONS,
+    ("grpc.max_send_message_length", MAXIMUM_REPLY_BYTES),
+    ("grpc.max_receive_message_length", MAXIMUM_MESSAGE_BYTES),
     # A client that is stopped may go on; one whose host is gone will not, which may take a while to find out.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     # Else a second daemon would share the port and take half of the calls.
     ("grpc.so_reuseport", 0),
     ("grpc.max_concurrent_streams", 128),
+    # Who pings more often is cut off.
     ("grpc.http2.min_ping_interval_without_data_ms", _PING_MS // 2),
+    # A connection that says nothing, or has no call under way; one with a session always has one, which watches that.
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.http2.settings_timeout", 10_000),
+    ("grpc.max_connection_idle_ms", 30_000),
 )
+_MAXIMUM_CONNECTIONS = 1024
+
+
+def server_options() -> tuple[tuple[str, int], ...]:
+    """What a gRPC server is made with here. It leaves half of the process's file descriptors to others than connections."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MAXIMUM_CONNECTIONS
+    if descriptors != resource.RLIM_INFINITY:
+        most = min(most, descriptors // 2)
+    return (*_SERVER_OPTIONS, ("grpc.max_allowed_incoming_connections", most))
+
 
 _STATUSES = {
     ResultCode.BAD_DATA: grpc.StatusCode.INVALID_ARGUMENT,
@@ -112,6 +133,14 @@ def parse(kind: type[_M], data: bytes) -> _M:
     return message
 
 
+def token_of(context: grpc.ServicerContext) -> str | None:
+    """The token of a session that a call carries, in hexadecimal if it is one; None if it carries none."""
+    for key, value in context.invocation_metadata():
+        if key == SESSION_KEY:
+            return str(value)
+    return None
+
+
 def set_status(context: grpc.ServicerContext, error: Error) -> None:
     """Has a call end with `error` once its handler ends it."""
     context.set_trailing_metadata(((_CODE_KEY, str(int(error.code))),))
@@ -119,10 +148,10 @@ def set_status(context: grpc.ServicerContext, error: Error) -> None:
     context.set_details(_details(error))
 
 
-def abort(context: grpc.ServicerContext, error: Error) -> Never:
-    """Ends a call with `error`."""
+def abort(context: grpc.ServicerContext, error: Error, status: grpc.StatusCode | None = None) -> Never:
+    """Ends a call with `error`; with a status other than its usual one if that is given."""
     context.set_trailing_metadata(((_CODE_KEY, str(int(error.code))),))
-    context.abort(_STATUSES.get(error.code, grpc.StatusCode.INTERNAL), _details(error))
+    context.abort(status or _STATUSES.get(error.code, grpc.StatusCode.INTERNAL), _details(error))
 
 
 def _details(error: Error) -> str:

@@ -10,16 +10,20 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import grpc
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from neurald._proto import device_pb2
+from neurald.hal.access import SESSIONS_OF_CONNECTION, Gate
+from neurald.hal.access_token import create_token, remove_token, token_path
 from neurald.hal.address import Address
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.channel import ChannelServer
+from neurald.hal.compile_pool import CompilePool
+from neurald.hal.compiling import compiles_apart
 from neurald.hal.device import Device
 from neurald.hal.errors import (
     BadData,
@@ -28,16 +32,19 @@ from neurald.hal.errors import (
     Error,
     OpFailed,
     OutOfMemory,
-    ResourceExhaustedPersistent,
+    ResourceExhaustedTransient,
     error_for,
 )
 from neurald.hal.fork import require_grpc
 from neurald.hal.handler import DeviceHandler
+from neurald.hal.intake import MAXIMUM_ARRIVING, Intake
 from neurald.hal.limits import Limits
-from neurald.hal.rpc import MAXIMUM_MESSAGE_BYTES, SERVER_OPTIONS, SESSION_KEY, abort, parse, set_status
+from neurald.hal.peer_user import peer_user
+from neurald.hal.reader import Reader
+from neurald.hal.rpc import abort, parse, server_options, set_status, token_of
 from neurald.hal.session import Session
 from neurald.hal.streams import Stream, Streams
-from neurald.hal.wire import check_graphs
+from neurald.hal.workers import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -52,22 +59,16 @@ _MAXIMUM_WAITING = 1024
 _MAXIMUM_STREAMS = 96
 #: How long a stream may stand still.
 _PATIENCE_S = 10.0
-#: Bytes of a message by the name of its call; a parsed message takes many times as many.
-_MESSAGE_LIMITS = {
-    **dict.fromkeys(
-        ("PrepareModel", "GetSupportedOperations", "PrepareModelFromCache"), MAXIMUM_MESSAGE_BYTES
-    ),
-    # They hold nothing, and need no session.
-    **dict.fromkeys(("Describe", "GetCapabilities", "GetStatus"), 1 << 10),
-}
-_USUAL_LIMIT_BYTES = 4 << 20
-#: Larger messages are parsed one after another, so that only one of them can turn out to be of millions of parts.
-_LARGE_BYTES = 1 << 18
-_parsing_large = threading.Lock()
+#: How long it must have stood still to give way to others, where there are too many.
+_GRACE_S = 1.0
+#: Calls of the contract that need no session.
+_FREE = ("Describe", "GetCapabilities", "GetStatus", "OpenSession")
 #: By this gRPC's serving thread is told from others that start at the same time.
 _SERVING_THREAD = "_serve"
 #: How long replies may take to leave once all work is done.
 _FLUSH_S = 1.0
+#: How long gRPC may take to stop, with that; it waits for ever for calls that it has lost sight of.
+_STOP_S = 3.0
 
 
 class DeviceServer:
@@ -77,7 +78,10 @@ class DeviceServer:
         device: what is served.
         address: where.
         limits: what a session may hold.
-        insecure: serve hosts beyond this one too, though nothing is encrypted and anybody may connect.
+        insecure: serve anybody who reaches the address, without a token, and hosts beyond this one too, though nothing is
+            encrypted.
+        driver: that makes the same device in other processes, where its models are compiled if it `CompilesApart`; None: they are
+            compiled in this process.
 
     Raises:
         BadData: other hosts can reach the address, and it is not `insecure`.
@@ -85,7 +89,13 @@ class DeviceServer:
     """
 
     def __init__(
-        self, device: Device, address: Address, *, limits: Limits | None = None, insecure: bool = False
+        self,
+        device: Device,
+        address: Address,
+        *,
+        limits: Limits | None = None,
+        insecure: bool = False,
+        driver: str | None = None,
     ) -> None:
         if not address.is_loopback and not insecure:
             raise BadData(
@@ -94,21 +104,43 @@ class DeviceServer:
             )
         require_grpc()
         self.address = address
-        self.handler = DeviceHandler(device, limits or Limits())
-        self._threads = ThreadPoolExecutor(
-            _MAXIMUM_CALLS + _MAXIMUM_STREAMS, thread_name_prefix="neurald call"
-        )
-        self.grpc = grpc.server(
-            self._threads,
-            options=SERVER_OPTIONS,
-            maximum_concurrent_rpcs=_MAXIMUM_CALLS + _MAXIMUM_STREAMS + _MAXIMUM_WAITING,
-        )
         limits = limits or Limits()
-        self.streams = Streams(most=_MAXIMUM_STREAMS, most_of_one=limits.calls, patience_s=_PATIENCE_S)
+        self._compilers = (
+            CompilePool(driver, device, limits) if driver is not None and compiles_apart(device) else None
+        )
+        self.handler = DeviceHandler(device, limits, self._compilers)
+        self._is_open_to_all = insecure
+        self._token: bytes | None = None
+        self._gate = Gate(self.handler.sessions)
+        self.handler.find_access = lambda: self._gate.access
+        self._threads = Workers(_MAXIMUM_CALLS + _MAXIMUM_STREAMS + MAXIMUM_ARRIVING, "neurald call")
+        self.grpc = grpc.server(
+            cast(ThreadPoolExecutor, self._threads),  # gRPC only submits
+            options=server_options(),
+            maximum_concurrent_rpcs=_MAXIMUM_CALLS + _MAXIMUM_STREAMS + MAXIMUM_ARRIVING + _MAXIMUM_WAITING,
+            interceptors=[self._gate, Intake(self._owner, most_of_one=limits.calls)],
+        )
+        self.streams = Streams(
+            most=_MAXIMUM_STREAMS, most_of_one=limits.calls, patience_s=_PATIENCE_S, grace_s=_GRACE_S
+        )
         self._transport = _Transport(self.handler, self.streams, has_channel=address.path is not None)
         self.grpc.add_generic_rpc_handlers((self._transport.handlers(),))
         self._channel: ChannelServer | None = None
         self._serving: tuple[threading.Thread, ...] = ()
+
+    def _owner(self, method: str, context: grpc.ServicerContext) -> Session | None:
+        """Whose a call is that is about to be received; None for one that carries no session, and needs none.
+
+        Raises:
+            DeadObject: it needs one.
+        """
+        try:
+            return self._transport.session(context)
+        except DeadObject:
+            service, _, name = method.removeprefix("/").rpartition("/")
+            if service == SERVICE and name not in _FREE:
+                raise
+            return None
 
     @property
     def is_serving(self) -> bool:
@@ -119,20 +151,27 @@ class DeviceServer:
         """Binds the address and serves it.
 
         Raises:
-            BadState: the address cannot be bound, because somebody listens there for example.
+            BadState: the address cannot be bound, because somebody listens there for example, or no token file can be made.
         """
         if self.address.path is not None and self.address.path.exists():
             raise BadState(f"{self.address.path} exists; nothing may be where a socket is to be")
         # gRPC makes its socket with the rights that the process's mask leaves.
         mask = os.umask(0o177)
         try:
-            port = self.grpc.add_insecure_port(self.address.target)
+            port = self.grpc.add_insecure_port(self.address.numeric.target)
         except RuntimeError:
             raise BadState(f"{self.address} cannot be bound; somebody else may listen there") from None
         finally:
             os.umask(mask)
         if self.address.path is None:
             self.address = Address(host=self.address.host, port=port)
+            self._transport.port = port
+        try:
+            self._require_token()
+        except Error:
+            self.stop()
+            raise
+        if self.address.path is None:
             self._start_grpc()
             return
         try:
@@ -145,6 +184,12 @@ class DeviceServer:
         self._start_grpc()
         self._channel.start()
         self._serving = (*self._serving, self._channel.thread)
+
+    def _require_token(self) -> None:
+        """Makes the token before anybody is served."""
+        if not self._is_open_to_all:
+            self._token = create_token(self.address)
+            self._gate.require(self._token, token_path(self.address), self.address.path)
 
     def _start_grpc(self) -> None:
         before = set(threading.enumerate())
@@ -162,8 +207,12 @@ class DeviceServer:
             self._channel.close()
             self._channel = None
         self._transport.end_sessions()
-        self.grpc.stop(_FLUSH_S).wait()
+        if self._compilers is not None:
+            self._compilers.close()
+        self.grpc.stop(_FLUSH_S).wait(_STOP_S)
         self._threads.shutdown(wait=False)
+        if self._token is not None:
+            remove_token(self.address, self._token)
         if self.address.path is not None:
             self.address.path.unlink(missing_ok=True)
 
@@ -175,7 +224,12 @@ class _Transport:
         self._handler = handler
         self._streams = streams
         self._has_channel = has_channel
+        self._reader = Reader()
+        #: The real one, once it is known; 0 on UNIX sockets.
+        self.port = 0
         self._ends: dict[Session, Callable[[None], None]] = {}
+        self._peers: dict[Session, str] = {}
+        self._peers_lock = threading.Lock()
         self._watches: dict[Session, _Watch] = {}
         handler.tell_end = self._tell_end
 
@@ -188,7 +242,9 @@ class _Transport:
             "GetStatus": lambda message, context: _parsed(message, handler.get_status),
             "ReleaseMemory": self._in_session(handler.release_memory),
             "GetSupportedOperations": self._at_work(handler.get_supported_operations),
-            "PrepareModel": self._at_work(handler.prepare_model),
+            "PrepareModel": lambda message, context: self._at_work(
+                lambda session, message: handler.prepare_model(session, message, _cancellation(context))
+            )(message, context),
             "GetArtifact": self._at_work(handler.get_artifact),
             "PrepareModelFromCache": self._at_work(handler.prepare_model_from_cache),
             "ReleasePreparedModel": self._in_session(handler.release_prepared_model),
@@ -213,28 +269,33 @@ class _Transport:
         }
         contract = device_pb2.DESCRIPTOR.services_by_name["Device"].methods_by_name
         for name, answer in unary.items():
-            behaviour = _answering(name, GetMessageClass(contract[name].input_type), answer)
+            behaviour = _answering(self._reader, GetMessageClass(contract[name].input_type), answer)
             methods[name] = grpc.unary_unary_rpc_method_handler(behaviour, None, _encode)
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
-    def _session(self, context: grpc.ServicerContext) -> Session:
-        for key, value in context.invocation_metadata():
-            if key == SESSION_KEY:
-                try:
-                    return self._handler.sessions.find(bytes.fromhex(str(value)))
-                except ValueError:
-                    break
-        raise DeadObject("the call carries no session")
+    def session(self, context: grpc.ServicerContext) -> Session:
+        """The session that a call carries.
+
+        Raises:
+            DeadObject: it carries none that is open.
+        """
+        try:
+            token = bytes.fromhex(token_of(context) or "")
+        except ValueError:
+            token = b""
+        if not token:
+            raise DeadObject("the call carries no session")
+        return self._handler.sessions.find(token)
 
     def _in_session(self, call: Callable[[Session, Any], Message]) -> "_Answer":
         # The session is looked for before the message is parsed: who has none costs nothing.
-        return lambda message, context: call(self._session(context), message())
+        return lambda message, context: call(self.session(context), message())
 
     def _at_work(self, call: Callable[[Session, Any], Message]) -> "_Answer":
         """Like `_in_session`, for calls that take a while: a session may have only so many of them."""
 
         def counted(message: Callable[[], Any], context: grpc.ServicerContext) -> Message:
-            session = self._session(context)
+            session = self.session(context)
             with session.call():
                 return call(session, message())
 
@@ -242,25 +303,25 @@ class _Transport:
 
     def _write_memory(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> Message:
         def write() -> Message:
-            session = self._session(context)
+            session = self.session(context)
             with self._streams.open(session, context) as stream:
                 return self._handler.write_memory(session, moving(stream))
 
         def moving(stream: Stream) -> Iterator[device_pb2.WriteMemoryRequest]:
             for part in parts:
-                stream.moves()
+                stream.moves(len(part))
                 yield parse(device_pb2.WriteMemoryRequest, part)
 
         return _told(context, write)
 
     def _read_memory(self, data: bytes, context: grpc.ServicerContext) -> Iterator[Message]:
         try:
-            session = self._session(context)
+            session = self.session(context)
             message = parse(device_pb2.ReadMemoryRequest, data)
             with self._streams.open(session, context) as stream:
                 for part in self._handler.read_memory(session, message):
                     yield part
-                    stream.moves()
+                    stream.moves(len(part.chunk))
         except Exception as error:
             failure = _failure(error)
         else:
@@ -276,16 +337,31 @@ class _Transport:
             parse(device_pb2.OpenSessionRequest, data)
             if self._has_channel:
                 raise BadState("sessions of a UNIX socket are opened over the side socket beside it")
-            session = self._handler.sessions.open()
+            session = self._open_counted(context)
             self._ends[session] = send
             if not context.add_callback(lambda: self._end(session)):
                 self._end(session)
-            send(device_pb2.OpenSessionReply(session=session.token))
+            with self._streams.open(session, context):
+                send(device_pb2.OpenSessionReply(session=session.token))
 
         _told(context, open_session)
 
+    def _open_counted(self, context: grpc.ServicerContext) -> Session:
+        """Opens a session; raises ResourceExhaustedTransient if its connection has as many as it may."""
+        peer = context.peer()
+        with self._peers_lock:
+            if tuple(self._peers.values()).count(peer) >= SESSIONS_OF_CONNECTION:
+                raise ResourceExhaustedTransient(
+                    f"{SESSIONS_OF_CONNECTION} sessions of one connection are open; no more may be"
+                )
+            session = self._handler.sessions.open(peer_user(peer, self.port))
+            self._peers[session] = peer
+        return session
+
     def _end(self, session: Session) -> None:
         self._ends.pop(session, None)
+        with self._peers_lock:
+            self._peers.pop(session, None)
         self._handler.sessions.close(session)
 
     def _watch(
@@ -295,7 +371,7 @@ class _Transport:
 
         def watch() -> None:
             parse(device_pb2.WatchRequest, data)
-            session = self._session(context)
+            session = self.session(context)
             watch = _Watch(context, send)
             if self._watches.setdefault(session, watch) is not watch:
                 raise BadState("the session is watched already")
@@ -394,23 +470,11 @@ _Answer = Callable[[Callable[[], Any], grpc.ServicerContext], Message]
 
 
 def _answering(
-    name: str, kind: type[Message], answer: _Answer
+    reader: Reader, kind: type[Message], answer: _Answer
 ) -> Callable[[bytes, grpc.ServicerContext], Message]:
-    limit = _MESSAGE_LIMITS.get(name, _USUAL_LIMIT_BYTES)
-
     def call(data: bytes, context: grpc.ServicerContext) -> Message:
-        return _told(context, lambda: answer(lambda: message(data), context))
-
-    def message(data: bytes) -> Message:
-        if len(data) > limit:
-            raise ResourceExhaustedPersistent(f"{name} of {len(data)} bytes; at most {limit} are allowed")
-        if len(data) <= _LARGE_BYTES:
-            return parse(kind, data)
-        with _parsing_large:
-            found = parse(kind, data)
-            if isinstance(found, device_pb2.PrepareModelRequest | device_pb2.GetSupportedOperationsRequest):
-                check_graphs(found.model)
-            return found
+        with reader.reading(kind, data, context) as message:
+            return _told(context, lambda: answer(message, context))
 
     return call
 

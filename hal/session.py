@@ -7,8 +7,6 @@ let go.
 
 import contextlib
 import itertools
-import mmap
-import os
 import secrets
 import threading
 from collections import Counter
@@ -17,21 +15,24 @@ from dataclasses import dataclass
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from neurald.hal.accounting import Account, Reservation
 from neurald.hal.buffer_tracker import BufferTracker
+from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import PreparedModel
 from neurald.hal.errors import (
     BadData,
     BadState,
     DeadObject,
     Error,
-    OutOfMemory,
     ResourceExhaustedPersistent,
     ResourceExhaustedTransient,
 )
 from neurald.hal.fence import Fence
 from neurald.hal.fenced import FencedRun
+from neurald.hal.holdings import Accounts, Holdings
+from neurald.hal.lending import Lender
 from neurald.hal.limits import Limits, UserCalls
-from neurald.hal.memory import HostMemory, Memory, SharedMemory
+from neurald.hal.memory import Memory
 from neurald.hal.staging import Arenas
 from neurald.hal.types import Model, Priority
 
@@ -39,6 +40,8 @@ _TOKEN_BYTES = 16
 #: Arenas that a prepared model keeps, and how large they may be.
 _ARENAS_KEPT = 2
 _ARENA_BYTES_KEPT = 32 << 20
+#: That a burst keeps open: its socket and its ring.
+_BURST_DESCRIPTORS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,7 @@ class Prepared:
     Attributes:
         model: of one that came from a cache only the inputs and outputs are known.
         priority: of its executions.
+        account: that is charged for what its executions take.
         cache_key: under which its artifact may be asked for; none if it may not.
     """
 
@@ -55,6 +59,7 @@ class Prepared:
     prepared: PreparedModel
     arenas: Arenas
     priority: Priority
+    account: Account
     cache_key: bytes = b""
 
 
@@ -69,9 +74,16 @@ class Session:
 
     Attributes:
         buffers: its device buffers.
+        accounts: that are charged for what it holds.
     """
 
-    def __init__(self, limits: Limits, user: int | None = None, user_calls: UserCalls | None = None) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        user: int | str | None = None,
+        user_calls: UserCalls | None = None,
+        accounts: Accounts | None = None,
+    ) -> None:
         self.token = secrets.token_bytes(_TOKEN_BYTES)
         self.user = user
         self._calls = 0
@@ -81,28 +93,17 @@ class Session:
         self._is_open = True
         self._memories: dict[bytes, Memory] = {}
         self._unread: set[bytes] = set()
-        # Every memory that still lives, and what its bytes are: a file that several map counts once.
-        self._held: WeakKeyDictionary[Memory, object] = WeakKeyDictionary()
+        self.accounts = Lender(limits).session(user) if accounts is None else accounts
+        self._holdings = Holdings(limits, self.accounts)
         self._fences: dict[bytes, Fence] = {}
+        # As long as they live, also after they were taken.
+        self._fence_descriptors: WeakKeyDictionary[Fence, Reservation] = WeakKeyDictionary()
         self._prepared: dict[int, Prepared] = {}
         self._fenced: dict[int, FencedRun] = {}
-        self._bursts: set[_Burst] = set()
+        self._bursts: dict[_Burst, Reservation] = {}
+        self._under_way: set[Cancellation] = set()
         self._handles = itertools.count(1)
         self.buffers = BufferTracker()
-
-    def _check_memory(self, size_bytes: int, source: object = None) -> None:
-        """Whether one more memory of that size fits; see `new_memory`."""
-        if size_bytes <= 0:
-            raise BadData(f"memory of {size_bytes} bytes; a positive size is expected")
-        most = self._limits.memory_bytes
-        if size_bytes > most:
-            raise ResourceExhaustedPersistent(f"memory of {size_bytes} bytes; a session may have {most}")
-        held = {source: size_bytes} | {known: memory.size for memory, known in self._held.items()}
-        if len(self._held) >= self._limits.memories or sum(held.values()) > most:
-            raise ResourceExhaustedTransient(
-                f"one more memory of {size_bytes} bytes makes {len(self._held) + 1} with {sum(held.values())}; "
-                f"a session may have {self._limits.memories} with {most}"
-            )
 
     def add_memory(self, memory: Memory, *, is_result: bool = False) -> bytes:
         """Keeps a memory until its token, which is returned, is used.
@@ -126,33 +127,17 @@ class Session:
 
     def hold_memory(self, memory: Memory) -> None:
         """Counts a memory for as long as it lives; see `add_memory`."""
-        source: object = object()
-        if isinstance(memory, SharedMemory):
-            status = os.fstat(memory.fd)
-            source = (status.st_dev, status.st_ino)
         with self._lock:
             self._require_open()
-            if memory not in self._held:
-                self._check_memory(memory.size, source)
-                self._held[memory] = source
+            self._holdings.add(memory)
+
+    def receive_memory(self, descriptor: int, size_bytes: int, *, constant: bool) -> Memory:
+        """A client's shared memory, which counts for as long as it lives; see `Holdings.receive`."""
+        return self._holdings.receive(descriptor, size_bytes, constant=constant)
 
     def new_memory(self, size_bytes: int) -> Memory:
-        """Zeroed memory of the daemon's own, which counts towards the limits.
-
-        Raises:
-            BadData: the size is not positive.
-            ResourceExhaustedPersistent: it never fits.
-            ResourceExhaustedTransient: it does not fit beside the others.
-            OutOfMemory: the system has no such memory.
-        """
-        with self._lock:
-            self._check_memory(size_bytes)
-            try:
-                memory = HostMemory(mmap.mmap(-1, size_bytes))
-            except OSError as error:
-                raise OutOfMemory(f"{size_bytes} bytes: {error.strerror}") from None
-            self._held[memory] = object()
-        return memory
+        """Zeroed memory of the daemon's own, which counts towards the limits; see `Holdings.new`."""
+        return self._holdings.new(size_bytes)
 
     def add_results(self, memories: Iterable[Memory]) -> list[bytes]:
         """Keeps memories for the client to read, all of them or none; returns their tokens. See `add_memory`."""
@@ -181,12 +166,9 @@ class Session:
         """
         with self._lock:
             self._require_open()
-            self._check_memory(max(1, size_bytes))
-        memory = make()
+        memory = self._holdings.make(size_bytes, make)
         with self._lock:
             self._require_open()
-            self._check_memory(max(1, memory.size))
-            self._held[memory] = object()
         return memory
 
     def take_memory(self, token: bytes) -> Memory:
@@ -222,6 +204,7 @@ class Session:
                 raise ResourceExhaustedTransient(
                     f"{self._limits.fences} fences wait to be used; a session may have no more"
                 )
+            self._fence_descriptors[fence] = self.accounts.descriptors.reserve(1, "a fence")
             self._fences[token] = fence
         return token
 
@@ -288,7 +271,12 @@ class Session:
             self._check_prepared()
             handle = next(self._handles)
             self._prepared[handle] = Prepared(
-                model=model, prepared=prepared, arenas=arenas, priority=priority, cache_key=cache_key
+                model=model,
+                prepared=prepared,
+                arenas=arenas,
+                priority=priority,
+                account=self.accounts.memory,
+                cache_key=cache_key,
             )
         return handle
 
@@ -373,24 +361,43 @@ class Session:
             self._require_open()
             if len(self._bursts) >= self._limits.bursts:
                 raise ResourceExhaustedTransient(f"{self._limits.bursts} bursts; a session may have no more")
-            self._bursts.add(burst)
+            self._bursts[burst] = self.accounts.descriptors.reserve(_BURST_DESCRIPTORS, "a burst")
 
     def remove_burst(self, burst: _Burst) -> None:
         """Forgets a burst that has ended."""
         with self._lock:
-            self._bursts.discard(burst)
+            self._bursts.pop(burst, None)
+
+    @contextlib.contextmanager
+    def cancelling(self, cancellation: Cancellation) -> Iterator[None]:
+        """Work that is cancelled if the session ends meanwhile.
+
+        Raises:
+            DeadObject: the session is over.
+        """
+        with self._lock:
+            self._require_open()
+            self._under_way.add(cancellation)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way.discard(cancellation)
 
     def close(self) -> None:
         """Lets go of everything."""
         with self._lock:
             self._is_open = False
+            under_way = tuple(self._under_way)
             # Their last references go after the lock: drivers may have much to do then.
             memories, self._memories = self._memories, {}
             self._unread.clear()
             self._fences.clear()
             fenced, self._fenced = self._fenced, {}
             prepared, self._prepared = self._prepared, {}
-            bursts, self._bursts = self._bursts, set()
+            bursts = tuple(self._bursts)
+        for cancellation in under_way:
+            cancellation.cancel()
         for burst in bursts:
             burst.stop()
         for execution in fenced.values():
@@ -406,7 +413,7 @@ class Session:
     @property
     def memories(self) -> int:
         """How many memories live."""
-        return len(self._held)
+        return len(self._holdings)
 
     @property
     def has_unread(self) -> bool:
@@ -420,20 +427,25 @@ class Session:
 
 
 class Sessions:
-    """The open sessions of a daemon. Thread-safe."""
+    """The open sessions of a daemon. Thread-safe.
+
+    Attributes:
+        lender: whose accounts they are charged on.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._lock = threading.Lock()
         self._by_token: dict[bytes, Session] = {}
         # Those of users who have no session any more go by themselves.
-        self._user_calls: WeakValueDictionary[int | None, UserCalls] = WeakValueDictionary()
+        self._user_calls: WeakValueDictionary[int | str | None, UserCalls] = WeakValueDictionary()
+        self.lender = Lender(limits)
 
-    def open(self, user: int | None = None) -> Session:
+    def open(self, user: int | str | None = None) -> Session:
         """A new session.
 
         Args:
-            user: whose it is; None where that is not known.
+            user: whose it is: the number of a user of this host, or another host; None where that is not known.
 
         Raises:
             ResourceExhaustedTransient: there are too many.
@@ -448,7 +460,7 @@ class Sessions:
                 )
             calls = self._user_calls.get(user) or UserCalls(self._limits)
             self._user_calls[user] = calls
-            session = Session(self._limits, user, calls)
+            session = Session(self._limits, user, calls, self.lender.session(user))
             self._by_token[session.token] = session
         return session
 

@@ -179,10 +179,24 @@ class Turns:
     Args:
         slots: what the device can do at the same time to advantage.
         clock: tells seconds, as `time.monotonic` does.
+        long_s: what takes longer keeps nobody but its own client from the device.
+        most_at_once: how many run at the same time at most, with long ones; a user of whom none runs may have one beyond that.
+        what: what has turns, for error messages.
     """
 
-    def __init__(self, slots: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        slots: int,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        long_s: float = LONG_S,
+        most_at_once: int = MOST_AT_ONCE,
+        what: str = "executions",
+    ) -> None:
         self._slots = slots
+        self._long_s = long_s
+        self._most_at_once = most_at_once
+        self._what = what
         self._clock = clock
         self._lock = threading.Lock()
         self._users: dict[Hashable, _User] = {}
@@ -259,13 +273,13 @@ class Turns:
         if turn.ready.acquire(timeout=max(0.0, left)):
             return
         if cancellation is not None:
-            cancellation.require_not_cancelled("while other executions had their turn")
+            cancellation.require_not_cancelled(f"while other {self._what} had their turn")
         with self._lock:
             self._start(self._clock())
             if turn.started_at is not None:
                 return
         if deadline_s is not None and time.monotonic() >= deadline_s:
-            raise MissedDeadlineTransient("the deadline passed while other executions had their turn")
+            raise MissedDeadlineTransient(f"the deadline passed while other {self._what} had their turn")
 
     def _leave(self, turn: Turn) -> None:
         """Takes an execution out that waits no longer; a turn that it got meanwhile goes to the next."""
@@ -354,14 +368,14 @@ class Turns:
     def _may_start(self, client: _Client, now: float) -> bool:
         """Whether there is room for one more execution of a client."""
         running = len(self._running)
-        most = MOST_AT_ONCE if client.user.running else MOST_AT_ONCE + len(self._users)
+        most = self._most_at_once + (0 if client.user.running else len(self._users))
         if running >= most:
             return False
         if running >= self._slots:
             counted = sum(
                 1
                 for turn in self._running
-                if turn.client is client or now - (turn.started_at or now) < LONG_S
+                if turn.client is client or now - (turn.started_at or now) < self._long_s
             )
             if counted >= self._slots:
                 return False

@@ -22,10 +22,16 @@ from neurald.hal.device import (
     declared_extensions,
 )
 from neurald.hal.errors import BadData
-from neurald.hal.extension import Extension
+from neurald.hal.extension import AttributeUse, Extension
 from neurald.hal.types import DeviceType, FeatureLevel, Preference, Priority
 from neurald.hal.wire import member, text
-from neurald.hal.wire_extension import ExtensionNumbers, extension_to_wire, extensions_from_wire
+from neurald.hal.wire_extension import (
+    ExtensionNumbers,
+    attributes_from_wire,
+    attributes_to_wire,
+    extension_to_wire,
+    extensions_from_wire,
+)
 
 #: Threads that a client may ask for.
 MAXIMUM_THREADS = 1024
@@ -53,15 +59,32 @@ class DeviceStatus(IntEnum):
     OFFLINE = 3
 
 
+class Access(IntEnum):
+    """Who may call a daemon: its own user and root, by the modes of its socket; whoever shows its token; or anybody."""
+
+    UNKNOWN = 0
+    OWN_USER = 1
+    TOKEN = 2
+    ANYBODY = 3
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonStatus:
-    """What a daemon holds for all its clients; `calls` are preparations, executions and reads under way."""
+    """What a daemon holds for all its clients, and what protects others from them.
+
+    Attributes:
+        calls: preparations, executions and reads under way.
+        access: who may call.
+        sandbox: the restrictions of its process that are in force.
+    """
 
     device: DeviceStatus
     sessions: int
     prepared_models: int
     memories: int
     calls: int
+    access: Access = Access.UNKNOWN
+    sandbox: tuple[str, ...] = ()
 
 
 # Options. A deadline travels as the time that is left, since clocks of two hosts have nothing in common.
@@ -88,16 +111,19 @@ def prepare_options_to_wire(options: PrepareOptions) -> device_pb2.PrepareOption
             deadline_s=remaining_s(options.deadline_s),
             threads=options.threads,
             cache_key=options.cache_key,
+            attributes=attributes_to_wire(options.attributes),
         )
     except (ValueError, TypeError) as error:
         raise BadData(f"the options cannot be sent: {error}") from None
 
 
-def prepare_options_from_wire(message: device_pb2.PrepareOptions) -> PrepareOptions:
-    """The options that a message holds.
+def prepare_options_from_wire(
+    message: device_pb2.PrepareOptions, extensions: Sequence[Extension] = ()
+) -> PrepareOptions:
+    """The options that a message holds, for a device that declares these extensions.
 
     Raises:
-        BadData: a number is not known or outside its limits.
+        BadData: a number is not known or outside its limits, or an attribute is not declared.
     """
     threads = message.threads if message.HasField("threads") else None
     if threads is not None and not 1 <= threads <= MAXIMUM_THREADS:
@@ -112,7 +138,18 @@ def prepare_options_from_wire(message: device_pb2.PrepareOptions) -> PrepareOpti
         deadline_s=_deadline_from_wire(message),
         threads=threads,
         cache_key=message.cache_key,
+        attributes=attributes_from_wire(message.attributes, AttributeUse.COMPILATION, extensions),
     )
+
+
+def encode_prepare_options(options: PrepareOptions) -> bytes:
+    """What `decode_prepare_options` takes, in another process on this host."""
+    return prepare_options_to_wire(options).SerializeToString()
+
+
+def decode_prepare_options(data: bytes) -> PrepareOptions:
+    """The options that `encode_prepare_options` wrote."""
+    return prepare_options_from_wire(device_pb2.PrepareOptions.FromString(data))
 
 
 def kept_to_wire(kept: Kept) -> device_pb2.Kept:
@@ -135,14 +172,17 @@ def execute_options_to_wire(options: ExecuteOptions) -> device_pb2.ExecuteOption
         measure=options.measure,
         deadline_s=remaining_s(options.deadline_s),
         loop_timeout_s=options.loop_timeout_s,
+        attributes=attributes_to_wire(options.attributes),
     )
 
 
-def execute_options_from_wire(message: device_pb2.ExecuteOptions) -> ExecuteOptions:
-    """The options that a message holds; a long loop timeout is cut to the maximum.
+def execute_options_from_wire(
+    message: device_pb2.ExecuteOptions, extensions: Sequence[Extension] = ()
+) -> ExecuteOptions:
+    """The options that a message holds, for a device that declares these extensions. A long loop timeout is cut to the maximum.
 
     Raises:
-        BadData: a time is negative or no number.
+        BadData: a time is negative or no number, or an attribute is not declared.
     """
     if not message.loop_timeout_s >= 0:
         raise BadData(f"loop timeout of {message.loop_timeout_s} s; at least 0 is expected")
@@ -150,6 +190,7 @@ def execute_options_from_wire(message: device_pb2.ExecuteOptions) -> ExecuteOpti
         measure=message.measure,
         deadline_s=_deadline_from_wire(message),
         loop_timeout_s=min(message.loop_timeout_s, LOOP_TIMEOUT_MAXIMUM_S),
+        attributes=attributes_from_wire(message.attributes, AttributeUse.EXECUTION, extensions),
     )
 
 
@@ -203,6 +244,8 @@ def status_to_wire(status: DaemonStatus) -> device_pb2.GetStatusReply:
         prepared_models=status.prepared_models,
         memories=status.memories,
         calls=status.calls,
+        access=status.access,  # type: ignore[arg-type]
+        sandbox=status.sandbox,
     )
 
 
@@ -218,6 +261,8 @@ def status_from_wire(message: device_pb2.GetStatusReply) -> DaemonStatus:
         prepared_models=message.prepared_models,
         memories=message.memories,
         calls=message.calls,
+        access=member(Access, message.access, "access"),
+        sandbox=tuple(message.sandbox),
     )
 
 

@@ -1,27 +1,36 @@
-"""Vendors' extensions in messages: their declarations, and types by numbers that only this message gives them.
+"""Vendors' extensions in messages: their declarations, types by numbers that only this message gives them, and attributes.
 
 What arrives was written by somebody else: a declaration is checked like any other, and whoever reads a model says which
 extensions there are.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple
+from functools import lru_cache
 from typing import TypeVar
+
+import msgspec
 
 from neurald._proto import types_pb2
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.extension import (
+    AttributeUse,
     Extension,
+    ExtensionAttribute,
     ExtensionOperandType,
     ExtensionOperation,
     code_of,
     extension_of,
 )
+from neurald.hal.extension_attribute import AttributeValue, check_attributes
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
 
 #: How many extensions a device may declare, or a model use.
 MAXIMUM_EXTENSIONS = 64
 
+_DECLARATION_DOMAIN = b"neurald extension 1\0"
 _PREFIX_BITS = 16
 _FIRST_PREFIX = 2
 
@@ -35,6 +44,12 @@ def extension_to_wire(extension: Extension) -> types_pb2.Extension:
         message.operand_types.add(
             code=kind.code, name=kind.name, is_tensor=kind.is_tensor, element_bytes=kind.element_bytes
         )
+    for field, attributes in (
+        (message.compilation_attributes, extension.compilation_attributes),
+        (message.execution_attributes, extension.execution_attributes),
+    ):
+        for attribute in attributes:
+            field.add(code=attribute.code, name=attribute.name)
     for operation in extension.operations:
         message.operations.add(code=operation.code, name=operation.name)
     return message
@@ -67,6 +82,8 @@ def extensions_from_wire(messages: Sequence[types_pb2.Extension]) -> tuple[Exten
                 ExtensionOperation(code=operation.code, name=operation.name)
                 for operation in message.operations
             ),
+            compilation_attributes=_attributes(message.compilation_attributes),
+            execution_attributes=_attributes(message.execution_attributes),
         )
         for message in messages
     )
@@ -74,6 +91,63 @@ def extensions_from_wire(messages: Sequence[types_pb2.Extension]) -> tuple[Exten
     if len(set(names)) < len(names):
         raise BadData(f"an extension is declared twice: {', '.join(names)}")
     return found
+
+
+def _attributes(
+    messages: Iterable[types_pb2.Extension.Attribute],
+) -> tuple[ExtensionAttribute, ...]:
+    return tuple(ExtensionAttribute(code=message.code, name=message.name) for message in messages)
+
+
+@lru_cache(maxsize=MAXIMUM_EXTENSIONS)
+def declaration_digest(extension: Extension) -> bytes:
+    """32 bytes that stand for a declaration in every process: whoever has it declared otherwise has other ones."""
+    return hashlib.sha256(_DECLARATION_DOMAIN + msgspec.msgpack.encode(astuple(extension))).digest()
+
+
+def attributes_to_wire(values: Iterable[AttributeValue]) -> Iterable[types_pb2.AttributeValue]:
+    """Messages for values of attributes."""
+    return (
+        types_pb2.AttributeValue(
+            extension=each.extension.name,
+            declaration=declaration_digest(each.extension),
+            code=each.code,
+            value=each.value,
+        )
+        for each in values
+    )
+
+
+def attributes_from_wire(
+    messages: Sequence[types_pb2.AttributeValue], use: AttributeUse, declared: Sequence[Extension]
+) -> tuple[AttributeValue, ...]:
+    """The values of attributes that messages hold.
+
+    Args:
+        messages: of one compilation, or of one execution.
+        use: which of the two.
+        declared: the extensions that the device declares.
+
+    Raises:
+        BadData: an extension or attribute is not declared, or declared differently, or has two values, or there are too many.
+    """
+    if not messages:
+        return ()
+    extensions = {extension.name: extension for extension in declared}
+    found = []
+    for message in messages:
+        extension = extensions.get(message.extension)
+        if extension is None:
+            raise BadData(
+                f"an attribute of extension {message.extension[:80]!r}, which the device does not declare"
+            )
+        if message.declaration != declaration_digest(extension):
+            raise BadData(
+                f"an attribute of extension {extension.name}, which is declared differently by the device"
+            )
+        found.append(AttributeValue(extension=extension, code=message.code, value=message.value))
+    check_attributes(found, use)
+    return tuple(found)
 
 
 class ExtensionNumbers:

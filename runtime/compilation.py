@@ -13,6 +13,8 @@ from neurald.hal.api_arguments import file_path, instance, integer, member, time
 from neurald.hal.deadline import deadline_in
 from neurald.hal.device import Device, PrepareOptions
 from neurald.hal.errors import BadData, BadState, OutputInsufficientSize, UnexpectedNull
+from neurald.hal.extension import AttributeUse
+from neurald.hal.extension_attribute import AttributeValue
 from neurald.hal.inference import bind_operations, infer_shapes
 from neurald.hal.types import Dimensions, Model, OperandType, Preference, Priority, as_elements, counted
 from neurald.runtime.burst import Burst
@@ -20,6 +22,7 @@ from neurald.runtime.candidates import find_candidates
 from neurald.runtime.devices import check_devices, devices
 from neurald.runtime.execution import Execution
 from neurald.runtime.executor import plan_executor
+from neurald.runtime.extensions import with_attribute
 from neurald.runtime.grouping import MAIN, StepGroup
 from neurald.runtime.partition import Candidate, Placement
 from neurald.runtime.partitioning import PartitionResult, partition
@@ -86,6 +89,7 @@ class CompilationBuilder:
         self._priority = Priority.MEDIUM
         self._strict = strict
         self._timeout_s: float | None = None
+        self._attributes: tuple[AttributeValue, ...] = ()
         self._caching: Caching | None = None
         self._caches_by_default = True
         self._partitioning = Partitioning()
@@ -121,7 +125,7 @@ class CompilationBuilder:
         """
         self._require_open()
         if self._strict:
-            require_one_device(self._devices, "a time limit")
+            require_one_device(self._devices, "a time limit", " in strict mode")
         self._timeout_s = time_limit(seconds, "the timeout")
 
     def set_caching(self, cache_dir: str | Path | None, token: bytes = b"") -> None:
@@ -142,6 +146,27 @@ class CompilationBuilder:
                 raise BadData(f"the cache token has {len(token)} bytes; {CACHE_TOKEN_BYTES} are expected")
             self._caching = Caching(directory=file_path(cache_dir, "the cache directory"), token=token)
         self._caches_by_default = False
+
+    def add_extension_attribute(self, extension: str, attribute: int, value: bytes) -> None:
+        """Gives the compilation a value for an attribute of a vendor's extension, for which the device has a meaning.
+
+        What is compiled with one value is never taken from the cache for another.
+
+        Args:
+            extension: name of the extension.
+            attribute: its code inside of the extension, among the compilation attributes.
+            value: at most 65,536 bytes, all attributes together.
+
+        Raises:
+            BadData: the list of devices does not have exactly one, or that does not declare the attribute, or it has a value
+                already.
+            BadState: the compilation is finished.
+        """
+        self._require_open()
+        (device,) = require_one_device(self._devices, "an attribute of an extension")
+        self._attributes = with_attribute(
+            self._attributes, AttributeUse.COMPILATION, extension, attribute, value, [device]
+        )
 
     def set_partitioning(self, partitioning: Partitioning | PartitioningMode | int | str) -> None:
         """How the model is split over devices.
@@ -196,6 +221,7 @@ class CompilationBuilder:
             priority=self._priority,
             deadline_s=deadline_in(self._timeout_s),
             threads=self._threads,
+            attributes=self._attributes,
         )
         preparer = Preparer(options, Caching.by_default() if self._caches_by_default else self._caching)
         asking_s = deadline_in(None if self._timeout_s is None else self._timeout_s * _ASKING_SHARE)
@@ -236,11 +262,16 @@ def _partitioning(wanted: Partitioning | PartitioningMode | int | str) -> Partit
     return Partitioning(mode=member(wanted, PartitioningMode, "the partitioning"))
 
 
-def require_one_device(explicit_devices: Sequence[Device] | None, what: str) -> None:
-    """Raises BadData unless exactly one device was listed: Android's rule for time limits and timing."""
-    if explicit_devices is None or len(explicit_devices) != 1:
-        count = "none is" if explicit_devices is None else f"{len(explicit_devices)} are"
-        raise BadData(f"{what} needs exactly one device in the list in strict mode; {count} listed")
+def require_one_device(explicit_devices: Sequence[Device] | None, what: str, when: str = "") -> tuple[Device]:
+    """Returns the one device that was listed, on which Android insists for some things.
+
+    Raises:
+        BadData: none was listed, or several; `when` says in which case that matters.
+    """
+    if explicit_devices is not None and len(explicit_devices) == 1:
+        return (explicit_devices[0],)
+    count = "none is" if explicit_devices is None else f"{len(explicit_devices)} are"
+    raise BadData(f"{what} needs exactly one device in the list{when}; {count} listed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,7 +361,14 @@ class Compilation:
     def require_one_device(self, what: str) -> None:
         """In strict mode raises BadData unless the application listed exactly one device, as Android demands."""
         if self._strict:
-            require_one_device(self._explicit_devices, what)
+            require_one_device(self._explicit_devices, what, " in strict mode")
+
+    def with_attribute(
+        self, values: tuple[AttributeValue, ...], extension: str, attribute: int, value: bytes
+    ) -> tuple[AttributeValue, ...]:
+        """The attributes of an execution with one more; see `Execution.add_extension_attribute`."""
+        (device,) = require_one_device(self._explicit_devices, "an attribute of an extension")
+        return with_attribute(values, AttributeUse.EXECUTION, extension, attribute, value, [device])
 
     def explain(self) -> "Explanation":
         """Why each operation runs where it does, and which steps run elsewhere for now; `str()` makes text of it."""

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from neurald.hal.address import Address
@@ -33,6 +34,7 @@ class Daemon:
 
     def __init__(self, address: str) -> None:
         self.address = address
+        self._token_file: Path | None = None
         self._lock = forkable_lock()
         self._device: RemoteDevice | None = None
         self._pause_s = 0.0
@@ -49,11 +51,12 @@ class Daemon:
         """Whether it did not answer a while ago, and it is too early to ask again."""
         return time.monotonic() < self._ask_at
 
-    def connect(self, deadline_s: float | None = None) -> "RemoteDevice":
+    def connect(self, deadline_s: float | None = None, token_file: Path | None = None) -> "RemoteDevice":
         """Its device: always the same object, until another device is served there.
 
         Args:
             deadline_s: by which it must have answered, on the clock of `time.monotonic()`.
+            token_file: a copy of its token file, from now on; None for the one that is known.
 
         Raises:
             UnavailableDevice: it cannot be reached; the message says why.
@@ -63,6 +66,7 @@ class Daemon:
         if device is not None and device.is_alive:
             return device
         with self._lock:
+            self._token_file = token_file or self._token_file
             started = time.monotonic()
             try:
                 self._device = self._connected(deadline_s)
@@ -81,6 +85,7 @@ class Daemon:
         device = self._device
         if device is not None:
             try:
+                device.token_file = self._token_file
                 device.reconnect(deadline_s, at_once=True)
             except AnotherDevice:
                 _LOGGER.info("another device is served at %s now", self.address)
@@ -88,7 +93,7 @@ class Daemon:
                 raise UnavailableDevice(str(error)) from None
             else:
                 return device
-        return connect(self.address, deadline_s)
+        return connect(self.address, deadline_s, self._token_file)
 
 
 _lock = forkable_lock()

@@ -4,10 +4,11 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
+from os import PathLike
 from typing import TYPE_CHECKING
 
 from neurald.hal import registry
-from neurald.hal.api_arguments import instance, shown
+from neurald.hal.api_arguments import file_path, instance, shown
 from neurald.hal.device import Device, Verdict
 from neurald.hal.errors import BadData, BadState, Error, UnexpectedNull
 from neurald.hal.extension_support import refused_operations
@@ -61,17 +62,26 @@ def is_remote(device: Device) -> bool:
     return hasattr(device, "address")
 
 
-def connect(address: str) -> "RemoteDevice":
+def connect(address: str, *, token_file: str | PathLike[str] | None = None) -> "RemoteDevice":
     """The device that the driver daemon at `unix:///path` or `host:port` serves.
+
+    A daemon serves who can show its token. That of a daemon of this user is found by itself. For one of another user, or one
+    behind a forwarded port (`ssh -L`), its operator hands out a copy of the token file.
 
     It is among `devices()` from now on, wherever it is, and so takes part in compilations that name no devices; until
     it is closed.
 
+    Args:
+        address: of the daemon.
+        token_file: the copy; by default what NEURALD_TOKEN_FILE names, for a daemon on TCP.
+
     Raises:
-        BadData: the address has neither form.
+        BadData: the address has neither form, or a token would leave this host unencrypted.
+        BadState: the token file cannot be read or holds no token.
         UnavailableDevice: it cannot be reached; the message says why.
     """
-    return daemon_at(instance(address, str, "the address")).connect()
+    path = None if token_file is None else file_path(token_file, "the token file").absolute()
+    return daemon_at(instance(address, str, "the address")).connect(token_file=path)
 
 
 def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, tuple[Verdict, ...]]:

@@ -3,10 +3,56 @@
 import os
 import threading
 import time
+from collections.abc import Callable
 
 from neurald.hal.api_arguments import number
-from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, ResultCode
+from neurald.hal.errors import (
+    BadData,
+    Error,
+    MissedDeadlineTransient,
+    OpFailed,
+    ResourceExhaustedTransient,
+    ResultCode,
+)
 from neurald.hal.fence import Fence
+
+
+def event_of(work: Callable[[], object], name: str) -> "Event":
+    """Runs `work` in a thread of its own.
+
+    Returns:
+        An event without a fence, which ends as `work` does.
+
+    Raises:
+        ResourceExhaustedTransient: there cannot be another thread.
+    """
+    event = Event()
+
+    def run() -> None:
+        try:
+            work()
+        except Error as error:
+            event.signal(error)
+        except BaseException as error:
+            event.signal(OpFailed(f"{type(error).__name__}: {error}"))
+            raise
+        else:
+            event.signal(None)
+
+    start_thread(run, name)
+    return event
+
+
+def start_thread(work: Callable[[], None], name: str) -> None:
+    """Starts a thread that does not hold up the end of the process.
+
+    Raises:
+        ResourceExhaustedTransient: there cannot be another one.
+    """
+    try:
+        threading.Thread(target=work, name=name, daemon=True).start()
+    except RuntimeError as error:
+        raise ResourceExhaustedTransient(f"no thread can be started: {error}") from None
 
 
 class Event:

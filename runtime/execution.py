@@ -5,7 +5,6 @@ once, a reusable one again and again with the same buffers, never twice at the s
 nothing.
 """
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,20 +26,19 @@ from neurald.hal.errors import (
     BadData,
     BadState,
     Cancelled,
-    Error,
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
-    OpFailed,
     ResourceExhaustedTransient,
     UnexpectedNull,
 )
+from neurald.hal.extension_attribute import AttributeValue
 from neurald.hal.fork import forkable_lock
 from neurald.hal.memory import Memory
 from neurald.hal.types import Dimensions, Duration
 from neurald.runtime.arguments import Arguments
 from neurald.runtime.burst import Burst
 from neurald.runtime.computation import Computation, insufficient
-from neurald.runtime.event import Event
+from neurald.runtime.event import Event, event_of
 from neurald.runtime.fenced import FencedResult, start_fenced
 
 if TYPE_CHECKING:
@@ -83,6 +81,7 @@ class Execution:
         self._options: ExecuteOptions | None = None
         self._reusable = flag(reusable, "whether the execution is reusable")
         self._measure = False
+        self._attributes: tuple[AttributeValue, ...] = ()
         self._timeout_s: float | None = None
         self._loop_timeout_s = LOOP_TIMEOUT_DEFAULT_S
         self._state = _State.PREPARATION
@@ -206,6 +205,22 @@ class Execution:
             self._require_preparation()
             self._loop_timeout_s = min(limit, LOOP_TIMEOUT_MAXIMUM_S)
 
+    def add_extension_attribute(self, extension: str, attribute: int, value: bytes) -> None:
+        """Gives the execution a value for an execution attribute of a vendor's extension, each time that it computes.
+
+        Args:
+            extension, attribute, value: as for `CompilationBuilder.add_extension_attribute`.
+
+        Raises:
+            BadData: the compilation was not made for a list of exactly one device, or that does not declare the attribute, or
+                it has a value already.
+            BadState: the execution has started.
+        """
+        with self._lock:
+            attributes = self._compilation.with_attribute(self._attributes, extension, attribute, value)
+            self._require_preparation()
+            self._attributes = attributes
+
     def compute(self, *, burst: Burst | None = None) -> None:
         """Runs the model; returns when the outputs are written.
 
@@ -270,7 +285,8 @@ class Execution:
     def _keep_for_again(self, result: ExecutionResult, burst: Burst | None = None) -> None:
         """After a success: looks for what does the same with less around it."""
         computation = self._computation
-        if computation is None or not self._reusable or self._measure or self._timeout_s is not None:
+        has_options = self._measure or self._timeout_s is not None or self._attributes
+        if computation is None or not self._reusable or has_options:
             return
         again = computation.create_reusable_execution() if burst is None else None
         run = None if burst is None else computation.create_reusable_execution_in(burst, result)
@@ -283,25 +299,11 @@ class Execution:
     def start_compute(self) -> Event:
         """Runs the model in a thread of its own; see `compute` for what it raises at once or in `Event.wait`."""
         started = self._start()
-        event = Event()
-
-        def work() -> None:
-            try:
-                self._run(*started)
-            except Error as error:
-                event.signal(error)
-            except BaseException as error:
-                event.signal(OpFailed(f"{type(error).__name__}: {error}"))
-                raise
-            else:
-                event.signal(None)
-
         try:
-            threading.Thread(target=work, name="neurald execution", daemon=True).start()
-        except RuntimeError as error:
+            return event_of(lambda: self._run(*started), "neurald execution")
+        except ResourceExhaustedTransient:
             self._complete(None)
-            raise ResourceExhaustedTransient(f"no thread can be started: {error}") from None
-        return event
+            raise
 
     def start_compute_with_dependencies(
         self, dependencies: Sequence[Event] = (), duration_s: float = 0.0
@@ -387,6 +389,7 @@ class Execution:
                 deadline_s=deadline_in(timeout),
                 loop_timeout_s=self._loop_timeout_s,
                 cancellation=cancellation,
+                attributes=self._attributes,
             )
         self._options = options
         return options

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from neurald.hal.api_arguments import instance, integer
 from neurald.hal.device import Device, declared_extensions
-from neurald.hal.errors import BadData
-from neurald.hal.extension import Extension, check_extension_name
+from neurald.hal.errors import BadData, UnexpectedNull
+from neurald.hal.extension import AttributeUse, Extension, check_extension_name
+from neurald.hal.extension_attribute import AttributeValue, check_attributes
 
 
 def find_extension(name: str, devices: Sequence[Device] | None) -> Extension:
@@ -33,6 +35,40 @@ def find_extension(name: str, devices: Sequence[Device] | None) -> Extension:
     if len(found) > 1:
         raise BadData(f"extension {name} is disabled: {conflicts(devices)[name]}")
     return found.pop()
+
+
+def with_attribute(
+    values: tuple[AttributeValue, ...],
+    use: AttributeUse,
+    extension: str,
+    attribute: int,
+    value: bytes,
+    devices: Sequence[Device],
+) -> tuple[AttributeValue, ...]:
+    """The values of the attributes of a compilation or execution, with one more.
+
+    Args:
+        values: so far.
+        use: what they are given to.
+        extension: name of a vendor's extension.
+        attribute: its code inside of the extension.
+        value: for the attribute.
+        devices: that get the values; all must declare the extension.
+
+    Raises:
+        BadData: a device does not list or declare the extension, or it has no such attribute, or there is a value for it
+            already, or they are too many or too large.
+        UnexpectedNull: there is no value.
+    """
+    if value is None:
+        raise UnexpectedNull("the value of an attribute is None; b'' is an empty one")
+    given = AttributeValue(
+        extension=find_extension(extension, devices),
+        code=integer(attribute, "the code of the attribute"),
+        value=bytes(instance(value, bytes, "the value of the attribute")),
+    )
+    check_attributes((*values, given), use)
+    return (*values, given)
 
 
 def conflicts(devices: Sequence[Device]) -> Mapping[str, str]:

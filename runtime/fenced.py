@@ -7,18 +7,17 @@ A device that failed before its fence signalled may have left nothing of use whe
 for that fence asks the event in the end: if its outputs had to be written once more, the work is done once more too.
 """
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, FencedExecution, PreparedModel, Timing
-from neurald.hal.errors import Cancelled, Error, OpFailed, ResourceExhaustedTransient, error_for
+from neurald.hal.errors import Cancelled, Error, OpFailed, error_for
 from neurald.hal.fence import Fence, wait_any
 from neurald.runtime.computation import Computation, insufficient
 from neurald.runtime.driver_faults import checked, faults_of
-from neurald.runtime.event import Event
+from neurald.runtime.event import Event, start_thread
 from neurald.runtime.plan import ExecutionStep, SimpleBody
 from neurald.runtime.recovery import RecoveringStep
 from neurald.runtime.step_clock import fenced_duration
@@ -91,10 +90,7 @@ def start_fenced(
         complete(outcome)
         event.signal(failure, was_redone=was_redone)
 
-    try:
-        threading.Thread(target=work, name="neurald fenced compute", daemon=True).start()
-    except RuntimeError as error:
-        raise ResourceExhaustedTransient(f"no thread can be started: {error}") from None
+    start_thread(work, "neurald fenced compute")
     return event
 
 

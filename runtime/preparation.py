@@ -27,6 +27,8 @@ from neurald.hal.errors import (
     Error,
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
+    ResourceExhaustedPersistent,
+    ResourceExhaustedTransient,
     Unreachable,
 )
 from neurald.hal.fork import forkable_lock
@@ -282,7 +284,13 @@ class _CachedPreparation:
             prepared_model = _checked(
                 self._device.prepare_model_from_cache(found.artifact, self._options), self._device
             )
-        except (MissedDeadlineTransient, MissedDeadlinePersistent, Unreachable):
+        except (
+            MissedDeadlineTransient,
+            MissedDeadlinePersistent,
+            ResourceExhaustedTransient,  # compiling needs even more
+            ResourceExhaustedPersistent,
+            Unreachable,
+        ):
             raise
         except Exception as error:
             # Also what no driver should raise: an artifact must never do more harm than to be compiled again.

@@ -17,14 +17,7 @@ from dataclasses import dataclass, replace
 
 from neurald.hal.buffer_host import execute_on_host
 from neurald.hal.cancellation import Cancellation
-from neurald.hal.device import (
-    ExecuteOptions,
-    ExecutionResult,
-    KernelTime,
-    PreparedModel,
-    Timing,
-    reusable_execution,
-)
+from neurald.hal.device import ExecuteOptions, ExecutionResult, KernelTime, PreparedModel, Timing
 from neurald.hal.errors import (
     Cancelled,
     DeadObject,
@@ -37,6 +30,7 @@ from neurald.hal.errors import (
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.fork import forkable_lock
 from neurald.hal.memory import SharedMemory
+from neurald.hal.reusable import reusable_execution
 from neurald.hal.types import Model, Request
 from neurald.runtime.devices import cpu_device
 from neurald.runtime.driver_faults import faults_of

@@ -43,6 +43,7 @@ def warm(
     *,
     preference: Preference = Preference.FAST_SINGLE_ANSWER,
     priority: Priority = Priority.MEDIUM,
+    attributes: Sequence[tuple[str, int, bytes]] = (),
     directory: str | Path | None = None,
     token: bytes = b"",
     inputs: Sequence[Any] | None = None,
@@ -55,6 +56,7 @@ def warm(
     Args:
         model, devices, threads: as for `CompilationBuilder`.
         preference, priority: as for its setters.
+        attributes: as for `CompilationBuilder.add_extension_attribute`, one after another.
         directory: as for `CompilationBuilder.set_caching`; None for the user's own cache.
         token: of 32 bytes, or none; needed with a directory.
         inputs: as for `Compilation.run`, for models whose inputs have unspecified dimensions: the model is run with them, so
@@ -69,6 +71,8 @@ def warm(
         builder = CompilationBuilder(model, devices, threads)
         builder.set_preference(preference)
         builder.set_priority(priority)
+        for extension, attribute, value in attributes:
+            builder.add_extension_attribute(extension, attribute, value)
         if directory is not None or token:
             builder.set_caching(default_directory() if directory is None else directory, token)
         compilation = builder.finish()

@@ -9,6 +9,7 @@ Nothing heavy may be imported here: `neurald --help` pays for it.
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -23,6 +24,7 @@ from neurald.service.commands.driver import driver
 from neurald.service.commands.explain import explain
 from neurald.service.commands.new_driver import new_driver
 from neurald.service.commands.run import run
+from neurald.service.sandbox.mode import OWN_PROCESS
 
 #: Set to anything, it lets unexpected errors end in a traceback.
 DEBUG_VARIABLE = "NEURALD_DEBUG"
@@ -99,8 +101,20 @@ def _options(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A copy of the token file of the daemon on TCP that is used, where that is another user's or behind a "
+            "forwarded port; as NEURALD_TOKEN_FILE.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    pass
+    if token_file is not None:
+        from neurald.hal.access_token import TOKEN_VARIABLE
+
+        os.environ[TOKEN_VARIABLE] = str(token_file)
 
 
 app = typer.Typer(
@@ -168,6 +182,6 @@ def main() -> None:
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.unraisablehook = _interrupt_again
     try:
-        app()
+        app(obj=OWN_PROCESS)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)

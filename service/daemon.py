@@ -16,7 +16,6 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
@@ -25,16 +24,22 @@ from typing import Any, NoReturn
 import grpc
 from filelock import FileLock, Timeout
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from neurald.hal.address import Address
-from neurald.hal.errors import BadState, ResourceExhaustedTransient, error_for
+from neurald.hal import machine
+from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, error_for
+from neurald.hal.heap import Heap
 from neurald.hal.limits import Limits
 from neurald.hal.private_directory import make_directory, open_private
-from neurald.hal.registry import create_device, default_address, is_served, runtime_directory
-from neurald.hal.rpc import abort
+from neurald.hal.registry import create_device, is_served
+from neurald.hal.rpc import abort, parse
+from neurald.hal.runtime_directory import address_of, runtime_directory
 from neurald.hal.server import SERVICE, DeviceServer
 from neurald.hal.streams import Streams
+from neurald.service.health import Health
+from neurald.service.memory_wall import limit_memory
+from neurald.service.sandbox.mode import SandboxMode
+from neurald.service.sandbox.sandbox import Sandbox
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +48,10 @@ DRAIN_S = 30.0
 #: How many may ask about the services at the same time, and how long they may think about it.
 _REFLECTIONS = 8
 _REFLECTION_S = 10.0
-_DESCRIPTORS = 65_536
+_REFLECTION_GRACE_S = 0.25
 _LOOK_S = 0.5
+#: How long a thread of Python may keep others waiting who want to run: calls of one client are not to be felt by all others.
+_SWITCH_S = 5e-4
 
 
 class Daemon:
@@ -56,6 +63,7 @@ class Daemon:
         insecure: listen beyond this host, though without TLS.
         limits: what a session may hold.
         drain_s: how long the calls under way may take once it is to stop.
+        sandbox: what the process is restricted by; it is closed before clients are served.
 
     Raises:
         BadData: the address is none.
@@ -69,9 +77,11 @@ class Daemon:
         insecure: bool = False,
         limits: Limits | None = None,
         drain_s: float = DRAIN_S,
+        sandbox: Sandbox | None = None,
     ) -> None:
         self._driver = driver
-        self._address = default_address(driver) if listen is None else Address.parse(listen)
+        self._sandbox = sandbox or Sandbox(mode=SandboxMode.OFF)
+        self._address = address_of(driver, listen)
         self._insecure = insecure
         self._limits = limits
         self._drain_s = drain_s
@@ -100,11 +110,19 @@ class Daemon:
                 cleanup.callback(_release, _lock(path))
                 _remove_stale(path)
                 _remove_stale(self._address.memory_path)
-            device = create_device(self._driver)
+            device = self._device = create_device(self._driver)
             device.capabilities()  # which some devices measure the first time: before clients wait for it
-            self._server = DeviceServer(device, self._address, limits=self._limits, insecure=self._insecure)
+            self._server = DeviceServer(
+                device,
+                self._address,
+                limits=self._limits,
+                insecure=self._insecure,
+                driver=self._driver,
+            )
             cleanup.callback(self._server.stop)
             self._health = _add_health(self._server, cleanup)
+            self._sandbox.close()
+            self._server.handler.sandbox = self._sandbox.parts
             self._server.start()
             self._address = self._server.address
             self._tell_health(health_pb2.HealthCheckResponse.SERVING)
@@ -112,8 +130,12 @@ class Daemon:
         logger.info("%s serves at %s", device.name, self.address)
 
     def serve(self) -> None:
-        """Waits until `stop` is called. Meanwhile the health service tells whether the device ends what it executes."""
+        """Waits until `stop` is called. Meanwhile the health service tells whether the device ends what it executes.
+
+        What clients leave behind in memory goes back to the system.
+        """
         was_hanging = False
+        heap = Heap()
         while True:
             # A signal that comes just before the wait begins, or to another thread, does not end it.
             with contextlib.suppress(Empty):
@@ -125,6 +147,11 @@ class Daemon:
                 states = health_pb2.HealthCheckResponse
                 self._tell_health(states.NOT_SERVING if is_hanging else states.SERVING)
                 was_hanging = is_hanging
+            heap.look()
+
+    def limit_memory(self) -> None:
+        """Limits the memory of the whole process; for one that is nothing but this daemon, after `startup`."""
+        limit_memory(self._device, self._limits or Limits())
 
     def stop(self) -> None:
         """Has `serve` return; called again, has `shutdown` not wait. May be called by signal handlers."""
@@ -166,37 +193,45 @@ class _Reflection(reflection.ReflectionServicer):  # type: ignore[misc]
         super().__init__((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME))
         self._streams = streams
 
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """A handler whose requests arrive as bytes: gRPC loses sight of streams whose requests it cannot parse."""
+        service = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
+        (method,) = service.methods
+        call: Any = grpc.stream_stream_rpc_method_handler(
+            getattr(self, method.name), response_serializer=lambda reply: reply.SerializeToString()
+        )
+        return grpc.method_handlers_generic_handler(service.full_name, {method.name: call})
+
     def ServerReflectionInfo(  # noqa: N802 - as the contract has it
-        self, request_iterator: Iterator[Any], context: grpc.ServicerContext
+        self, request_iterator: Iterator[bytes], context: grpc.ServicerContext
     ) -> Iterator[Any]:
         """Answers questions about the services."""
         try:
-            with self._streams.open("reflection", context) as stream:
+            with self._streams.open(None, context) as stream:
 
                 def moving() -> Iterator[Any]:
-                    for request in request_iterator:
+                    for data in request_iterator:
                         stream.moves()
-                        yield request
+                        yield parse(reflection_pb2.ServerReflectionRequest, data)
 
                 for reply in super().ServerReflectionInfo(moving(), context):
                     yield reply
                     stream.moves()
-        except ResourceExhaustedTransient as error:
+        except (BadData, ResourceExhaustedTransient) as error:
             failure = error_for(error.code, str(error))
         else:
             return
         abort(context, failure)
 
 
-def _add_health(server: DeviceServer, cleanup: contextlib.ExitStack) -> health.HealthServicer:
+def _add_health(server: DeviceServer, cleanup: contextlib.ExitStack) -> Health:
     """Adds the standard services beside ours: health, and reflection for tools that look around."""
-    watchers = ThreadPoolExecutor(1, thread_name_prefix="neurald health")
-    cleanup.callback(watchers.shutdown, wait=False)
-    servicer = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=watchers)
+    servicer = Health()
+    cleanup.callback(servicer.close)
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server.grpc)
     # Of their own, so that they cannot take those that memories need.
-    streams = Streams(most=_REFLECTIONS, most_of_one=_REFLECTIONS, patience_s=_REFLECTION_S)
-    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(_Reflection(streams), server.grpc)
+    streams = Streams(most=_REFLECTIONS, patience_s=_REFLECTION_S, grace_s=_REFLECTION_GRACE_S)
+    server.grpc.add_generic_rpc_handlers((_Reflection(streams).handlers(),))
     return servicer
 
 
@@ -207,6 +242,7 @@ def serve(
     insecure: bool = False,
     limits: Limits | None = None,
     drain_s: float = DRAIN_S,
+    sandbox: Sandbox | None = None,
     ready: Callable[[str], None] | None = None,
     until_exit_of: int | None = None,
 ) -> int:
@@ -224,11 +260,16 @@ def serve(
     Raises:
         Error: the daemon cannot start; the message says why.
     """
-    daemon = Daemon(driver, listen, insecure=insecure, limits=limits, drain_s=drain_s)
-    with _signals(daemon.stop):
+    sys.setswitchinterval(_SWITCH_S)
+    daemon = Daemon(driver, listen, insecure=insecure, limits=limits, drain_s=drain_s, sandbox=sandbox)
+    with contextlib.ExitStack() as cleanup:
+        if sandbox is not None:
+            cleanup.callback(sandbox.leave_nothing)
+        cleanup.enter_context(_signals(daemon.stop))
         if until_exit_of is not None:
             _stop_at_exit(until_exit_of, daemon.stop)
         daemon.startup()
+        daemon.limit_memory()
         try:
             if ready is not None:
                 ready(daemon.address)
@@ -279,7 +320,7 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 def _raise_descriptor_limit() -> None:
     """Every memory of a client takes a descriptor while it is mapped."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _DESCRIPTORS)
+    wanted = machine.descriptors()
     if now != resource.RLIM_INFINITY and now < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 

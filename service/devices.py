@@ -8,7 +8,8 @@ from typing import Any
 
 import neurald as nd
 from neurald.hal.errors import BadData
-from neurald.hal.registry import create_device, driver_names, runtime_directory
+from neurald.hal.registry import create_device, driver_names
+from neurald.hal.runtime_directory import runtime_directory
 from neurald.hal.types import OperandType
 from neurald.runtime.devices import cpu_device
 
@@ -72,6 +73,29 @@ def address(device: nd.Device) -> str | None:
     """Where the daemon of a device listens; None for a device of this process."""
     found = getattr(device, "address", None)
     return None if found is None else str(found)
+
+
+def daemon(device: nd.Device) -> dict[str, Any] | None:
+    """What the daemon of a device does, whom it serves and what restricts its process; None for a device of this process.
+
+    Raises:
+        Error: the daemon does not answer.
+    """
+    if address(device) is None:
+        return None
+    from neurald.hal.remote import RemoteDevice
+    from neurald.service.sandbox.sandbox import ALL_PARTS
+
+    if not isinstance(device, RemoteDevice):
+        return None
+    status = device.status()
+    return {
+        "status": status.device.name,
+        "sessions": status.sessions,
+        "access": status.access.name,
+        "sandbox": list(status.sandbox),
+        "sandbox_missing": [part for part in ALL_PARTS if part not in status.sandbox],
+    }
 
 
 def performance(device: nd.Device) -> dict[str, dict[str, float] | None]:

@@ -14,6 +14,7 @@ from neurald.drivers.compiler.graph import Graph, Shape, Value
 from neurald.drivers.compiler.lowering import LOWERINGS
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.compiler.specialization import assumed, is_specified
+from neurald.hal.accounting import charge, reserve
 from neurald.hal.device import Verdict
 from neurald.hal.errors import BadData
 from neurald.hal.inference import at_operation, declared_shape, infer_shapes
@@ -21,7 +22,8 @@ from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Array, Call, UnknownValue
 from neurald.hal.operations.quantized import is_quantized
-from neurald.hal.types import Lifetime, Model, Operand, OperandType
+from neurald.hal.operations.working_memory import reference_working_bytes
+from neurald.hal.types import Lifetime, Model, Operand, OperandType, byte_size
 
 #: What gives other results each time is not computed ahead.
 _RANDOM = frozenset(
@@ -32,6 +34,9 @@ _RANDOM = frozenset(
         OperationType.TFLITE_MULTINOMIAL,
     )
 )
+
+#: What compiling takes for each operation, its code included.
+_OPERATION_BYTES = 64 << 10
 
 #: Says why a device does not take a node's value or an operation; empty: it does.
 Objection = Callable[[Graph], str]
@@ -55,8 +60,11 @@ def build_graph(
 
     Raises:
         BadData: an operation has no lowering, or contradicts its arguments.
+        ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account may not have the memory that this takes.
     """
     main = model.main
+    constants_bytes = sum(pool.size for pool in model.pools)
+    charge(constants_bytes + _OPERATION_BYTES * len(main.operations), "compiling a model")
     bindings = [DEFINITIONS[each.type].bind(each, main.operands) for each in main.operations]
     shapes = infer_shapes(model, main, bindings, input_shapes)
     known: dict[int, Array] = {}
@@ -181,10 +189,15 @@ def folded(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None:
     try:
         shapes = definition.output_shapes(call)
         kinds = [operand.type for name in binding.outputs for operand in call.operands(name)]
-        return [
-            np.ascontiguousarray(result, kind.dtype).reshape(shape)
-            for result, kind, shape in zip(definition.reference(call), kinds, shapes, strict=True)
-        ]
+        sizes = [byte_size(kind, shape) for kind, shape in zip(kinds, shapes, strict=True)]
+        what = f"the results of {binding.type.name} on constants"
+        charge(sum(sizes), what)
+        inputs = [known[index] for indexes in binding.inputs.values() for index in indexes if index in known]
+        with reserve(reference_working_bytes(inputs, shapes), what):
+            return [
+                np.ascontiguousarray(result, kind.dtype).reshape(shape)
+                for result, kind, shape in zip(definition.reference(call), kinds, shapes, strict=True)
+            ]
     except UnknownValue:
         return None
 

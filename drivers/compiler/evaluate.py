@@ -31,6 +31,7 @@ from neurald.drivers.compiler.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.op import Fold, Op, fold_start
 from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
+from neurald.hal.accounting import charge, temporary
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -39,6 +40,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Evaluate = Callable[[Node, Mapping[Value, Array]], Array]
 #: Computes a kernel from the values that it reads, see `evaluate_kernel`.
 EvaluateKernel = Callable[[Kernel, Mapping[Value, Array]], Array]
+
+#: Bytes of the largest elements that are computed with.
+_WIDEST_BYTES = 8
+_WHAT = "a value that is computed from constants"
 
 #: Operations on floats that compute nothing.
 _MOVING = frozenset((Op.CONVERT, Op.REINTERPRET, Op.SELECT))
@@ -106,9 +111,21 @@ def _array(value: Value, values: Mapping[Value, Array]) -> Array:
 
 
 def evaluate_node(node: Node, arrays: Mapping[Value, Array]) -> Array:
-    """The value of a node from those that it reads."""
+    """The value of a node from those that it reads.
+
+    Raises:
+        ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account may not have so much memory.
+    """
+    charge(node.output.size_bytes, _WHAT)
+    with temporary():
+        return _evaluated(node, arrays)
+
+
+def _evaluated(node: Node, arrays: Mapping[Value, Array]) -> Array:
     if isinstance(node, Compute):
         return _compute(node, arrays)
+    read = sum(array.size for array in arrays.values())
+    charge(_WIDEST_BYTES * (node.output.count + read + _window_elements(node)), _WHAT)
     if isinstance(node, Convolution):
         result = _convolution(node, arrays)
     elif isinstance(node, DepthwiseConvolution):
@@ -118,6 +135,14 @@ def evaluate_node(node: Node, arrays: Mapping[Value, Array]) -> Array:
     else:
         result = _matrix_product(node, arrays)
     return result.astype(node.output.type.dtype).reshape(node.output.shape)
+
+
+def _window_elements(node: Node) -> int:
+    """How many elements the windows of a convolution have together."""
+    if not isinstance(node, Convolution | DepthwiseConvolution):
+        return 0
+    images, rows, columns, _ = node.output.shape
+    return math.prod((images, rows, columns, node.input.shape[3], *node.kernel))
 
 
 def _ranking(node: Ranking, arrays: Mapping[Value, Array]) -> Array:
@@ -183,7 +208,8 @@ def _matrix_product(node: MatrixProduct, arrays: Mapping[Value, Array]) -> Array
 
 def evaluate_kernel(kernel: Kernel, arrays: Mapping[Value, Array]) -> Array:
     """The elements that a kernel computes from the values that it reads."""
-    with np.errstate(all="ignore"):
+    charge(kernel.output.size_bytes, _WHAT)
+    with np.errstate(all="ignore"), temporary():
         contracted = None if kernel.contraction is None else evaluate_node(kernel.contraction, arrays)
         return _compute(kernel, arrays, contracted).reshape(kernel.output.shape)
 
@@ -257,6 +283,8 @@ class _Evaluation:
         return self._known[expression]
 
     def add(self, expression: Expression) -> None:
+        shapes = [self._known[each].shape for each in expression.operands]
+        charge(_WIDEST_BYTES * math.prod(np.broadcast_shapes(*shapes)), _WHAT)
         self._known[expression] = self._evaluated(expression)
 
     def _evaluated(self, expression: Expression) -> Array:

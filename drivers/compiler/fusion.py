@@ -40,7 +40,7 @@ from neurald.drivers.compiler.graph import (
     unflat,
 )
 from neurald.drivers.compiler.kernel import FusedGraph, Kernel, weight_of
-from neurald.drivers.compiler.rewriting import free_axes, rewrite, substitute
+from neurald.drivers.compiler.rewriting import depth, free_axes, rewrite, substitute
 from neurald.drivers.compiler.scalar import Scalar
 
 #: Elements that cost no more are computed again rather than stored.
@@ -50,6 +50,8 @@ _CHEAP_MOVE = 8
 #: A kernel that grows beyond this is not fused any further: compilers get slow, and registers few.
 _MAXIMUM_EXPRESSIONS = 400
 _MAXIMUM_INPUTS = 16
+#: Nor does one whose expressions are nested more deeply: whatever goes through them does so level by level.
+_MAXIMUM_DEPTH = 100
 
 #: What an expression is replaced by; None keeps it.
 Replace = Callable[[Expression], Expression | None]
@@ -116,14 +118,15 @@ class _Fusion:
             self._drop_if_unread(value)
 
     def _drop_if_unread(self, value: Value) -> None:
-        waiting = [value]
-        while waiting:
-            value = waiting.pop()
-            if self._readers.get(value) or value in self._kept or value not in self._kernels:
+        """Drops the kernel of a value that nobody reads, and those that only it has read."""
+        pending = [value]
+        while pending:
+            unread = pending.pop()
+            if self._readers.get(unread) or unread in self._kept or unread not in self._kernels:
                 continue
-            for each in self._kernels.pop(value).inputs:
-                self._readers[each].discard(value)
-                waiting.append(each)
+            for each in self._kernels.pop(unread).inputs:
+                self._readers[each].discard(unread)
+                pending.append(each)
 
     def run(self) -> None:
         for output in self._order:
@@ -325,8 +328,13 @@ def _joined(producer: Kernel, reader: Kernel, found: Replace) -> Kernel | None:
         ),
         operations=tuple(sorted({*producer.operations, *reader.operations})),
     )
-    is_small = len(joined.expressions) <= _MAXIMUM_EXPRESSIONS
-    return joined if is_small and len(joined.inputs) <= _MAXIMUM_INPUTS else None
+    is_small = len(joined.expressions) <= _MAXIMUM_EXPRESSIONS and len(joined.inputs) <= _MAXIMUM_INPUTS
+    return joined if is_small and _is_flat(joined) else None
+
+
+def _is_flat(kernel: Kernel) -> bool:
+    """Whether the expressions of a kernel are nested no more deeply than they may be."""
+    return len(kernel.expressions) <= _MAXIMUM_DEPTH or depth(kernel.expressions) <= _MAXIMUM_DEPTH
 
 
 def guarded(body: Expression, guard: Expression, otherwise: Expression) -> Expression:

@@ -315,11 +315,13 @@ def inside(position: Iterable[Expression], shape: Shape) -> Expression:
 
 def is_movement(body: Expression) -> bool:
     """Whether an element is only moved: read from somewhere, or a constant."""
-    waiting = [body]
-    while waiting:
-        each = waiting.pop()
+    pending, seen = [body], {body}
+    while pending:
+        each = pending.pop()
         if isinstance(each, Apply) and each.op is Op.SELECT:
-            waiting += each.arguments[1:]
+            sides = set(each.arguments[1:]) - seen
+            seen |= sides
+            pending += sides
         elif not isinstance(each, Load | Constant):
             return False
     return True

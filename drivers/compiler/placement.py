@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from neurald.drivers.compiler.complex_numbers import operand_shape
+from neurald.hal.accounting import charge
 from neurald.hal.errors import BadData
 from neurald.hal.memory import aligned_zeros
 from neurald.hal.memory_plan import Lifespan, plan_memory
@@ -155,6 +156,7 @@ def _constants(
             places[value] = Place(Base.CONSTANTS, end)
             arrays.append((end, np.ascontiguousarray(value.constant, value.type.dtype)))
             end += -(-value.size_bytes // alignment) * alignment
+    charge(end, "the constants of a step")
     contents = aligned_zeros(end, alignment)
     for offset, array in arrays:
         contents[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)

@@ -41,6 +41,14 @@ def walk(*roots: Expression) -> Iterator[Expression]:
                 yield expression
 
 
+def depth(expressions: Iterable[Expression]) -> int:
+    """How deeply expressions are nested that come after their operands, as `walk` gives them."""
+    found: dict[Expression, int] = {}
+    for each in expressions:
+        found[each] = 1 + max((found[operand] for operand in each.operands), default=0)
+    return max(found.values(), default=0)
+
+
 def walk_through(
     root: Expression, operands: Callable[[Expression], Iterable[Expression]]
 ) -> Iterator[Expression]:

@@ -1,30 +1,28 @@
 """Models with dimensions that only an execution tells: compiled once for each set of shapes that comes, and the last ones kept."""
 
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
 from neurald.hal.cancellation import Cancellation
-from neurald.hal.device import (
-    Artifact,
-    ExecuteOptions,
-    ExecutionResult,
-    KernelTime,
-    PreparedModel,
-    reusable_execution,
-)
-from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
+from neurald.hal.errors import BadData, MissedDeadlineTransient, OpFailed
 from neurald.hal.fork import forkable_lock
 from neurald.hal.in_process import InProcessModel
 from neurald.hal.inference import bind_operations, declared_shape, infer_shapes
 from neurald.hal.operations.call import Shape
+from neurald.hal.reusable import reusable_execution
 from neurald.hal.types import Model, Operand, Request
 
 #: Sets of shapes whose models are kept.
 _KEPT = 8
 #: What an unspecified dimension is taken for, to say which operations are supported.
 _ASSUMED = 1
+#: How often an execution that waits for another one looks whether it is still wanted.
+_LOOK_S = 0.02
 
 
 class Prepared(PreparedModel, Protocol):
@@ -81,7 +79,8 @@ class SpecializingModel(InProcessModel):
 
     Args:
         model: with unspecified dimensions.
-        prepare: prepares it for inputs of these shapes, by operand; raises BadData where they do not fit.
+        prepare: prepares it for inputs of these shapes, by operand, within the limits of an execution; raises BadData where they
+            do not fit.
         owner: the device whose model it is.
         tolerant: see `PreparedModel.tolerates_changing_inputs`.
     """
@@ -89,7 +88,7 @@ class SpecializingModel(InProcessModel):
     def __init__(
         self,
         model: Model,
-        prepare: Callable[[Model, Mapping[int, Shape]], Prepared],
+        prepare: Callable[[Model, Mapping[int, Shape], ExecuteOptions], Prepared],
         *,
         owner: object,
         tolerant: bool,
@@ -115,7 +114,7 @@ class SpecializingModel(InProcessModel):
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`. The first execution with some shapes compiles for them."""
-        return self._variant(self._shapes(request)).execute(request, options)
+        return self._variant(self._shapes(request), options).execute(request, options)
 
     def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
         """See `ReusesExecutions.create_reusable_execution`."""
@@ -130,8 +129,8 @@ class SpecializingModel(InProcessModel):
             for index, argument in zip(main.inputs, request.inputs, strict=True)
         )
 
-    def _variant(self, shapes: tuple[Shape | None, ...]) -> Prepared:
-        with self._lock:
+    def _variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> Prepared:
+        with self._locked(options):
             found = self._kept.get(shapes)
             if found is None:
                 known = {
@@ -140,7 +139,7 @@ class SpecializingModel(InProcessModel):
                     if shape is not None
                 }
                 try:
-                    found = self._prepare(self._model, known)
+                    found = self._prepare(self._model, known, options)
                 except BadData as error:
                     raise OpFailed(
                         f"with inputs of shapes {[list(s or ()) for s in shapes]}: {error}"
@@ -150,6 +149,19 @@ class SpecializingModel(InProcessModel):
                     self._kept.popitem(last=False)
             self._kept.move_to_end(shapes)
             return found
+
+    @contextmanager
+    def _locked(self, options: ExecuteOptions) -> Iterator[None]:
+        """Holds the lock, which another execution may have for as long as it takes to compile."""
+        while not self._lock.acquire(timeout=_LOOK_S):
+            if options.cancellation is not None:
+                options.cancellation.require_not_cancelled("while another one compiled")
+            if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+                raise MissedDeadlineTransient("the deadline passed while another execution compiled")
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`: which shapes will come is not known."""

@@ -27,6 +27,7 @@ from neurald.drivers.cpu.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.storage_order import reordered
 from neurald.drivers.cpu.tables import tabulated
 from neurald.drivers.cpu.target import Target
+from neurald.hal.accounting import charge
 from neurald.hal.numbering import operations_name
 from neurald.hal.types import Model
 
@@ -107,8 +108,11 @@ def compile_model(
         for kernel in kernels:
             try:
                 routines.append(generate(kernel, target))
+            except MemoryError:
+                raise
             except Exception as error:
                 raise _failed(names, kernel, error) from error
+            charge(_packed_bytes(kernel, routines[-1]), "packed constants")
             for subroutine in sorted(routines[-1].subroutines - called, key=lambda each: each.name):
                 compilation.add(routine_unit(subroutine))
             compilation.add(routine_unit(routines[-1]))
@@ -125,6 +129,12 @@ def compile_model(
     executable = _assembled(model, target, placement, kernels, routines, names)
     codes = tuple(code for name, code in found.items() if name not in {unit.name for unit in first})
     return Compiled(executable=executable, constants=placement.constants, codes=codes)
+
+
+def _packed_bytes(kernel: Kernel, routine: Routine) -> int:
+    """Of the constants that a routine reads and its kernel does not: they were made for it."""
+    own = {value for value in routine.arguments if value.constant is not None}.difference(kernel.inputs)
+    return sum(value.size_bytes for value in own)
 
 
 def _failed(names: "_Names", kernel: Kernel, error: Exception) -> KernelFailed:

@@ -14,19 +14,22 @@ from neurald.drivers.cpu.target import TARGET_VARIABLE, Target, host_target
 from neurald.drivers.cpu.threads import THREADS_VARIABLE, Team, process, thread_count
 from neurald.drivers.settings import Settings
 from neurald.drivers.sources import sources_digest
+from neurald.hal.compiling import Compiled, InputShapes
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
     CacheFilesNeeded,
     Capabilities,
+    ExecuteOptions,
     Performance,
     PrepareOptions,
     Verdict,
 )
-from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient, OutOfMemory
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.managed_buffer import host_memory_for
 from neurald.hal.memory import Memory
+from neurald.hal.numbering import first_few
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Shape
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand, OperandType
@@ -129,7 +132,7 @@ class CpuDevice:
             raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
         refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
         if refused:
-            raise BadData(f"cpu: {'; '.join(refused)}")
+            raise BadData(f"cpu: {first_few(refused)}")
         if not self.compiles:
             from neurald.drivers.cpu.reference_model import ReferenceModel
 
@@ -143,7 +146,19 @@ class CpuDevice:
         from neurald.drivers.compiler.specialization import SpecializingModel, is_specified
 
         threads = thread_count(options.threads, self._settings)
-        prepare: Prepare = partial(self._compiled, threads=threads, keeps_artifact=bool(options.cache_key))
+        prepare: Prepare
+        if options.compiler is None:
+            prepare = partial(self._compiled, threads=threads, keeps_artifact=bool(options.cache_key))
+        else:
+            from neurald.drivers.cpu.apart import ApartPreparation
+
+            prepare = ApartPreparation(
+                compiler=options.compiler,
+                restore=partial(self._restored, threads=threads),
+                keeps_artifact=bool(options.cache_key),
+                deadline_s=options.deadline_s,
+                cancellation=options.cancellation,
+            ).prepare
         if options.variants is not None:
             from neurald.drivers.cpu.variants import CachedVariants
 
@@ -151,13 +166,14 @@ class CpuDevice:
                 options.variants, prepare, partial(self._restored, threads=threads)
             ).prepare
         if is_specified(model):
-            return prepare(model, None)
+            return prepare(model, None, None)
         return SpecializingModel(model, prepare, owner=self, tolerant=False)
 
     def _compiled(
         self,
         model: Model,
         shapes: Mapping[int, Shape] | None,
+        limits: ExecuteOptions | None = None,
         *,
         threads: int,
         keeps_artifact: bool,
@@ -173,9 +189,25 @@ class CpuDevice:
 
                 preparation = Preparation(self._target, threads, keeps_artifact=keeps_artifact, helper=helper)
                 return preparation.prepare(model, shapes)
+        except MemoryError:
+            raise OutOfMemory(f"{self.name}: there is not enough memory to compile the model") from None
         finally:
             if helper is not None:
                 helper.close()
+
+    def get_ready_to_compile(self) -> None:
+        """See `CompilesApart.get_ready_to_compile`: imports the compiler and LLVM, and compiles the runtime."""
+        if self.compiles:
+            import neurald.drivers.cpu.apart
+            import neurald.drivers.cpu.preparation  # noqa: F401
+
+            process.runtime(self._target)
+
+    def compile(self, model: Model, shapes: InputShapes | None, options: PrepareOptions) -> Compiled:
+        """See `CompilesApart.compile`."""
+        from neurald.drivers.cpu.apart import give
+
+        return give(self._compiled(model, shapes, threads=1, keeps_artifact=True))
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> "CpuPreparedModel":
         """See `Device.prepare_model_from_cache`."""

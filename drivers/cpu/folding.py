@@ -28,6 +28,7 @@ from neurald.drivers.cpu.object_code import object_codes, routine_unit
 from neurald.drivers.cpu.routine import ALIGNMENT, Routine
 from neurald.drivers.cpu.tables import tabulated
 from neurald.drivers.cpu.target import Target, runs_here
+from neurald.hal.accounting import charge, reserve
 from neurald.hal.memory import aligned_zeros
 
 _LOG = logging.getLogger(__name__)
@@ -87,6 +88,14 @@ class Folding:
 
 def _called(routine: Routine, address: int, arrays: Mapping[Value, Array]) -> Array:
     """The output of a routine, whose code is at that address."""
+    output, *inputs = routine.arguments
+    what = "a value that is computed from constants"
+    charge(output.size_bytes, what)
+    with reserve(sum(value.size_bytes for value in inputs) + routine.scratch_bytes, what):
+        return _computed(routine, address, arrays)
+
+
+def _computed(routine: Routine, address: int, arrays: Mapping[Value, Array]) -> Array:
     output, *inputs = routine.arguments
     memory = [aligned_zeros(output.size_bytes)]
     for value in inputs:

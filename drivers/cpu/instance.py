@@ -16,9 +16,11 @@ from neurald.drivers.cpu.llvm import LoadedCode
 from neurald.drivers.cpu.routine import ALIGNMENT
 from neurald.drivers.cpu.runtime import RECORD_WORDS, STOPPED, caller_name
 from neurald.drivers.cpu.threads import Team, process
+from neurald.hal.accounting import reserve
 from neurald.hal.cancellation import NEVER_CANCELLED
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import OpFailed, OutOfMemory
+from neurald.hal.memory import anonymous
 
 #: What is not worth being shared: a shared call costs about a tenth of it.
 _SHARED_NS: Final = 5_000.0
@@ -68,6 +70,7 @@ class Instance:
 
     Raises:
         OutOfMemory: there is no room for another arena.
+        ResourceExhaustedPersistent, ResourceExhaustedTransient: its account may not have so much.
     """
 
     def __init__(self, executable: Executable, code: LoadedCode, constants: int, team: Team) -> None:
@@ -281,11 +284,12 @@ def pieces(call: Call) -> int:
 
 
 class _Block:
-    """Zeroed memory that begins at a page."""
+    """Zeroed memory of this process that begins at a page."""
 
     def __init__(self, size_bytes: int) -> None:
+        self._reservation = reserve(size_bytes, "values of a compiled step")
         try:
-            self._memory = mmap.mmap(-1, max(mmap.PAGESIZE, size_bytes))
+            self._memory = anonymous(max(mmap.PAGESIZE, size_bytes))
         except OSError as error:
             raise OutOfMemory(f"{size_bytes} bytes for values: {error}") from None
         self._view = (ctypes.c_char * len(self._memory)).from_buffer(self._memory)

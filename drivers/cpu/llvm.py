@@ -14,11 +14,13 @@ from typing import Any
 from neurald.drivers.cpu.image import LoadedImage, decoded, is_image
 from neurald.drivers.cpu.target import Target
 from neurald.hal.errors import BadData
+from neurald.hal.fork import hold_over_fork
 
 _LOG = logging.getLogger(__name__)
 
-#: One thread at a time creates and links; LLVM's own state is not all safe.
+#: One thread at a time creates and links; LLVM's own state is not all safe, nor is it in a child of a fork meanwhile.
 _lock = threading.RLock()
+hold_over_fork(_lock)
 
 
 class CompilationFailed(Exception):

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from neurald.drivers.cpu.llvm import LoadedCode
 from neurald.drivers.cpu.routine import ALIGNMENT
 from neurald.drivers.cpu.runtime import caller_name
 from neurald.drivers.cpu.threads import Team
+from neurald.hal.accounting import reserve
 from neurald.hal.cancellation import NEVER_CANCELLED, Cancellation
 from neurald.hal.deadline import nanoseconds
 from neurald.hal.device import KernelTime
@@ -38,6 +40,7 @@ class NativeModel:
     Raises:
         CompilationFailed: the code cannot be linked, or lacks a function.
         OutOfMemory: there is no room for its arena.
+        ResourceExhaustedPersistent, ResourceExhaustedTransient: its account may not have so much.
     """
 
     def __init__(
@@ -45,14 +48,17 @@ class NativeModel:
     ) -> None:
         self.executable = executable
         self.codes = tuple(codes)
+        # The code lies in memory as it is kept, and as it is run.
+        self._reservation = reserve(
+            constants.nbytes + 2 * sum(map(len, self.codes)), "constants and code of a compiled step"
+        )
         self.constants = _aligned(constants)
         self.team = team
         names = {name for call in executable.calls for name in (call.function, caller_name(len(call.places)))}
         self._code = LoadedCode(self.codes, sorted(names))
-        self._instances = Pool([self._new_instance()], self._new_instance, _INSTANCES)
-
-    def _new_instance(self) -> Instance:
-        return Instance(self.executable, self._code, self.constants.ctypes.data, self.team)
+        # It must not refer to this object: all memory is to go with the last reference to it, not some time later.
+        new_instance = partial(Instance, executable, self._code, self.constants.ctypes.data, team)
+        self._instances = Pool([new_instance()], new_instance, _INSTANCES)
 
     def run(
         self,

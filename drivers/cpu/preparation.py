@@ -25,7 +25,8 @@ from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.segment import Segment, segments, sub_model
 from neurald.drivers.cpu.target import Target
 from neurald.drivers.cpu.threads import Team, process, runtime_unit
-from neurald.hal.errors import BadData, Error
+from neurald.hal.accounting import temporary
+from neurald.hal.errors import BadData, Error, OutOfMemory
 from neurald.hal.inference import bind_operations
 from neurald.hal.numbering import operations_name
 from neurald.hal.types import Model, Subgraph
@@ -168,6 +169,7 @@ class Preparation:
             )
         ]
 
+    @temporary()
     def _native(
         self,
         model: Model,
@@ -193,6 +195,8 @@ class Preparation:
             return NativeModel(executable, linked(compiled.codes), compiled.constants, team)
         except (Error, KernelFailed):
             raise
+        except MemoryError as error:
+            raise OutOfMemory(f"the model cannot be compiled: {error}") from None
         except Exception as error:
             everything_here = range(len(model.main.operations))
             everything = everything_here if positions is None else positions
@@ -203,7 +207,6 @@ class Preparation:
 def _warn(error: KernelFailed) -> None:
     runs = "it runs" if len(error.operations) == 1 else "they run"
     _LOG.warning("%s; %s on references", error, runs)
-    _LOG.debug("the operations that run on references: %s", ", ".join(map(str, error.operations)))
     _LOG.debug("that was raised here", exc_info=error)
 
 

@@ -1,6 +1,5 @@
 """A model that the CPU device has compiled as a whole: an execution is one call of native code."""
 
-import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from neurald.hal.device import (
     Timing,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
+from neurald.hal.fork import forkable_lock
 from neurald.hal.in_process import InProcessModel
 from neurald.hal.types import Argument, Operand, Request
 
@@ -37,7 +37,7 @@ class CpuPreparedModel(InProcessModel):
     Args:
         native: the compiled model.
         references: makes what runs executions that leave out an input; None: the model is not at hand.
-        keeps_artifact: whether `artifact` will be asked for.
+        keeps_artifact: whether `artifact` will be asked for, and stands for all of the model.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class CpuPreparedModel(InProcessModel):
         self._executable = native.executable
         self._make_references = references
         self._references: ReferenceModel | None = None
-        self._making = threading.Lock()
-        self._keeps_artifact = keeps_artifact
+        self._making = forkable_lock()
+        self.keeps_artifact = keeps_artifact
         self._sizes = tuple(port.size_bytes for port in native.executable.inputs)
         self._output_sizes = tuple(port.size_bytes for port in native.executable.outputs)
         self._bindings: dict[int, tuple[weakref.ref[Request], Binding]] = {}
@@ -156,7 +156,7 @@ class CpuPreparedModel(InProcessModel):
 
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""
-        return write_artifact(self.native) if self._keeps_artifact else None
+        return write_artifact(self.native) if self.keeps_artifact else None
 
     def profile(self) -> tuple[KernelTime, ...]:
         """See `PreparedModel.profile`: on whatever was there last."""

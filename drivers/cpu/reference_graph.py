@@ -9,8 +9,9 @@ from typing import TypeAlias
 import numpy as np
 
 from neurald.drivers.cpu.native_model import NativeModel
+from neurald.hal.accounting import reserve
 from neurald.hal.device import REFERENCE, KernelTime
-from neurald.hal.execution import GraphOperations, Limits
+from neurald.hal.execution import GraphOperations, Limits, Values
 from neurald.hal.numbering import operation_name
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
@@ -134,7 +135,7 @@ class ReferenceGraph:
             if run.times is not None:
                 run.times.extend(self._times(step, time.perf_counter_ns() - started))
             for index in self._dead_after[number]:
-                values.pop(index, None)
+                values.drop(index)
         return [values[index] for index in self.graph.outputs]
 
     def _times(self, step: Step, duration_ns: int) -> Sequence[KernelTime]:
@@ -143,7 +144,7 @@ class ReferenceGraph:
         name = self.graph.operations[step].type.name
         return (KernelTime(name=name, duration_ns=duration_ns, operations=(step,), label=REFERENCE),)
 
-    def _run_segment(self, segment: NativeSegment, values: dict[int, Array], run: Run) -> bool:
+    def _run_segment(self, segment: NativeSegment, values: Values, run: Run) -> bool:
         """Whether the segment could run: its inputs are there, and of the shapes that it was compiled for."""
         first = segment.operations[0]
         run.limits.check(f"before {operation_name(self.graph, first)}")
@@ -157,8 +158,13 @@ class ReferenceGraph:
         if len(given) < len(inputs):
             return False
         options = run.limits.options
+        reservations = [
+            reserve(port.size_bytes, "results of a compiled step")
+            for port in segment.native.executable.outputs
+        ]
         results = segment.native.run_arrays(given, options.deadline_s, options.cancellation)
-        values.update(zip(segment.outputs, results, strict=True))
+        for index, result, reservation in zip(segment.outputs, results, reservations, strict=True):
+            values.keep(index, result, reservation)
         return True
 
 

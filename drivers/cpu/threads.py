@@ -7,7 +7,6 @@ models; it starts when the first model that uses several threads is made, and ag
 import atexit
 import contextlib
 import ctypes
-import mmap
 import os
 import threading
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +27,7 @@ from neurald.drivers.cpu.runtime import (
 from neurald.drivers.cpu.target import Target
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
+from neurald.hal.memory import anonymous
 
 if TYPE_CHECKING:
     from neurald.drivers.cpu.object_code import Unit
@@ -96,7 +96,7 @@ class Pool:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._memory = mmap.mmap(-1, POOL_BYTES)
+        self._memory = anonymous(POOL_BYTES)
         self._words = (ctypes.c_int32 * (POOL_BYTES // 4)).from_buffer(self._memory)
         self.address = ctypes.addressof(self._words)
         self._workers: list[threading.Thread] = []

@@ -13,15 +13,17 @@ from neurald.drivers.cpu.native_model import NativeModel
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.reference_model import ReferenceModel
-from neurald.hal.device import Artifact, Variants
+from neurald.hal.device import Artifact, ExecuteOptions, Variants
 from neurald.hal.errors import BadData
 from neurald.hal.operations.call import Shape
 from neurald.hal.types import Model
 
 _LOG = logging.getLogger(__name__)
 
-#: Prepares a model, for shapes of inputs by operand where it leaves them open.
-Prepare: TypeAlias = Callable[[Model, Mapping[int, Shape] | None], CpuPreparedModel | ReferenceModel]
+#: Prepares a model, for shapes of inputs by operand where it leaves them open, and within the limits of the execution that has them.
+Prepare: TypeAlias = Callable[
+    [Model, Mapping[int, Shape] | None, ExecuteOptions | None], CpuPreparedModel | ReferenceModel
+]
 #: Makes a compiled model of its artifact again; BadData where it is none.
 Restore: TypeAlias = Callable[[Artifact], NativeModel]
 
@@ -43,9 +45,12 @@ class CachedVariants:
         self._restore = restore
 
     def prepare(
-        self, model: Model, shapes: Mapping[int, Shape] | None = None
+        self,
+        model: Model,
+        shapes: Mapping[int, Shape] | None = None,
+        limits: ExecuteOptions | None = None,
     ) -> CpuPreparedModel | ReferenceModel:
-        """See `Preparation.prepare`. The artifact of a whole model of known shapes is not looked for: others keep that."""
+        """See `Prepare`. The artifact of a whole model of known shapes is not looked for: others keep that."""
         try:
             found = self._found(model, shapes)
         except BadData as error:
@@ -54,7 +59,7 @@ class CachedVariants:
         if found is not None:
             return found
         started = time.perf_counter()
-        prepared = self._prepare(model, shapes)
+        prepared = self._prepare(model, shapes, limits)
         compile_ms = (time.perf_counter() - started) * 1e3
         if isinstance(prepared, ReferenceModel):
             kind, artifact = _PARTS, write_parts(prepared.steps)

@@ -12,6 +12,7 @@ import numpy as np
 from neurald.drivers.opencl.platform import DeviceContext
 from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.errors import BadData
+from neurald.hal.fork import forkable_lock, keep_in_children
 from neurald.hal.memory import Memory
 from neurald.hal.types import Dimensions
 
@@ -30,7 +31,7 @@ class CopyCount:
 
     to_device: int = 0
     from_device: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    _lock: threading.Lock = field(default_factory=forkable_lock, repr=False, compare=False)
 
     def copied(self, *, to_device: bool) -> None:
         """Counts one copy."""
@@ -63,10 +64,11 @@ class OpenClBuffer(DeviceBuffer):
         super().__init__(size_bytes)
         self.device = device
         self._copies = copies
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         with device.state.guard(f"allocating {size_bytes} bytes"):
             self.handle = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, max(1, size_bytes))
         self._queue = device.queue()
+        keep_in_children(self)
 
     @property
     def is_lost(self) -> bool:

@@ -9,7 +9,6 @@ import hashlib
 import logging
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Mapping
 from itertools import pairwise
@@ -22,6 +21,7 @@ import platformdirs
 
 from neurald.hal.device import Capabilities, Device, ExecuteOptions, Performance, PrepareOptions
 from neurald.hal.errors import Error
+from neurald.hal.fork import forkable_lock
 from neurald.hal.memory import HostMemory
 from neurald.hal.operation_type import OperationType
 from neurald.hal.private_directory import make_directory
@@ -48,7 +48,7 @@ _SIZE, _DEPTH = 56, 32
 #: A device that cannot run a measure is this many times as slow as the CPU device, for the types that it stands for.
 _USELESS = 1e6
 
-_lock = threading.Lock()
+_lock = forkable_lock()
 
 
 class _Figures(msgspec.Struct, frozen=True):

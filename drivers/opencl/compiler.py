@@ -80,6 +80,7 @@ def compile_model(
     choose: Choose,
     is_fused: bool = True,
     kernel_set: KernelSet = KernelSet.ALL,
+    require_wanted: Callable[[str], None] = lambda where: None,
 ) -> Compiled:
     """Compiles a model, every operation of which has a lowering.
 
@@ -91,19 +92,35 @@ def compile_model(
         choose: picks among the sources of each kernel.
         is_fused: whether nodes are joined to larger kernels.
         kernel_set: the kinds of kernels that may be used.
+        require_wanted: called before each kernel; raises to end the compilation.
 
     Raises:
         BadData: an operation has no lowering.
+        Error: what `require_wanted` raises.
     """
     compiled, reason = _compiled(
-        model, input_shapes, facts, precision, choose, is_fused=is_fused, kernel_set=kernel_set
+        model,
+        input_shapes,
+        facts,
+        precision,
+        choose,
+        is_fused=is_fused,
+        kernel_set=kernel_set,
+        require_wanted=require_wanted,
     )
     if reason:
         # Only where images are of whole buffers, whose sizes are not known before.
         _LOG.info("kernels read buffers, and no images: %s", reason)
         plain = replace(facts, images=None)
         compiled, _ = _compiled(
-            model, input_shapes, plain, precision, choose, is_fused=is_fused, kernel_set=kernel_set
+            model,
+            input_shapes,
+            plain,
+            precision,
+            choose,
+            is_fused=is_fused,
+            kernel_set=kernel_set,
+            require_wanted=require_wanted,
         )
     return compiled
 
@@ -117,10 +134,13 @@ def _compiled(
     *,
     is_fused: bool,
     kernel_set: KernelSet,
+    require_wanted: Callable[[str], None],
 ) -> tuple[Compiled, str]:
     """What `compile_model` gives, and why the images that it reads cannot be made; "" if they can."""
     graph = build_graph(model, input_shapes)
+    require_wanted("before the graph was transformed")
     transform(graph)
+    require_wanted("before kernels were fused")
     precision = precision or suited(facts)
     lower_precision(graph, precision)
     expand_rankings(graph)
@@ -128,15 +148,15 @@ def _compiled(
     if is_fused:
         fused = join(fused, _ALIGNED)
     kernels = tuple(kernel for kernel in fused.kernels if kernel.output.count)
+    sources: list[Sequence[Source]] = []
+    for number, kernel in enumerate(kernels):
+        require_wanted(f"before the code of kernel {number} of {len(kernels)}")
+        special = kernel_set is not KernelSet.GENERIC and candidates(
+            kernel, facts, relaxed=precision is Precision.F16, has_workspace=True
+        )
+        sources.append(special or (render(kernel),))
     chosen = choose(
-        [
-            (
-                kernel_set is not KernelSet.GENERIC
-                and candidates(kernel, facts, relaxed=precision is Precision.F16, has_workspace=True)
-            )
-            or (render(kernel),)
-            for kernel in kernels
-        ],
+        sources,
         chains_of(fused, kernels, facts) if kernel_set is KernelSet.ALL else (),
     )
     used = [(kernel, source) for kernel, source in zip(kernels, chosen, strict=True) if source is not None]

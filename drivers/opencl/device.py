@@ -1,7 +1,6 @@
 """The OpenCL device: what it says of itself, and how it makes prepared models."""
 
 import logging
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -39,11 +38,13 @@ from neurald.drivers.opencl.sums import SUMS_VARIABLE
 from neurald.drivers.opencl.tuning import Tuner, Tuning, faster
 from neurald.drivers.settings import Settings
 from neurald.drivers.sources import sources_digest
+from neurald.hal.accounting import temporary
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
     CacheFilesNeeded,
     Capabilities,
+    ExecuteOptions,
     PreparedModel,
     PrepareOptions,
     Verdict,
@@ -53,11 +54,12 @@ from neurald.hal.errors import (
     DeadObject,
     Error,
     MissedDeadlinePersistent,
-    MissedDeadlineTransient,
     OutOfMemory,
 )
+from neurald.hal.fork import forkable_lock
 from neurald.hal.managed_buffer import bytes_for
 from neurald.hal.memory import Memory
+from neurald.hal.numbering import first_few
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand
 
 _LOG = logging.getLogger(__name__)
@@ -109,7 +111,7 @@ class OpenClDevice:
         self.type = _TYPES[facts.kind]
         self._settings = process_settings() if settings is None else settings
         self._is_fused = is_fused
-        self._opening = threading.Lock()
+        self._opening = forkable_lock()
         self._context: DeviceContext | None = None
         self.copies = CopyCount()
 
@@ -167,20 +169,24 @@ class OpenClDevice:
             raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
         refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
         if refused:
-            raise BadData(f"{self.name}: {'; '.join(refused)}")
+            raise BadData(f"{self.name}: {first_few(refused)}")
         if not is_specified(model):
             return SpecializingModel(model, partial(self._variant, options), owner=self, tolerant=True)
         prepared = self._compiled(model, {}, options)
-        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-            raise MissedDeadlineTransient("the deadline passed while the model was prepared")
+        options.require_wanted("while the model was prepared")
         return prepared
 
     def _variant(
-        self, options: PrepareOptions, model: Model, shapes: Mapping[int, Shape]
+        self, options: PrepareOptions, model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions
     ) -> OpenClPreparedModel:
         """A model for inputs of these shapes, from the cache if it was compiled for them before."""
-        # The deadline was that of the preparation, which is long over.
-        later = replace(options, deadline_s=None, cache_key=options.cache_key if options.variants else b"")
+        # The limits of the preparation are over; those of the execution hold.
+        later = replace(
+            options,
+            deadline_s=limits.deadline_s,
+            cancellation=limits.cancellation,
+            cache_key=options.cache_key if options.variants else b"",
+        )
         if options.variants is None:
             return self._compiled(model, shapes, later)
         return prepared_variant(
@@ -190,13 +196,14 @@ class OpenClDevice:
             prepare=lambda: self._compiled(model, shapes, later),
         )
 
+    @temporary()
     def _compiled(
         self, model: Model, input_shapes: Mapping[int, Shape], options: PrepareOptions
     ) -> OpenClPreparedModel:
         """A model compiled for inputs of these shapes."""
         started = time.monotonic()
         tuning = Tuning.of(options.preference, self.facts, self._settings)
-        tuner = Tuner(self.context, tuning)
+        tuner = Tuner(self.context, tuning, options.require_wanted)
         compiled = compile_model(
             model,
             input_shapes,
@@ -207,7 +214,9 @@ class OpenClDevice:
             choose=tuner.choose,
             is_fused=self._is_fused,
             kernel_set=self._settings.choice(KERNELS_VARIABLE, KernelSet) or KernelSet.ALL,
+            require_wanted=options.require_wanted,
         )
+        options.require_wanted("before the kernels were built")
         executable, program = self._built(compiled, is_measured=tuning is not Tuning.FAST)
         prepared = OpenClPreparedModel(
             self.context, executable, program, compiled.constants, keeps_artifact=bool(options.cache_key)

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from neurald.hal.errors import DeadObject, Error, OpFailed, OutOfMemory
+from neurald.hal.fork import Unforkable, at_fork
 
 SUCCESS: Final = 0
 DEVICE_NOT_FOUND: Final = -1
@@ -98,6 +99,9 @@ NAMES: Final[Mapping[int, str]] = MappingProxyType(
     }
 )
 
+#: Its threads are in one process only.
+OPENCL: Final = Unforkable("OpenCL", "had used OpenCL", "uses it")
+
 _LOST = frozenset(
     {
         DEVICE_NOT_FOUND,
@@ -132,6 +136,11 @@ class DeviceState:
         self._device = device
         self._is_nvidia = is_nvidia
         self._lost: str | None = None
+        at_fork(self)
+
+    def forked(self) -> None:
+        """Takes the device for lost in a child, which has none of the threads of OpenCL."""
+        self._lost = self._lost or OPENCL.cause
 
     @property
     def is_lost(self) -> bool:

@@ -18,6 +18,7 @@ from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.portions import Portions
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.staging import Region, Staging
+from neurald.hal.accounting import reserve
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import Error, OpFailed
 
@@ -56,6 +57,7 @@ class Instance:
 
     Raises:
         OutOfMemory: the device has no room for another arena.
+        ResourceExhaustedPersistent, ResourceExhaustedTransient: its account may not have so much.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Instance:
         self._device = device
         self._executable = executable
         self._queue = device.queue()
+        self._reservation = reserve(executable.arena_bytes, "values of a compiled step")
         self._arena = allocate(device, executable.arena_bytes)
         self._clear_zeros()
         self._buffers: dict[Base, Any] = {Base.ARENA: self._arena, Base.CONSTANTS: constants}
@@ -287,7 +290,7 @@ class Instance:
 
 
 def allocate(device: DeviceContext, size_bytes: int) -> "cl.Buffer":
-    """A buffer of the device.
+    """A buffer of the device; the caller has reserved the memory.
 
     Raises:
         OutOfMemory: there is not enough memory.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
+
+from neurald.hal.fork import forkable_lock
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -25,7 +26,7 @@ class KnownPrograms:
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._programs: OrderedDict[bytes, cl.Program] = OrderedDict()
 
     def find(self, key: bytes) -> cl.Program | None:

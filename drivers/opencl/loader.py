@@ -12,13 +12,14 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from neurald.drivers.opencl.errors import OPENCL
 from neurald.hal.errors import UnavailableDevice
+from neurald.hal.fork import forkable_lock
 
 #: With any of these the user says where the loader finds its libraries, and nothing is added.
 _LOADER_VARIABLES = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH")
@@ -29,15 +30,16 @@ _LIBRARY = re.compile(
     r"lib(nvidia-opencl|pocl|intelocl|igdrcl|amdocl64|RusticlOpenCL|mali|PVROCL)\.so(\.[\d.]+)?"
 )
 
-_lock = threading.Lock()
+_lock = forkable_lock()
 
 
 def load() -> Any:
     """The package, loaded when it is first needed: it is optional.
 
     Raises:
-        UnavailableDevice: it is not installed, or does not load.
+        UnavailableDevice: it is not installed, or does not load, or the process was forked from one that had loaded it.
     """
+    OPENCL.require()
     # Its cache of programs would make a cold start look warm, and compiled programs are kept by the service's own.
     os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
     try:

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from neurald.drivers.opencl.platform import DeviceContext
@@ -28,17 +28,24 @@ _SHARDS_EACH = 3
 _SILENCE_S = 2.0
 
 
-def times_ns(device: DeviceContext, sources: Sequence[Source], *, is_resident: bool) -> dict[str, float]:
+def times_ns(
+    device: DeviceContext,
+    sources: Sequence[Source],
+    *,
+    is_resident: bool,
+    require_wanted: Callable[[str], None] = lambda where: None,
+) -> dict[str, float]:
     """The times of sources on memory of zeros, by name; those that do not build or cannot run are left out.
 
     Args:
         device: to measure on.
         sources: no two of the same text.
         is_resident: whether each is measured as a phase of a kernel that stays on the device.
+        require_wanted: called before each program is built; raises to end the measurement.
 
     Raises:
         DeadObject: the device is lost.
-        Error: it has no memory for them.
+        Error: it has no memory for them, or what `require_wanted` raises.
     """
     started = time.monotonic()
     shards = shards_of(sources, _SHARD_BYTES)
@@ -48,7 +55,7 @@ def times_ns(device: DeviceContext, sources: Sequence[Source], *, is_resident: b
     try:
         for _ in range(count - 1):
             helpers.append(Helper(work, device, is_resident=is_resident))
-        _take_part(work, device, is_resident=is_resident)
+        _take_part(work, device, is_resident=is_resident, require_wanted=require_wanted)
     finally:
         work.close()
         for helper in helpers:
@@ -64,10 +71,13 @@ def times_ns(device: DeviceContext, sources: Sequence[Source], *, is_resident: b
     return {name: each for name, each in work.times_ns.items() if each is not None}
 
 
-def _take_part(work: "Work", device: DeviceContext, *, is_resident: bool) -> None:
+def _take_part(
+    work: "Work", device: DeviceContext, *, is_resident: bool, require_wanted: Callable[[str], None]
+) -> None:
     """Builds and measures here until nothing is left."""
     bench: Bench | None = None
     while (shard := work.next(is_here=True)) is not None:
+        require_wanted("while kernels were measured")
         text, trials = trials_of(shard, device.facts, is_resident=is_resident)
         try:
             program = Program.from_source(device, text)

@@ -16,6 +16,7 @@ from llvmlite import ir
 
 from neurald.drivers.opencl.errors import SUCCESS
 from neurald.hal.errors import UnavailableDevice
+from neurald.hal.fork import hold_over_fork
 
 #: The kinds of commands.
 KERNEL: Final = 0
@@ -49,7 +50,9 @@ _COPY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _COPIED_BYTES = 64
 _FUNCTIONS = ("clEnqueueNDRangeKernel", "clEnqueueWriteBuffer", "clEnqueueReadBuffer", "clFlush", "clFinish")
 
+#: Other locks of LLVM's are not free in a child that is forked meanwhile.
 _lock = threading.Lock()
+hold_over_fork(_lock)
 #: What `_compile` has made, once.
 _compiled: list[tuple[Any, Any, Any]] = []
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from neurald.drivers.opencl.errors import DeviceState
+from neurald.drivers.opencl.errors import OPENCL, DeviceState
 from neurald.drivers.opencl.images import images_of
 from neurald.drivers.opencl.known_programs import KnownPrograms
 from neurald.drivers.opencl.loader import all_libraries, load
@@ -22,6 +22,7 @@ from neurald.drivers.opencl.storage import Images, Storage, storage_of
 from neurald.drivers.opencl.sums import Sums, sums_wanted
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
+from neurald.hal.fork import keep_in_children
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -185,11 +186,13 @@ class DeviceContext:
         """
         import pyopencl as cl
 
+        OPENCL.require()
         self.state = DeviceState(f"OpenCL device {facts.name}", is_nvidia=facts.is_nvidia)
         self.programs = KnownPrograms()
         with self.state.guard("opening"):
             self.context: cl.Context = cl.Context([facts.handle])
             self.facts = replace(facts, images=images_of(self.context, facts))
+        keep_in_children(self)
 
     def queue(self, *, profiling: bool = False) -> cl.CommandQueue:
         """A new queue that runs its commands in order; a profiling one tells the time of each."""

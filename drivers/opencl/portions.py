@@ -5,10 +5,11 @@ on the one before. How long commands take is learned from execution to execution
 """
 
 import math
-import threading
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
+
+from neurald.hal.fork import forkable_lock
 
 #: What a portion is to take: two of them are under way, which makes 20 ms that nobody can stop.
 PORTION_S: Final = 0.01
@@ -25,7 +26,7 @@ class Portions:
 
     def __init__(self, total_s: float = 0.0) -> None:
         self._total_s = total_s
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._bounds: tuple[int, ...] = ()
 
     def bounds(self, count: int) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.portions import Portions
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.staging import upload
+from neurald.hal.accounting import reserve
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import (
     Artifact,
@@ -25,6 +27,7 @@ from neurald.hal.device import (
     Timing,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.fork import keep_in_children
 from neurald.hal.in_process import InProcessModel
 from neurald.hal.memory import Memory
 from neurald.hal.pool import Pool
@@ -56,6 +59,7 @@ class OpenClPreparedModel(InProcessModel):
 
     Raises:
         OutOfMemory: the device has no room for it.
+        ResourceExhaustedPersistent, ResourceExhaustedTransient: its account may not have so much.
         Error: the device failed.
     """
 
@@ -75,6 +79,9 @@ class OpenClPreparedModel(InProcessModel):
         self.executable = executable
         self._program = program
         self._contents = constants if keeps_artifact else None
+        # They are on the device, and here too if they are kept.
+        copies = 2 if keeps_artifact else 1
+        self._reservation = reserve(copies * executable.constants_bytes, "constants of a compiled step")
         self._constants = allocate(device, executable.constants_bytes)
         upload(device, device.queue(), self._constants, constants)
         self._profiled: Program | None = program if executable.persistent is None else None
@@ -82,12 +89,12 @@ class OpenClPreparedModel(InProcessModel):
             output_shapes=tuple(OutputShape(dimensions=port.dimensions) for port in executable.outputs)
         )
         self._bindings: dict[int, tuple[weakref.ref[Request], _Binding]] = {}
-        first = self._new_instance()
-        self._instances = Pool([first], self._new_instance, _INSTANCES)
+        # It must not refer to this object: all memory is to go with the last reference to it, not some time later.
+        new_instance = partial(Instance, device, executable, program, self._constants)
+        first = new_instance()
+        self._instances = Pool([first], new_instance, _INSTANCES)
         self._portions = Portions(first.launch() / 1e9)
-
-    def _new_instance(self) -> Instance:
-        return Instance(self.device, self.executable, self._program, self._constants)
+        keep_in_children(self)
 
     def operand(self, index: int, *, is_output: bool) -> Operand:
         """What the model says of an input or output.

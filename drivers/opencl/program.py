@@ -16,6 +16,7 @@ from neurald.drivers.opencl.known_programs import source_key
 from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.program_text import KernelTexts
 from neurald.hal.errors import OpFailed
+from neurald.hal.fork import keep_in_children
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -45,6 +46,7 @@ class Program:
         self._program = program
         self._others = dict(others or {})
         self._kernels: dict[str, cl.Kernel] = {}
+        keep_in_children(self)
 
     @classmethod
     def from_source(cls, device: DeviceContext, source: str, options: Sequence[str] = ()) -> Self:

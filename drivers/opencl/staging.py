@@ -20,7 +20,8 @@ import numpy as np
 from neurald.drivers.opencl.launcher import Transfer
 from neurald.drivers.opencl.native_loop import native_copy
 from neurald.drivers.opencl.platform import DeviceContext
-from neurald.hal.errors import OutOfMemory
+from neurald.hal.accounting import Reservation, reserve
+from neurald.hal.errors import OutOfMemory, ResourceExhaustedPersistent, ResourceExhaustedTransient
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -87,6 +88,7 @@ class Staging:
         self._queue = queue
         self._copy = native_copy()
         self._area: tuple[cl.Buffer, cl.MemoryMap] | None = None
+        self._reservation: Reservation | None = None
         limit = 0 if device.facts.is_cpu else pinned_limit_bytes
         ways = [[number] for number in range(len(inputs))], _near(outputs) if limit else _single(outputs)
         slots: list[list[int | None]] = []
@@ -100,7 +102,7 @@ class Staging:
                 used += -(-(end - start) // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES if fits else 0
         area = 0
         if used:
-            with contextlib.suppress(OutOfMemory):
+            with contextlib.suppress(OutOfMemory, ResourceExhaustedPersistent, ResourceExhaustedTransient):
                 area = self._pinned(used)
         self._inputs, self.writes = _passages(inputs, ways[0], slots[0], area, to_device=True)
         self._outputs, self.reads = _passages(outputs, ways[1], slots[1], area, to_device=False)
@@ -148,6 +150,8 @@ class Staging:
                     mapping.release(self._queue)
                     self._queue.finish()
                     buffer.release()
+        if self._reservation is not None:
+            self._reservation.release()
 
     def __enter__(self) -> Self:
         return self
@@ -159,6 +163,7 @@ class Staging:
         """The address of so many bytes."""
         import pyopencl as cl
 
+        self._reservation = reserve(size_bytes, "inputs and outputs on their way")
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
         access: Any = cl.map_flags.READ | cl.map_flags.WRITE
         area: Any

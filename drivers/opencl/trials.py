@@ -18,6 +18,7 @@ from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.program_text import kernel_name, program_text
 from neurald.drivers.opencl.source import Source
+from neurald.hal.accounting import charge
 from neurald.hal.errors import DeadObject, Error
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ class Bench:
             if self._arena is not None:
                 self._arena.release()
             self._arena = None
+            charge(size_bytes, "values of kernels that are measured")
             self._arena = allocate(self._device, size_bytes)
             self._arena_bytes = size_bytes
         return self._arena

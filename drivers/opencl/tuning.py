@@ -3,7 +3,7 @@
 import logging
 import math
 import statistics
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from neurald.drivers.opencl.sharding import functions_of
 from neurald.drivers.opencl.source import Source
 from neurald.drivers.opencl.staging import upload
 from neurald.drivers.settings import Settings
+from neurald.hal.accounting import charge
 from neurald.hal.types import Preference
 
 if TYPE_CHECKING:
@@ -77,10 +78,17 @@ class Tuner:
     Args:
         device: to measure on.
         tuning: how much.
+        require_wanted: called before each kernel; raises to end the compilation.
     """
 
-    def __init__(self, device: DeviceContext, tuning: Tuning) -> None:
+    def __init__(
+        self,
+        device: DeviceContext,
+        tuning: Tuning,
+        require_wanted: Callable[[str], None] = lambda where: None,
+    ) -> None:
         self._device = device
+        self._require_wanted = require_wanted
         self._functions = _FUNCTIONS[tuning]
         self._limit = self._functions * _USES[tuning]
         # What may become a phase of a kernel for the whole step is measured as one.
@@ -116,12 +124,18 @@ class Tuner:
         works: dict[Hashable, Source] = {}
         # For each source one that does the same work, which is measured.
         alike = {name: works.setdefault(_work_of(source), source) for name, source in measured.items()}
-        found = times_ns(self._device, list(works.values()), is_resident=self._is_resident)
+        found = times_ns(
+            self._device,
+            list(works.values()),
+            is_resident=self._is_resident,
+            require_wanted=self._require_wanted,
+        )
         times = {name: found.get(source.name, math.inf) for name, source in alike.items()}
         return _fastest(tried, chains, together, times)
 
     def _tried(self, sources: Sequence[Source]) -> tuple[Source, ...]:
         """Those that are looked at; for a kernel that runs all phases only those that can be one, if there are any."""
+        self._require_wanted("before candidates for a kernel were made")
         found: list[Source] = []
         others: list[Source] = []
         functions: set[tuple[str, ...]] = set()
@@ -190,6 +204,7 @@ def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, Progr
     """
     single = compiled.executable
     assert compiled.persistent is not None  # noqa: S101 - callers ask
+    charge(single.constants_bytes, "constants of a step that is measured")
     constants = allocate(device, single.constants_bytes)
     upload(device, device.queue(), constants, compiled.constants)
     call = compiled.persistent

@@ -27,6 +27,7 @@ from neurald.hal.device import (
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
 from neurald.hal.extension import TFLITE, extension_of
 from neurald.hal.memory import Memory
+from neurald.hal.numbering import first_few
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Operation, Subgraph
 
@@ -85,7 +86,7 @@ class SampleDevice:
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
         self._require_supported(model)
-        prepared = SamplePreparedModel(model, device=self.name, keeps_artifact=bool(options.cache_key))
+        prepared = SamplePreparedModel(model, device=self.name, options=options)
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlineTransient("the deadline passed while the model was prepared")
         return prepared
@@ -94,7 +95,7 @@ class SampleDevice:
         """See `Device.prepare_model_from_cache`."""
         model = read_artifact(artifact, self.declared_extensions)
         self._require_supported(model)
-        return SamplePreparedModel(model, device=self.name, keeps_artifact=bool(options.cache_key))
+        return SamplePreparedModel(model, device=self.name, options=options)
 
     def allocate(self, description: BufferDescription) -> Memory:
         """See `Device.allocate`."""
@@ -103,7 +104,7 @@ class SampleDevice:
     def _require_supported(self, model: Model) -> None:
         refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
         if refused:
-            raise BadData(f"{self.name}: {'; '.join(refused)}")
+            raise BadData(f"{self.name}: {first_few(refused)}")
 
 
 def create_float_fast() -> SampleDevice:

@@ -1,21 +1,34 @@
 """An extension of the sample driver's own: what a vendor writes to offer an operation or operand type that Android NN has not.
 
-There are pictures (tensors whose elements are pixels of three bytes), weights (a scalar of three float32), and two operations
-between pictures and ordinary float32 tensors. A driver needs four things:
+There are pictures (tensors whose elements are pixels of three bytes), weights (a scalar of three float32), two operations
+between pictures and ordinary float32 tensors, and two attributes. A driver needs five things:
 
 - the declaration, which clients get to see, and which decides whether two devices mean the same (`EXTENSION`);
 - a signature for each operation: which operands it takes, and of what type and rank (`Form` and `row`);
 - a shape rule for each, from the shapes of its inputs;
-- what computes it: here NumPy, on a real device a kernel.
+- what computes it: here NumPy, on a real device a kernel;
+- what reads the values of its attributes, and refuses those that mean nothing.
 
 Extension data are bytes that an application attaches to an operand. Those of a picture say in which order the channels of a
 pixel lie: `rgb`, which is what none means, or `bgr`.
+
+Attributes are bytes that an application attaches to a whole compilation or to a single execution. `ROUNDING` of a compilation
+says how gray values become whole numbers: `nearest`, which is what no value means, or `down`. `ORIENTATION` of an execution
+says in which order the rows of the pictures among its outputs are written: `upright`, which is what no value means, or `flipped`.
 """
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.extension import Extension, ExtensionOperandType, ExtensionOperation
+from neurald.hal.extension import (
+    Extension,
+    ExtensionAttribute,
+    ExtensionOperandType,
+    ExtensionOperation,
+)
+from neurald.hal.extension_attribute import AttributeValue, attribute_value
 from neurald.hal.inference import declared_shape
 from neurald.hal.operations.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.definition import Definition
@@ -32,12 +45,16 @@ EXTENSION = Extension(
         ExtensionOperation(code=0, name="PIXELS_TO_GRAY"),
         ExtensionOperation(code=1, name="GRAY_TO_PIXELS"),
     ),
+    compilation_attributes=(ExtensionAttribute(code=0, name="ROUNDING"),),
+    execution_attributes=(ExtensionAttribute(code=0, name="ORIENTATION"),),
 )
 
 TENSOR_PIXELS = EXTENSION.operand_type(0)
 WEIGHTS = EXTENSION.operand_type(1)
 PIXELS_TO_GRAY = EXTENSION.operation_type(0)
 GRAY_TO_PIXELS = EXTENSION.operation_type(1)
+ROUNDING = 0
+ORIENTATION = 0
 
 _ORDERS = (b"", b"rgb", b"bgr")
 
@@ -67,10 +84,39 @@ def _pixels_to_gray(call: Call) -> tuple[Array, ...]:
     return (np.clip(real @ weights, 0.0, 255.0).astype(np.float32),)
 
 
-def _gray_to_pixels(call: Call) -> tuple[Array, ...]:
+def gray_to_pixels(call: Call, whole: Callable[[Array], Array] = np.rint) -> tuple[Array, ...]:
+    """The kernel of GRAY_TO_PIXELS; `whole` makes whole numbers of gray values."""
     gray = np.nan_to_num(np.clip(call.array("gray"), 0.0, 255.0))
-    channels = np.repeat(np.rint(gray).astype(np.uint8)[..., np.newaxis], 3, axis=-1)
+    channels = np.repeat(whole(gray).astype(np.uint8)[..., np.newaxis], 3, axis=-1)
     return (np.ascontiguousarray(channels).view(TENSOR_PIXELS.dtype).reshape(gray.shape),)
+
+
+def rounding(attributes: Sequence[AttributeValue]) -> Callable[[Array], Array]:
+    """What makes whole numbers of gray values in a compilation with these attributes.
+
+    Raises:
+        BadData: the value of ROUNDING is none.
+    """
+    value = attribute_value(attributes, EXTENSION, ROUNDING)
+    if value not in (None, b"nearest", b"down"):
+        raise BadData(
+            f"attribute ROUNDING of {EXTENSION.name} is {value[:16]!r}; nearest or down is expected"
+        )
+    return np.floor if value == b"down" else np.rint
+
+
+def is_flipped(attributes: Sequence[AttributeValue]) -> bool:
+    """Whether an execution with these attributes writes the rows of pictures from the last to the first.
+
+    Raises:
+        BadData: the value of ORIENTATION is none.
+    """
+    value = attribute_value(attributes, EXTENSION, ORIENTATION)
+    if value not in (None, b"upright", b"flipped"):
+        raise BadData(
+            f"attribute ORIENTATION of {EXTENSION.name} is {value[:16]!r}; upright or flipped is expected"
+        )
+    return value == b"flipped"
 
 
 DEFINITIONS = {
@@ -101,7 +147,7 @@ DEFINITIONS = {
             rows=(row(FeatureLevel.LEVEL_3),),
             checks=(_order_is_known,),
             shape=_same_shape,
-            reference=_gray_to_pixels,
+            reference=gray_to_pixels,
             arithmetic=frozenset(("gray",)),
         ),
     )

@@ -1,12 +1,20 @@
 """A model that the sample device has prepared. A real driver compiles it here, once, and runs what it has compiled."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from neurald.drivers.sample.artifact import write_artifact
-from neurald.drivers.sample.extension import DEFINITIONS
-from neurald.hal.device import REFERENCE, Artifact, ExecuteOptions, KernelTime
+from neurald.drivers.sample.extension import (
+    DEFINITIONS,
+    GRAY_TO_PIXELS,
+    TENSOR_PIXELS,
+    gray_to_pixels,
+    is_flipped,
+    rounding,
+)
+from neurald.hal.device import REFERENCE, Artifact, ExecuteOptions, KernelTime, PrepareOptions
 from neurald.hal.execution import ArrayModel, Limits, ReferenceExecutor
 from neurald.hal.operations.call import Array
 from neurald.hal.types import Model, OperandType
@@ -18,18 +26,30 @@ class SamplePreparedModel(ArrayModel):
     Args:
         model: every operation of which the device supports.
         device: name of the device; buffers are only for models of their own.
-        keeps_artifact: whether `artifact` will be asked for.
+        options: how to prepare it; with a cache key `artifact` will be asked for.
+
+    Raises:
+        BadData: an attribute has a value that means nothing.
     """
 
-    def __init__(self, model: Model, *, device: str, keeps_artifact: bool) -> None:
+    def __init__(self, model: Model, *, device: str, options: PrepareOptions) -> None:
         super().__init__(model)
         self.device = device
-        self._keeps_artifact = keeps_artifact
-        self._compiled = ReferenceExecutor(model, definitions=DEFINITIONS)
+        self._keeps_artifact = bool(options.cache_key)
+        kernels = {GRAY_TO_PIXELS: partial(gray_to_pixels, whole=rounding(options.attributes))}
+        self._compiled = ReferenceExecutor(model, kernels, DEFINITIONS)
 
     def run(self, inputs: Sequence[Array | None], limits: Limits) -> Sequence[Array]:
         """See `ArrayModel.run`."""
-        return self._compiled.run(inputs, limits)
+        flipped = is_flipped(limits.options.attributes)
+        results = self._compiled.run(inputs, limits)
+        if not flipped:
+            return results
+        types = [self.model.main.operands[index].type for index in self.model.main.outputs]
+        return [
+            result[::-1] if kind is TENSOR_PIXELS else result
+            for kind, result in zip(types, results, strict=True)
+        ]
 
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""

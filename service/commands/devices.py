@@ -1,6 +1,6 @@
 """`neurald devices`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,7 +30,7 @@ def devices(
 def _describe(device: Any, disabled: Mapping[str, str]) -> dict[str, Any]:
     from neurald.hal.device import declared_extensions
     from neurald.hal.errors import Error
-    from neurald.service.devices import address, performance
+    from neurald.service.devices import address, daemon, performance
 
     description: dict[str, Any] = {
         "name": device.name,
@@ -48,6 +48,7 @@ def _describe(device: Any, disabled: Mapping[str, str]) -> dict[str, Any]:
     }
     try:
         description["performance"] = performance(device)
+        description["daemon"] = daemon(device)
     except Error as error:
         # One daemon that dies meanwhile does not hide the others.
         description["error"] = str(error)
@@ -62,6 +63,8 @@ def _declaration(extension: "Extension") -> dict[str, Any]:
             kind.name: {"code": kind.code, "is_tensor": kind.is_tensor, "element_bytes": kind.element_bytes}
             for kind in extension.operand_types
         },
+        "compilation_attributes": {each.name: each.code for each in extension.compilation_attributes},
+        "execution_attributes": {each.name: each.code for each in extension.execution_attributes},
     }
 
 
@@ -86,8 +89,23 @@ def _show(found: list[dict[str, Any]]) -> None:
     for device in found:
         if "error" in device:
             note(f"{device['name']}: {device['error']}")
+        for weakness in _weaknesses(device.get("daemon")):
+            note(f"{device['name']}: {weakness}")
         for extension in device["declared_extensions"]:
-            names = ", ".join((*extension["operations"], *extension["operand_types"]))
+            kinds = ("operations", "operand_types", "compilation_attributes", "execution_attributes")
+            names = ", ".join(name for kind in kinds for name in extension[kind])
             note(f"{device['name']}: extension {extension['name']} with {names}")
         for name, reason in device["disabled_extensions"].items():
             note(f"{device['name']}: extension {name} is disabled: {reason}")
+
+
+def _weaknesses(daemon: dict[str, Any] | None) -> Iterator[str]:
+    """What of a daemon its operator should know."""
+    if daemon is None:
+        return
+    if daemon["access"] == "ANYBODY":
+        yield "anybody who reaches the daemon may use it (--insecure)"
+    if not daemon["sandbox"]:
+        yield "the daemon's process is not in a sandbox"
+    elif daemon["sandbox_missing"]:
+        yield f"the sandbox of the daemon's process lacks {', '.join(daemon['sandbox_missing'])}"

@@ -1,8 +1,8 @@
 """What a process holds, as /proc tells."""
 
+import contextlib
 import gc
 import os
-import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +52,31 @@ class Held:
         ]
 
 
+def resident_bytes(pid: int) -> int:
+    """The memory that a process and its children have now, with what they share, but for files."""
+    status = dict(
+        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line
+    )
+    own = sum(int(status[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))
+    return own + sum(_resident_if_there(child) for child in children(pid))
+
+
+def _resident_if_there(pid: int) -> int:
+    try:
+        return resident_bytes(pid)
+    except (OSError, KeyError):  # it has ended meanwhile
+        return 0
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started and that still are."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += map(int, task.read_text().split())
+    return found
+
+
 def shared_memory_entries() -> int:
     """How many entries of ours lie in /dev/shm."""
     return len(list(Path("/dev/shm").glob("*neurald*")))
@@ -62,7 +87,9 @@ def input_ends() -> threading.Event:
     ended = threading.Event()
 
     def watch() -> None:
-        sys.stdin.buffer.read()
+        # Not through `sys.stdin`, whose lock a child that is forked now would wait for.
+        while os.read(0, 1 << 12):
+            pass
         ended.set()
 
     threading.Thread(target=watch, daemon=True).start()

@@ -1,12 +1,18 @@
 """Does harm to driver daemons under the load of many clients: no result may be wrong, no call hang, nothing leak.
 
     .venv/bin/python tests/faults/run.py --count 200 --seed 1
+    .venv/bin/python tests/faults/run.py --attacks --seconds 20 --json attacks.json
+    .venv/bin/python tests/faults/run.py --soak --minutes 30 --json soak.json
 
 One scenario after another is drawn and played (`scenario.py`), while 8 clients call: half of them are threads that use the
 devices themselves and get their errors (`client.py`), half are applications in processes of their own, for which the CPU
 stands in for devices, so that every call of theirs must be right (`application.py`). Then clients come and go, in
 order or killed, and the daemon must hold what it held before (`leak.py`). What has been drawn follows from the seed; what
 it meets does not, since time is part of it.
+
+With `--attacks` hostile clients do what they can to a daemon (`attacks/`), one class of attacks after another, while an
+honest client measures its calls (`attacked.py`). With `--soak` clients use one for a long time, and what it holds
+must not grow (`soak.py`). Both exit with 1 where something was wrong, or too slow, or grew.
 """
 
 import argparse
@@ -25,6 +31,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
+from faults import attack_run, soak  # noqa: E402
+from faults.attacks.catalogue import ATTACKS  # noqa: E402
 from faults.client import CALL_S, SLACK_S, Client  # noqa: E402
 from faults.field import Child, Field  # noqa: E402
 from faults.leak import rounds  # noqa: E402
@@ -150,8 +158,27 @@ def main() -> int:
     parser.add_argument("--scenario", action="append", choices=list(SCENARIOS), help="only these")
     parser.add_argument("--clients", type=int, default=CLIENTS)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds that look for leaks")
+    parser.add_argument(
+        "--attacks", nargs="*", metavar="NAME", help="play these attacks in place; all without names"
+    )
+    parser.add_argument("--list", action="store_true", help="name the attacks")
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long each attack lasts")
+    parser.add_argument("--soak", action="store_true", help="use one daemon for a long time in place")
+    parser.add_argument("--minutes", type=float, default=30.0, help="how long that is")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the report of attacks or a soak there"
+    )
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that daemons are stopped in that case too
+    if arguments.list:
+        sys.stdout.write("\n".join(ATTACKS) + "\n")
+        return 0
+    if arguments.attacks is not None:
+        if unknown := set(arguments.attacks) - set(ATTACKS):
+            parser.error(f"there is no attack {sorted(unknown)}; --list names them")
+        return attack_run.main(arguments.attacks or list(ATTACKS), arguments.seconds, arguments.json)
+    if arguments.soak:
+        return soak.main(arguments.minutes, arguments.json)
     names = random.Random(arguments.seed).choices(arguments.scenario or list(SCENARIOS), k=arguments.count)
     report = run(names, arguments.seed, clients=arguments.clients, leak_rounds=arguments.rounds)
     sys.stdout.write(json.dumps(report, indent=2) + "\n")

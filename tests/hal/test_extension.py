@@ -9,6 +9,7 @@ from neurald.drivers.sample.extension import EXTENSION, TENSOR_PIXELS
 from neurald.hal.errors import BadData, Error, ResourceExhaustedPersistent
 from neurald.hal.extension import (
     Extension,
+    ExtensionAttribute,
     ExtensionOperandType,
     ExtensionOperation,
     extension_of,
@@ -54,9 +55,12 @@ def test_names(name: str) -> None:
         (lambda: kind(element_bytes=1 << 20), "an element of 1048576 bytes"),
         (
             lambda: Extension(name="com.x", operand_types=(kind(), kind(name="B"))),
-            "a code of an operand type",
+            "two operand types have the same code",
         ),
-        (lambda: Extension(name="com.x", operand_types=(kind(), kind(code=1))), "a name of an operand type"),
+        (
+            lambda: Extension(name="com.x", operand_types=(kind(), kind(code=1))),
+            "two operand types have the same name",
+        ),
         (
             lambda: Extension(
                 name="com.x",
@@ -64,6 +68,27 @@ def test_names(name: str) -> None:
             ),
             "5000 operations; at most 4096",
         ),
+        (
+            lambda: Extension(
+                name="com.x",
+                compilation_attributes=(
+                    ExtensionAttribute(code=0, name="A"),
+                    ExtensionAttribute(code=0, name="B"),
+                ),
+            ),
+            "two compilation attributes have the same code",
+        ),
+        (
+            lambda: Extension(
+                name="com.x",
+                execution_attributes=(
+                    ExtensionAttribute(code=0, name="A"),
+                    ExtensionAttribute(code=1, name="A"),
+                ),
+            ),
+            "two execution attributes have the same name",
+        ),
+        (lambda: ExtensionAttribute(code=1 << 16, name="A"), "code 65536; 0 to 65535"),
         (lambda: Extension(name="neurald.tflite"), "part of neurald"),
     ],
 )

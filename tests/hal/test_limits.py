@@ -22,7 +22,7 @@ from support.peer import Peer
 
 import neurald as nd
 from neurald._proto import device_pb2
-from neurald.hal import wire
+from neurald.hal import machine, wire
 from neurald.hal.address import Address
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent, ResourceExhaustedTransient
@@ -355,6 +355,17 @@ def test_nothing_that_executes_data_is_used() -> None:
             if any(each in line for each in forbidden) or any(word in called for word in words):
                 found.append(f"{path.relative_to(root)}:{number}: {line.strip()}")
     assert not found
+
+
+def test_the_memory_of_a_user_follows_from_that_of_a_session() -> None:
+    half = machine.memory_bytes() // 2
+    assert Limits().memory_of_user == half
+    assert parse_limits(("memory_bytes=256MiB",)).memory_of_user == 256 << 20
+    assert parse_limits(("memory_bytes=256MiB", "user_memory_bytes=2GiB")).memory_of_user == 2 << 30
+    assert parse_limits(("user_memory_bytes=1GiB",)).memory_of_user == 1 << 30
+    assert parse_limits(("memory_bytes=100TiB",)).memory_of_user == 100 << 40
+    assert 0 < Limits().total_memory_bytes < machine.memory_bytes()
+    assert 0 < Limits().user_descriptors < Limits().total_descriptors < machine.descriptors()
 
 
 def test_a_wrong_limit_is_answered_with_a_right_one() -> None:

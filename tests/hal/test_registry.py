@@ -1,6 +1,5 @@
 """Where devices come from."""
 
-import os
 import socket
 import stat
 import threading
@@ -104,17 +103,6 @@ def test_drivers_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnavailableDevice, match=r"RuntimeError: libOpenCL.so.1 is missing"):
         registry.create_device("support.addition:broken")
     assert registry.create_device("support.addition:Factory.create").name == "adder"
-
-
-def test_runtime_directory(monkeypatch: pytest.MonkeyPatch, directory: Path, tmp_path: Path) -> None:
-    assert registry.runtime_directory() == directory
-    assert str(registry.default_address("cpu")) == f"unix://{directory}/cpu.sock"
-    assert str(registry.default_address("my.driver:make")) == f"unix://{directory}/my.driver-make.sock"
-    monkeypatch.delenv("XDG_RUNTIME_DIR")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
-    assert registry.runtime_directory() == tmp_path / "tmp" / f"neurald-{os.getuid()}"
-    monkeypatch.setenv("XDG_RUNTIME_DIR", "relative")
-    assert registry.runtime_directory() == tmp_path / "tmp" / f"neurald-{os.getuid()}"
 
 
 def test_running_daemons(directory: Path) -> None:

@@ -92,12 +92,13 @@ def test_what_belongs_to_one_session_is_nothing_to_another(server: DeviceServer,
 
 
 def test_calls_without_a_session_are_refused(peer: Peer) -> None:
-    for metadata in (
+    for session in (
         (),
         ((SESSION_KEY, "ab" * 16),),
         ((SESSION_KEY, "no hexadecimal"),),
         ((SESSION_KEY, ""),),
     ):
+        metadata = (*peer.access, *session)
         with pytest.raises(grpc.RpcError) as caught:
             peer.stub.ReleaseMemory(device_pb2.ReleaseMemoryRequest(), metadata=metadata)
         assert error_from(caught.value, "").code is ResultCode.DEAD_OBJECT

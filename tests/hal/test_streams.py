@@ -15,13 +15,13 @@ from support.peer import Peer
 from support.waiting import wait_until
 
 from neurald._proto import device_pb2
-from neurald.hal import rpc
+from neurald.hal import reader, rpc
 from neurald.hal import server as server_module
 from neurald.hal.address import Address
 from neurald.hal.errors import DeadObject, ResourceExhaustedTransient
 from neurald.hal.limits import Limits
 from neurald.hal.rpc import SESSION_KEY, error_from
-from neurald.hal.server import SERVICE, DeviceServer
+from neurald.hal.server import DeviceServer
 from neurald.hal.streams import Streams
 from neurald.hal.wire import model_to_wire
 
@@ -37,22 +37,73 @@ class Context:
 
 
 def test_streams_are_counted_in_all_and_for_each_client() -> None:
-    streams = Streams(most=3, most_of_one=2, patience_s=60)
+    streams = Streams(most=3, most_of_one=2, patience_s=60, grace_s=0.3)
     with ExitStack() as first:
         for _ in range(2):
             first.enter_context(streams.open("a", Context()))
         with pytest.raises(ResourceExhaustedTransient, match="2 of one client and 3 of all"):
             first.enter_context(streams.open("a", Context()))
-        first.enter_context(streams.open("b", Context()))
-        with pytest.raises(ResourceExhaustedTransient):
-            first.enter_context(streams.open("c", Context()))
     for _ in range(5):
         with streams.open("a", Context()), streams.open("a", Context()):
             pass
 
 
+def test_no_more_may_be_under_way_while_all_move() -> None:
+    streams = Streams(most=2, patience_s=60, grace_s=0.3)
+    moving = [streams.begin(owner, Context()) for owner in "ab"]
+    ends = threading.Event()
+
+    def move() -> None:
+        while not ends.wait(0.01):
+            for stream in moving:
+                stream.moves()
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    with pytest.raises(ResourceExhaustedTransient, match="2 of all"):
+        streams.begin("c", Context())
+    ends.set()
+    thread.join()
+
+
+def test_where_too_many_stand_still_the_one_that_has_most_gives_way() -> None:
+    streams = Streams(most=4, patience_s=60, grace_s=0.05)
+    contexts = {owner: [Context() for _ in range(count)] for owner, count in (("a", 3), ("b", 1))}
+    for owner, owned in contexts.items():
+        for context in owned:
+            streams.begin(owner, context)
+    started = time.monotonic()
+    streams.begin("b", Context())
+    assert time.monotonic() - started < 5
+    assert [context.is_cut.is_set() for context in contexts["a"]] == [True, False, False]
+    assert not contexts["b"][0].is_cut.is_set()
+
+
+def test_who_has_no_session_keeps_nobody_out() -> None:
+    streams = Streams(most=4, patience_s=60, grace_s=0.05, most_of_one=1)
+    strangers = [Context() for _ in range(4)]
+    for context in strangers:
+        streams.begin(None, context)
+    with pytest.raises(ResourceExhaustedTransient):
+        streams.begin(None, Context())
+    time.sleep(0.06)
+    for owner in (None, "a", "b"):
+        streams.begin(owner, Context())
+    assert sum(context.is_cut.is_set() for context in strangers) == 3
+
+
+def test_drops_are_no_progress() -> None:
+    streams = Streams(most=3, patience_s=0.3, grace_s=60)
+    dripping = Context()
+    with streams.open("a", dripping) as stream:
+        end = time.monotonic() + 10
+        while not dripping.is_cut.wait(0.02):
+            assert time.monotonic() < end
+            stream.moves(1)
+
+
 def test_what_stands_still_is_cut_off_and_what_moves_is_not() -> None:
-    streams = Streams(most=3, most_of_one=3, patience_s=0.3)
+    streams = Streams(most=3, patience_s=0.3, grace_s=60)
     still, moving = Context(), Context()
     with streams.open("a", still), streams.open("a", moving) as stream:
         end = time.monotonic() + 10
@@ -120,6 +171,7 @@ def test_messages_without_a_session_are_not_parsed(
         return rpc.parse(kind, data)
 
     monkeypatch.setattr(server_module, "parse", counted)
+    monkeypatch.setattr(reader, "parse", counted)
     peer = Peer(server)
     parsed.clear()
     bomb = device_pb2.PrepareModelRequest(model=model_to_wire(addition(np.ones(3)), [bytes(16)]))
@@ -128,33 +180,6 @@ def test_messages_without_a_session_are_not_parsed(
             peer.stub.PrepareModel(bomb, metadata=metadata, timeout=20)
         assert isinstance(error_from(caught.value, ""), DeadObject)
     assert not parsed
-    peer.close()
-
-
-@pytest.mark.slow
-def test_messages_of_millions_of_parts(server: DeviceServer) -> None:
-    """Each empty operand is two bytes of the message and sixty in memory."""
-    peer = Peer(server)
-    graph = b"\x0a\x00" * (7 << 20)
-    request: Any = device_pb2.PrepareModelRequest.DESCRIPTOR
-    model = request.fields_by_name["model"]
-    main = model.message_type.fields_by_name["main"]
-
-    def delimited(number: int, content: bytes) -> bytes:
-        length, size = b"", len(content)
-        while size > 127:
-            length += bytes((size & 127 | 128,))
-            size >>= 7
-        return bytes((number << 3 | 2,)) + length + bytes((size,)) + content
-
-    message = delimited(model.number, delimited(main.number, graph))
-    call: Any = peer._channel.unary_unary(f"/{SERVICE}/PrepareModel")
-    with pytest.raises(grpc.RpcError, match="7340032 operands"):
-        call(message, metadata=peer.metadata, timeout=20)
-    assert peer.raw("PrepareModel", message + message) is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert peer.raw("Execute", bytes(5 << 20)) is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert peer.raw("GetStatus", bytes(2 << 10)) is grpc.StatusCode.RESOURCE_EXHAUSTED
-    peer.prepare()
     peer.close()
 
 

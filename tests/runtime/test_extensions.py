@@ -1,6 +1,7 @@
 """Vendors' extensions from the application's side: names, types, refusal, conflicts, plans, daemons and caches."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -250,13 +251,8 @@ def test_a_daemon_refuses_operations_of_this_package_that_its_device_does_not_li
             device.prepare_model(tflite_model(), PrepareOptions())
 
 
-def other_declaration(**changes: object) -> Extension:
-    values: dict[str, Any] = {
-        "name": NAME,
-        "operand_types": EXTENSION.operand_types,
-        "operations": EXTENSION.operations,
-    }
-    return Extension(**(values | changes))
+def other_declaration(**changes: Any) -> Extension:
+    return replace(EXTENSION, **changes)
 
 
 def declaring(name: str, *extensions: Extension) -> SampleDevice:

@@ -1,21 +1,27 @@
 """Applications that fork while they are connected to a daemon: children are right or told why not, parents undisturbed."""
 
 import contextlib
+import gc
+import importlib
 import os
-import signal
+import pkgutil
 import subprocess
 import sys
 import threading
-import traceback
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.daemon import daemon_process
+from support.forking import in_child
 from support.models import add_model
 
 import neurald as nd
+from neurald.drivers.compiler import collection
+from neurald.drivers.cpu import llvm
+from neurald.hal import fork
 from neurald.hal.fork import forkable_lock
 from neurald.hal.memory import SharedMemory
 from neurald.hal.remote import RemoteDevice
@@ -29,27 +35,6 @@ def device() -> Iterator[RemoteDevice]:
         remote = nd.connect(address)
         yield remote
         remote.close()
-
-
-def in_child(work: Callable[[], None], timeout_s: float = 20.0) -> None:
-    """Runs `work` in a forked process, and fails as that does. The child is killed if it hangs."""
-    reader, writer = os.pipe()
-    process = os.fork()
-    if process == 0:
-        status = 1
-        try:
-            signal.alarm(int(timeout_s))
-            work()
-            status = 0
-        except BaseException:
-            os.write(writer, traceback.format_exc().encode()[-4000:])
-        finally:
-            os._exit(status)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        said = pipe.read().decode()
-    _, status = os.waitpid(process, 0)
-    assert status == 0, said or f"the child ended with status {status:#x}; 0xe means that it hung"
 
 
 def run(compilation: nd.Compilation, value: float) -> bool:
@@ -212,6 +197,143 @@ def test_working_memory_is_a_copy_in_a_child() -> None:
     in_child(work)
     assert (before == 5).all()
     assert shared.view()[0] == 1, "memory that an application made is shared"
+
+
+def matrices(size: int, count: int) -> nd.Model:
+    """A model that multiplies a matrix by the identity again and again, in memory of the device's between."""
+    builder = nd.ModelBuilder()
+    source = value = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (size, size))
+    weights = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (size, size))
+    builder.set_operand_value(weights, np.eye(size, dtype=np.float32))
+    bias = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (size,))
+    builder.set_operand_value(bias, np.zeros(size, np.float32))
+    activation = builder.add_operand(nd.OperandType.INT32)
+    builder.set_operand_value(activation, 0)
+    for _ in range(count):
+        result = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (size, size))
+        builder.add_operation(nd.OperationType.FULLY_CONNECTED, [value, weights, bias, activation], [result])
+        value = result
+    builder.identify_inputs_and_outputs([source], [value])
+    return builder.finish()
+
+
+def on_cpu(model: nd.Model, threads: int) -> nd.Compilation:
+    builder = nd.CompilationBuilder(model, [nd.devices()[0]], threads)
+    builder.set_caching(None)
+    return builder.finish()
+
+
+def shared_mappings() -> set[str]:
+    """Where this process has writable memory that is no file's, and that a child would share."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return {line for line in lines if line.split()[1] == "rw-s" and "/dev/zero" in line}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_device_in_this_process_computes_in_memory_of_its_own(threads: int) -> None:
+    """Else a child and its parent would write intermediate values over each other's."""
+    before = shared_mappings()
+    compilation = on_cpu(matrices(16, 3), threads)
+    values = np.arange(256, dtype=np.float32).reshape(16, 16)
+    assert (compilation.run(values)[0] == values).all()
+    assert shared_mappings() <= before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+def test_children_compute_on_the_cpu_at_the_same_time(threads: int) -> None:
+    compilation = on_cpu(matrices(64, 6), threads)
+
+    def check() -> None:
+        for number in range(100):
+            values = np.full((64, 64), 1000 * os.getpid() % 65_521 + number, np.float32)
+            assert (compilation.run(values)[0] == values).all()
+
+    check()
+    children = [threading.Thread(target=in_child, args=(check,)) for _ in range(3)]
+    results: list[BaseException] = []
+    hook, threading.excepthook = threading.excepthook, lambda told: results.append(told.exc_value)  # type: ignore[arg-type]
+    try:
+        for child in children:
+            child.start()
+        check()
+        for child in children:
+            child.join()
+    finally:
+        threading.excepthook = hook
+    assert not results
+
+
+def test_no_module_keeps_a_lock_that_a_child_could_find_taken() -> None:
+    held_over = {("neurald.drivers.cpu.llvm", "_lock"), ("neurald.drivers.opencl.native_loop", "_lock")}
+    daemons = {("neurald.hal.server", "_parsing_large")}
+    found = set()
+    for folder in ("hal", "runtime", "drivers"):
+        root = importlib.import_module(f"neurald.{folder}")
+        for module in pkgutil.walk_packages(root.__path__, f"neurald.{folder}."):
+            if module.name.endswith(("_worker", "__main__")):
+                continue
+            try:
+                members = vars(importlib.import_module(module.name))
+            except (ImportError, nd.Error):
+                continue  # of a library that is not installed
+            found |= {
+                (module.name, name)
+                for name, member in members.items()
+                if isinstance(member, type(threading.Lock()) | type(threading.RLock()))
+                and member not in fork._locks
+            }
+    assert found - daemons <= held_over
+    assert ("neurald.drivers.cpu.llvm", "_lock") in found
+
+
+def test_a_fork_waits_while_llvm_is_in_use() -> None:
+    taken = threading.Event()
+    ended: list[bool] = []
+
+    def hold() -> None:
+        with llvm._lock:
+            taken.set()
+            time.sleep(0.1)
+            ended.append(True)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    taken.wait()
+
+    def work() -> None:
+        assert ended, "the other thread was in the midst of it"
+        assert llvm._lock.acquire(blocking=False)
+
+    in_child(work)
+    holder.join()
+    assert llvm._lock.acquire(blocking=False)
+    llvm._lock.release()
+
+
+def test_a_child_collects_garbage_though_others_compiled() -> None:
+    taken, ends = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with collection.put_off():
+            taken.set()
+            ends.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    taken.wait()
+
+    def work() -> None:
+        assert gc.isenabled()
+        with collection.put_off():
+            assert not gc.isenabled()
+        assert gc.isenabled()
+
+    in_child(work)
+    assert not gc.isenabled()
+    ends.set()
+    holder.join()
+    assert gc.isenabled()
 
 
 def test_locks_that_others_held_are_free_in_a_child() -> None:

@@ -27,6 +27,8 @@ from neurald.hal.errors import (
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
     OpFailed,
+    ResourceExhaustedPersistent,
+    ResourceExhaustedTransient,
     Unreachable,
 )
 from neurald.hal.memory import HostMemory
@@ -108,7 +110,13 @@ def test_a_device_that_refuses_compiles(directory: Path, error: Exception) -> No
 
 @pytest.mark.parametrize(
     "error",
-    [MissedDeadlineTransient("late"), MissedDeadlinePersistent("late"), Unreachable("silent")],
+    [
+        MissedDeadlineTransient("late"),
+        MissedDeadlinePersistent("late"),
+        ResourceExhaustedTransient("full"),
+        ResourceExhaustedPersistent("too large"),
+        Unreachable("silent"),
+    ],
 )
 def test_an_error_that_is_not_the_artifacts_is_the_callers(directory: Path, error: Exception) -> None:
     prepare(directory)

@@ -66,6 +66,8 @@ def test_extensions_are_listed_with_what_they_declare(monkeypatch: pytest.Monkey
     (declared,) = device["declared_extensions"]
     assert declared["operations"] == {"PIXELS_TO_GRAY": 0, "GRAY_TO_PIXELS": 1}
     assert declared["operand_types"]["WEIGHTS"] == {"code": 1, "is_tensor": False, "element_bytes": 12}
+    assert declared["compilation_attributes"] == {"ROUNDING": 0}
+    assert declared["execution_attributes"] == {"ORIENTATION": 0}
     assert device["disabled_extensions"] == {}
     assert "sample-all: extension org.neurald.sample with PIXELS_TO_GRAY" in " ".join(
         invoke("devices").stderr.split()

@@ -65,7 +65,15 @@ def test_a_signal_ends_it_and_nothing_stays_behind(tmp_path: Path, number: signa
 
 def test_tcp(tmp_path: Path) -> None:
     with serving("cpu", "--listen", "localhost:0", folder=tmp_path) as (_, address):
-        assert nd.connect(address).type is nd.DeviceType.CPU
+        (token,) = (tmp_path / "neurald").glob("*.token")
+        assert nd.connect(f"tcp://{address}", token_file=token).type is nd.DeviceType.CPU
+        assert run("run", MODEL, "--device", address, folder=tmp_path)  # finds the token by itself
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir(mode=0o700)
+        assert run("--token-file", token, "run", MODEL, "--device", address, folder=elsewhere)
+        process = start("run", MODEL, "--device", address, env=environment(elsewhere))
+        assert str(token) in process.communicate(timeout=60)[1]
+        assert process.returncode == 1
 
 
 def test_a_factory_in_the_current_folder(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -220,6 +221,19 @@ def test_stalled_reflection_stops_nobody(daemon: Daemon, monkeypatch: pytest.Mon
         ends.set()
         for call in calls:
             call.cancel()
+
+
+def test_bytes_that_are_no_question_do_not_hold_up_the_end(directory: Path) -> None:
+    daemon = Daemon("cpu", drain_s=0)
+    daemon.startup()
+    with grpc.insecure_channel(daemon.address) as channel:
+        ask: Any = channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
+        for _ in range(5):
+            call = ask(iter([b"\xff" * 100]), timeout=10)
+            assert call.code() is grpc.StatusCode.INVALID_ARGUMENT
+    started = time.monotonic()
+    assert daemon.shutdown()
+    assert time.monotonic() - started < 2
 
 
 def test_a_daemon_that_serves_no_more_ends(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 _TESTS = Path(__file__).parents[1]
@@ -16,11 +16,13 @@ _STOP_TIMEOUT_S = 40.0
 
 _PROGRAM = """
 import logging, sys
+from neurald.hal.limits import parse_limits
 from neurald.service.daemon import serve
 logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
-driver, listen, drain_s = sys.argv[1:]
+driver, listen, drain_s, *limits = sys.argv[1:]
 tell = lambda address: print(address, flush=True)
-sys.exit(serve(driver, listen or None, drain_s=float(drain_s), ready=tell))
+limits = parse_limits(limits)
+sys.exit(serve(driver, listen or None, drain_s=float(drain_s), ready=tell, limits=limits))
 """
 
 
@@ -38,6 +40,7 @@ def daemon_process(
     *,
     drain_s: float = 30.0,
     environment: Mapping[str, str] | None = None,
+    limits: Sequence[str] = (),
 ) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """Runs a daemon and yields its process and address.
 
@@ -46,13 +49,14 @@ def daemon_process(
         listen: an address; "" for the daemon's own choice, None for a UNIX socket in a new directory.
         drain_s: how long calls under way may take when it is stopped.
         environment: variables beside those of this process.
+        limits: as `neurald driver --limit` takes them.
     """
     with tempfile.TemporaryDirectory(prefix="neurald") as directory:
         if listen is None:
             listen = f"unix://{directory}/{driver.rpartition(':')[0].rpartition('.')[2] or driver}.sock"
         path = os.pathsep.join((str(_TESTS), *filter(None, (os.environ.get("PYTHONPATH"),))))
         process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, driver, listen, str(drain_s)],
+            [sys.executable, "-c", _PROGRAM, driver, listen, str(drain_s), *limits],
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", **(environment or {})},

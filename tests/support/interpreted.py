@@ -40,7 +40,9 @@ class InterpretedDevice(SampleDevice):
             return SpecializingModel(model, self._interpreted, owner=self, tolerant=False)
         return self._interpreted(model, {})
 
-    def _interpreted(self, model: Model, shapes: Mapping[int, Shape]) -> "InterpretedModel":
+    def _interpreted(
+        self, model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions | None = None
+    ) -> "InterpretedModel":
         graph = build_graph(model, shapes)
         if self._transform is not None:
             self._transform(graph)

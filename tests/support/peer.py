@@ -8,6 +8,8 @@ from support.addition import addition
 
 from neurald._proto import device_pb2, types_pb2
 from neurald._proto.device_pb2_grpc import DeviceStub
+from neurald.hal.access import token_metadata
+from neurald.hal.access_token import clients_token
 from neurald.hal.channel import ChannelClient
 from neurald.hal.memory import SharedMemory
 from neurald.hal.rpc import SESSION_KEY, error_from
@@ -25,16 +27,19 @@ class Peer:
     def __init__(self, server: DeviceServer) -> None:
         address = server.address
         # A connection of its own: its streams are nothing to those of other peers.
-        self._channel = grpc.insecure_channel(address.target, (("grpc.use_local_subchannel_pool", 1),))
+        self._channel = grpc.insecure_channel(
+            address.numeric.target, (("grpc.use_local_subchannel_pool", 1),)
+        )
+        self.access = token_metadata(clients_token(address))
         self.stub: Any = DeviceStub(self._channel)  # type: ignore[no-untyped-call]
         self.side: ChannelClient | None = None
         if address.path is not None:
             self.side = ChannelClient.connect(address.memory_path, 5.0)
             session = self.side.session
         else:
-            self._stream = self.stub.OpenSession(device_pb2.OpenSessionRequest())
+            self._stream = self.stub.OpenSession(device_pb2.OpenSessionRequest(), metadata=self.access)
             session = next(self._stream).session
-        self.metadata = ((SESSION_KEY, session.hex()),)
+        self.metadata = (*self.access, (SESSION_KEY, session.hex()))
 
     def call(self, method: str, message: Any) -> Any:
         try:

@@ -208,6 +208,18 @@ DIFFERENT: tuple[Known, ...] = (
     Known(operators=("FILL",), forms=r"str ", what="strings", why=_UNWRITTEN),
     Known(operators=("TRANSPOSE",), forms=r"\w+ \(\)", what="scalars", why=_UNWRITTEN),
     Known(
+        operators=("REDUCE_PROD",),
+        forms=r"q8z (\(0, 3\) axes \(0|\(3, 0\) axes \((-1|0, 1))",
+        what="quantised products of no numbers",
+        why=_UNWRITTEN,
+    ),
+    Known(
+        operators=("AVERAGE_POOL_2D",),
+        forms=r"f16 no images",
+        what="no images of half precision",
+        why="The shape of LiteRT's result is arbitrary.",
+    ),
+    Known(
         operators=("CONV_2D", "TRANSPOSE_CONV", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"),
         forms=r"float, half weights",
         what="weights of half precision for real data",

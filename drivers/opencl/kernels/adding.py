@@ -34,10 +34,13 @@ def is_sum(kernel: Kernel) -> bool:
 
 
 def _is_sum(body: Expression) -> bool:
+    has_sum: dict[Expression, bool] = {}
+    for each in walk(body):
+        has_sum[each] = isinstance(each, Accumulated) or any(has_sum[operand] for operand in each.operands)
     while not isinstance(body, Accumulated):
         if not isinstance(body, Apply) or body.op is not Op.ADD or body.type is not Scalar.FLOAT32:
             return False
-        with_sums = [each for each in body.operands if any(isinstance(e, Accumulated) for e in walk(each))]
+        with_sums = [each for each in body.operands if has_sum[each]]
         if len(with_sums) != 1:
             return False
         (body,) = with_sums

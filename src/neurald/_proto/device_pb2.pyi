@@ -14,10 +14,21 @@ class DeviceStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DEVICE_STATUS_AVAILABLE: _ClassVar[DeviceStatus]
     DEVICE_STATUS_BUSY: _ClassVar[DeviceStatus]
     DEVICE_STATUS_OFFLINE: _ClassVar[DeviceStatus]
+
+class Access(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACCESS_UNKNOWN: _ClassVar[Access]
+    ACCESS_OWN_USER: _ClassVar[Access]
+    ACCESS_TOKEN: _ClassVar[Access]
+    ACCESS_ANYBODY: _ClassVar[Access]
 DEVICE_STATUS_UNKNOWN: DeviceStatus
 DEVICE_STATUS_AVAILABLE: DeviceStatus
 DEVICE_STATUS_BUSY: DeviceStatus
 DEVICE_STATUS_OFFLINE: DeviceStatus
+ACCESS_UNKNOWN: Access
+ACCESS_OWN_USER: Access
+ACCESS_TOKEN: Access
+ACCESS_ANYBODY: Access
 
 class DescribeRequest(_message.Message):
     __slots__ = ()
@@ -58,18 +69,22 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusReply(_message.Message):
-    __slots__ = ("status", "sessions", "prepared_models", "memories", "calls")
+    __slots__ = ("status", "sessions", "prepared_models", "memories", "calls", "access", "sandbox")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
     PREPARED_MODELS_FIELD_NUMBER: _ClassVar[int]
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     CALLS_FIELD_NUMBER: _ClassVar[int]
+    ACCESS_FIELD_NUMBER: _ClassVar[int]
+    SANDBOX_FIELD_NUMBER: _ClassVar[int]
     status: DeviceStatus
     sessions: int
     prepared_models: int
     memories: int
     calls: int
-    def __init__(self, status: _Optional[_Union[DeviceStatus, str]] = ..., sessions: _Optional[int] = ..., prepared_models: _Optional[int] = ..., memories: _Optional[int] = ..., calls: _Optional[int] = ...) -> None: ...
+    access: Access
+    sandbox: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, status: _Optional[_Union[DeviceStatus, str]] = ..., sessions: _Optional[int] = ..., prepared_models: _Optional[int] = ..., memories: _Optional[int] = ..., calls: _Optional[int] = ..., access: _Optional[_Union[Access, str]] = ..., sandbox: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class OpenSessionRequest(_message.Message):
     __slots__ = ()
@@ -138,18 +153,20 @@ class GetSupportedOperationsReply(_message.Message):
     def __init__(self, verdicts: _Optional[_Iterable[_Union[_types_pb2.Verdict, _Mapping]]] = ...) -> None: ...
 
 class PrepareOptions(_message.Message):
-    __slots__ = ("preference", "priority", "deadline_s", "threads", "cache_key")
+    __slots__ = ("preference", "priority", "deadline_s", "threads", "cache_key", "attributes")
     PREFERENCE_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
     THREADS_FIELD_NUMBER: _ClassVar[int]
     CACHE_KEY_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     preference: _types_pb2.Preference
     priority: _types_pb2.Priority
     deadline_s: float
     threads: int
     cache_key: bytes
-    def __init__(self, preference: _Optional[_Union[_types_pb2.Preference, str]] = ..., priority: _Optional[_Union[_types_pb2.Priority, str]] = ..., deadline_s: _Optional[float] = ..., threads: _Optional[int] = ..., cache_key: _Optional[bytes] = ...) -> None: ...
+    attributes: _containers.RepeatedCompositeFieldContainer[_types_pb2.AttributeValue]
+    def __init__(self, preference: _Optional[_Union[_types_pb2.Preference, str]] = ..., priority: _Optional[_Union[_types_pb2.Priority, str]] = ..., deadline_s: _Optional[float] = ..., threads: _Optional[int] = ..., cache_key: _Optional[bytes] = ..., attributes: _Optional[_Iterable[_Union[_types_pb2.AttributeValue, _Mapping]]] = ...) -> None: ...
 
 class PrepareModelRequest(_message.Message):
     __slots__ = ("model", "options")
@@ -244,14 +261,16 @@ class KernelTime(_message.Message):
     def __init__(self, name: _Optional[str] = ..., duration_ns: _Optional[int] = ..., operations: _Optional[_Iterable[int]] = ..., label: _Optional[str] = ...) -> None: ...
 
 class ExecuteOptions(_message.Message):
-    __slots__ = ("measure", "deadline_s", "loop_timeout_s")
+    __slots__ = ("measure", "deadline_s", "loop_timeout_s", "attributes")
     MEASURE_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
     LOOP_TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     measure: bool
     deadline_s: float
     loop_timeout_s: float
-    def __init__(self, measure: bool = ..., deadline_s: _Optional[float] = ..., loop_timeout_s: _Optional[float] = ...) -> None: ...
+    attributes: _containers.RepeatedCompositeFieldContainer[_types_pb2.AttributeValue]
+    def __init__(self, measure: bool = ..., deadline_s: _Optional[float] = ..., loop_timeout_s: _Optional[float] = ..., attributes: _Optional[_Iterable[_Union[_types_pb2.AttributeValue, _Mapping]]] = ...) -> None: ...
 
 class ExecuteRequest(_message.Message):
     __slots__ = ("prepared_model", "request", "options")

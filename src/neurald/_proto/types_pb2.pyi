@@ -430,7 +430,7 @@ class Operand(_message.Message):
     def __init__(self, type: _Optional[_Union[OperandType, str]] = ..., dimensions: _Optional[_Union[Dimensions, _Mapping]] = ..., scale: _Optional[float] = ..., zero_point: _Optional[int] = ..., channel_quant: _Optional[_Union[ChannelQuant, _Mapping]] = ..., lifetime: _Optional[_Union[Lifetime, str]] = ..., value: _Optional[bytes] = ..., location: _Optional[_Union[Location, _Mapping]] = ..., subgraph: _Optional[int] = ..., name: _Optional[str] = ..., number: _Optional[int] = ..., extension_data: _Optional[bytes] = ...) -> None: ...
 
 class Extension(_message.Message):
-    __slots__ = ("name", "operand_types", "operations")
+    __slots__ = ("name", "operand_types", "operations", "compilation_attributes", "execution_attributes")
     class OperandType(_message.Message):
         __slots__ = ("code", "name", "is_tensor", "element_bytes")
         CODE_FIELD_NUMBER: _ClassVar[int]
@@ -449,13 +449,36 @@ class Extension(_message.Message):
         code: int
         name: str
         def __init__(self, code: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
+    class Attribute(_message.Message):
+        __slots__ = ("code", "name")
+        CODE_FIELD_NUMBER: _ClassVar[int]
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        code: int
+        name: str
+        def __init__(self, code: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
     OPERAND_TYPES_FIELD_NUMBER: _ClassVar[int]
     OPERATIONS_FIELD_NUMBER: _ClassVar[int]
+    COMPILATION_ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     name: str
     operand_types: _containers.RepeatedCompositeFieldContainer[Extension.OperandType]
     operations: _containers.RepeatedCompositeFieldContainer[Extension.Operation]
-    def __init__(self, name: _Optional[str] = ..., operand_types: _Optional[_Iterable[_Union[Extension.OperandType, _Mapping]]] = ..., operations: _Optional[_Iterable[_Union[Extension.Operation, _Mapping]]] = ...) -> None: ...
+    compilation_attributes: _containers.RepeatedCompositeFieldContainer[Extension.Attribute]
+    execution_attributes: _containers.RepeatedCompositeFieldContainer[Extension.Attribute]
+    def __init__(self, name: _Optional[str] = ..., operand_types: _Optional[_Iterable[_Union[Extension.OperandType, _Mapping]]] = ..., operations: _Optional[_Iterable[_Union[Extension.Operation, _Mapping]]] = ..., compilation_attributes: _Optional[_Iterable[_Union[Extension.Attribute, _Mapping]]] = ..., execution_attributes: _Optional[_Iterable[_Union[Extension.Attribute, _Mapping]]] = ...) -> None: ...
+
+class AttributeValue(_message.Message):
+    __slots__ = ("extension", "declaration", "code", "value")
+    EXTENSION_FIELD_NUMBER: _ClassVar[int]
+    DECLARATION_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    extension: str
+    declaration: bytes
+    code: int
+    value: bytes
+    def __init__(self, extension: _Optional[str] = ..., declaration: _Optional[bytes] = ..., code: _Optional[int] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class Operation(_message.Message):
     __slots__ = ("type", "inputs", "outputs", "number")

@@ -21,7 +21,7 @@ from neurald.drivers.compiler.fusion import Rows, fuse, guarded
 from neurald.drivers.compiler.graph import Contraction, Graph, Value, inside
 from neurald.drivers.compiler.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.op import Fold, Op
-from neurald.drivers.compiler.rewriting import walk
+from neurald.drivers.compiler.rewriting import depth, walk
 from neurald.drivers.compiler.scalar import Scalar
 
 
@@ -35,10 +35,11 @@ def pointwise(builder: GraphBuilder, source: Value) -> Value:
 
 
 def long(value: Expression) -> Expression:
-    """A function of sixty operations."""
-    for number in range(20):
-        value = apply(Op.TANH, value * 0.5 + number)
-    return value
+    """A function of more than sixty operations, few of which follow each other."""
+    terms = [apply(Op.TANH, value * 0.5 + number) for number in range(16)]
+    while len(terms) > 1:
+        terms = [first + second for first, second in zip(terms[::2], terms[1::2], strict=True)]
+    return terms[0]
 
 
 def reversed_rows(builder: GraphBuilder, source: Value) -> Value:
@@ -318,6 +319,14 @@ def test_kernels_stay_within_limits() -> None:
     found = fused(builder.finish(value))
     assert 1 < len(found.kernels) < 6
     assert all(sum(1 for _ in walk(*kernel.roots)) <= 400 for kernel in found.kernels)
+
+    builder = GraphBuilder()
+    value = builder.input(3)
+    for _ in range(350):
+        value = builder.compute((3,), lambda *at, value=value: apply(Op.TANH, load(value, at)))
+    found = fused(builder.finish(value))
+    assert 3 < len(found.kernels) < 6
+    assert all(depth(walk(*kernel.roots)) <= 100 for kernel in found.kernels)
 
     builder = GraphBuilder()
     total = builder.input(3)

@@ -33,7 +33,7 @@ class Compiler:
         self.shapes: list[Mapping[int, Shape]] = []
         self.cpu = nd.devices()[0]
 
-    def __call__(self, model: Model, shapes: Mapping[int, Shape]) -> Any:
+    def __call__(self, model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> Any:
         self.shapes.append(shapes)
         if any(13 in shape for shape in shapes.values()):
             raise BadData("13 rows are no good")

@@ -7,8 +7,12 @@ from support.opencl_models import FLOAT, INT32, Models, random_model
 import neurald as nd
 from neurald.drivers.compiler.placement import Base
 from neurald.drivers.opencl.compiler import ALIGNMENT, Compiled, compile_model
+from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.precision import Precision
+from neurald.hal.cancellation import Cancellation
+from neurald.hal.device import PrepareOptions
+from neurald.hal.errors import Cancelled
 from neurald.hal.types import Model
 
 _Op = nd.OperationType
@@ -91,3 +95,40 @@ def test_requirements_have_a_status_of_their_own_and_messages(opencl: DeviceCont
     executable = compiled(opencl, models.finish(picked, again)).executable
     assert len({call.status for call in executable.calls if call.messages}) == 2
     assert all(call.messages for call in executable.calls)
+
+
+def test_compiling_ends_before_any_kernel_if_nobody_wants_the_model(opencl: DeviceContext) -> None:
+    places: list[str] = []
+
+    def compile_until(last: int) -> None:
+        def require_wanted(where: str) -> None:
+            places.append(where)
+            if len(places) > last:
+                raise Cancelled(where)
+
+        compile_model(
+            random_model(1),
+            {},
+            opencl.facts,
+            precision=Precision.F32,
+            choose=lambda kernels, pairs: [sources[0] for sources in kernels],
+            is_fused=False,
+            require_wanted=require_wanted,
+        )
+
+    compile_until(1000)
+    count = len(places)
+    assert len([where for where in places if "kernel 1 of" in where]) == 1
+    for last in range(count):
+        places.clear()
+        with pytest.raises(Cancelled):
+            compile_until(last)
+        assert len(places) == last + 1
+
+
+def test_a_cancelled_preparation_ends(opencl: DeviceContext) -> None:
+    device = OpenClDevice(opencl.facts)
+    cancellation = Cancellation()
+    cancellation.cancel()
+    with pytest.raises(Cancelled):
+        device.prepare_model(random_model(2), PrepareOptions(cancellation=cancellation))

@@ -67,7 +67,7 @@ def test_what_nobody_looks_at_is_not_made(
             made.append(number)
             yield slowed(number)
 
-    monkeypatch.setattr(tuning, "times_ns", lambda device, sources, is_resident: {slowed(5).name: 1.0})
+    monkeypatch.setattr(tuning, "times_ns", lambda device, sources, **_: {slowed(5).name: 1.0})
     (chosen,) = Tuner(opencl, how).choose([LazySources(offered())])
     assert len(made) == (1 if how is Tuning.FAST else 8)
     assert texts([chosen]) == [slowed(0 if how is Tuning.FAST else 5).text]
@@ -76,7 +76,7 @@ def test_what_nobody_looks_at_is_not_made(
 def test_the_same_work_is_measured_once(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[Source] = []
 
-    def times_ns(device: DeviceContext, sources: Sequence[Source], *, is_resident: bool) -> dict[str, float]:
+    def times_ns(device: DeviceContext, sources: Sequence[Source], **_: object) -> dict[str, float]:
         measured.extend(sources)
         return {source.name: float(source.groups) for source in sources}
 
@@ -98,7 +98,7 @@ def test_what_cannot_be_a_phase_is_looked_at_only_where_nothing_else_is(
     opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tuning, "is_offered", lambda facts: True)
-    monkeypatch.setattr(tuning, "times_ns", lambda device, sources, is_resident: {})
+    monkeypatch.setattr(tuning, "times_ns", lambda device, sources, **_: {})
     other = replace(slowed(1), has_barriers=True, local_size=32)
     tuner = Tuner(opencl, Tuning.BRIEF)
     assert texts(tuner.choose([[other, good()], [other, slowed(2)]])) == [good().text, slowed(2).text]

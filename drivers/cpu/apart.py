@@ -1,0 +1,85 @@
+"""What another process compiles for the CPU device of this one, see `neurald.hal.compiling`: how it is given, and how it is taken."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from neurald.drivers.cpu.artifact import write_artifact
+from neurald.drivers.cpu.parts import read_parts, write_parts
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.drivers.cpu.reference_model import ReferenceModel
+from neurald.drivers.cpu.variants import Restore
+from neurald.hal.cancellation import Cancellation
+from neurald.hal.compiling import Compiled, Compiler
+from neurald.hal.device import ExecuteOptions
+from neurald.hal.errors import OpFailed
+from neurald.hal.operations.call import Shape
+from neurald.hal.types import Model
+
+
+class _Kind(Enum):
+    """What has become of a model."""
+
+    WHOLE = "whole"
+    #: Compiled as a whole, but executions may leave out inputs, and then run on references.
+    WHOLE_BESIDE_REFERENCES = "whole, beside references"
+    PARTS = "parts"
+    REFERENCES = "references"
+
+
+def give(prepared: CpuPreparedModel | ReferenceModel) -> Compiled:
+    """What `take` takes.
+
+    Args:
+        prepared: with an artifact, if it can have one.
+    """
+    if isinstance(prepared, CpuPreparedModel):
+        kind = _Kind.WHOLE if prepared.keeps_artifact else _Kind.WHOLE_BESIDE_REFERENCES
+        return Compiled(note=kind.value, artifact=write_artifact(prepared.native))
+    artifact = write_parts(prepared.steps)
+    kind = _Kind.REFERENCES if artifact is None else _Kind.PARTS
+    return Compiled(note=kind.value, artifact=artifact)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApartPreparation:
+    """Prepares a model from what another process compiles.
+
+    Attributes:
+        compiler: of the model.
+        restore: makes a compiled model of its artifact.
+        keeps_artifact: whether `PreparedModel.artifact` will be asked for.
+        deadline_s, cancellation: of the preparation of the model.
+    """
+
+    compiler: Compiler
+    restore: Restore
+    keeps_artifact: bool
+    deadline_s: float | None
+    cancellation: Cancellation | None
+
+    def prepare(
+        self,
+        model: Model,
+        shapes: Mapping[int, Shape] | None = None,
+        limits: ExecuteOptions | None = None,
+    ) -> CpuPreparedModel | ReferenceModel:
+        """See `neurald.drivers.cpu.variants.Prepare`."""
+        compiled = self.compiler.compile(
+            shapes,
+            deadline_s=self.deadline_s if limits is None else limits.deadline_s,
+            cancellation=self.cancellation if limits is None else limits.cancellation,
+        )
+        kinds = {kind.value: kind for kind in _Kind}
+        kind, artifact = kinds.get(compiled.note), compiled.artifact
+        if kind is _Kind.REFERENCES:
+            return ReferenceModel(model)
+        if kind is None or artifact is None:
+            raise OpFailed(f"the process that compiles gave {compiled.note!r}, and no artifact with it")
+        if kind is _Kind.PARTS:
+            return ReferenceModel(model, read_parts(artifact, model, self.restore))
+        return CpuPreparedModel(
+            self.restore(artifact),
+            lambda: ReferenceModel(model),
+            keeps_artifact=self.keeps_artifact and kind is _Kind.WHOLE,
+        )

@@ -1,0 +1,54 @@
+"""How much of the machine this process may use: memory, as far as control groups leave it, and file descriptors."""
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+#: A daemon raises its limit of descriptors to this where it may; more are not counted on.
+MOST_DESCRIPTORS = 65_536
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_OWN_CGROUPS = Path("/proc/self/cgroup")
+
+
+def memory_bytes(own_cgroups: Path = _OWN_CGROUPS, cgroups: Path = _CGROUPS) -> int:
+    """Returns the bytes of memory that this process may use at most: the machine's, or less by its control groups.
+
+    Args:
+        own_cgroups: where the kernel lists the groups of this process.
+        cgroups: where their files are.
+    """
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([machine, *_group_limits(own_cgroups, cgroups)])
+
+
+def descriptors() -> int:
+    """Returns how many file descriptors this process can have once it has raised its limit."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, MOST_DESCRIPTORS)
+
+
+def _group_limits(own_cgroups: Path, cgroups: Path) -> Iterator[int]:
+    """The limits of all control groups that this process is in; a group without one has no number in its file."""
+    try:
+        lines = own_cgroups.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if not controllers:
+            root, name = cgroups, "memory.max"
+        elif "memory" in controllers.split(","):
+            root, name = cgroups / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        group = PurePosixPath(path.lstrip("/"))
+        for each in (group, *group.parents):
+            try:
+                limit = int((root / each / name).read_text())
+            except (OSError, ValueError):
+                continue
+            if limit > 0:
+                yield limit

@@ -1,0 +1,155 @@
+"""Threads for calls: they come as they are needed, up to a limit, and go when there is nothing to do."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+#: How long a thread waits for more to do. It is short, so that what many calls at once leave behind is gone soon.
+_IDLE_S = 1.0
+
+
+class _Task:
+    """A call, and its future."""
+
+    __slots__ = ("_call", "future")
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call = call
+        self.future: Future[Any] = Future()
+
+    def run(self) -> None:
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            result = self._call()
+        except BaseException as error:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(result)
+
+
+class _Idle:
+    """A thread that waits: for a task, or to be told that there will be none."""
+
+    __slots__ = ("task", "woken")
+
+    def __init__(self) -> None:
+        self.task: _Task | None = None
+        self.woken = threading.Lock()
+        self.woken.acquire()
+
+
+class Workers(Executor):
+    """Runs calls in threads, of which there are never more than needed, and always one. Thread-safe.
+
+    `ThreadPoolExecutor` keeps all threads that it ever had, and with each its stack and what allocators keep for it. And
+    it fails whoever hands a call over where the system has no more threads; with gRPC that is the thread which serves all
+    clients. Here the call waits for one of those that there are.
+
+    Args:
+        most: threads that there may be; calls beyond that wait for one.
+        name: of the threads.
+        idle_s: how long a thread waits for a call before it ends.
+
+    Raises:
+        RuntimeError, MemoryError: not even one thread can be started.
+    """
+
+    def __init__(self, most: int, name: str, *, idle_s: float = _IDLE_S) -> None:
+        self._most = most
+        self._name = name
+        self._idle_s = idle_s
+        self._lock = threading.Lock()
+        self._waiting: deque[_Task] = deque()
+        # The last to become idle is the first to be woken, so that those who are not needed stay idle.
+        self._idle: list[_Idle] = []
+        self._threads: set[threading.Thread] = set()
+        self._is_over = False
+        self._start(None)
+
+    def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> "Future[_T]":
+        """See `Executor.submit`.
+
+        Raises:
+            RuntimeError: it was shut down.
+        """
+        task = _Task(lambda: fn(*args, **kwargs))
+        with self._lock:
+            if self._is_over:
+                raise RuntimeError(f"{self._name}: no call is taken after the shutdown")
+            if self._idle:
+                idle = self._idle.pop()
+                idle.task = task
+                idle.woken.release()
+            elif len(self._threads) >= self._most:
+                self._waiting.append(task)
+            else:
+                try:
+                    self._start(task)
+                except (RuntimeError, MemoryError):
+                    self._waiting.append(task)
+        return task.future
+
+    def _start(self, first: _Task | None) -> None:
+        """A thread that begins with a task, or idle."""
+        thread = threading.Thread(target=self._run, args=(first,), name=self._name)
+        self._threads.add(thread)
+        try:
+            thread.start()
+        except BaseException:
+            self._threads.discard(thread)
+            raise
+
+    def _run(self, task: _Task | None) -> None:
+        while True:
+            if task is not None:
+                task.run()
+                task = None  # the results of a call are not kept while the thread waits for another
+            with self._lock:
+                if self._waiting:
+                    task = self._waiting.popleft()
+                    continue
+                if self._is_over:
+                    self._threads.discard(threading.current_thread())
+                    return
+                idle = _Idle()
+                self._idle.append(idle)
+            task = self._next(idle)
+            if task is None:
+                return
+
+    def _next(self, idle: _Idle) -> _Task | None:
+        """What an idle thread does next; None if it ends, and counts no more."""
+        while True:
+            is_woken = idle.woken.acquire(timeout=self._idle_s)
+            with self._lock:
+                if not is_woken and idle in self._idle:
+                    # Nobody shuts a server down that an interpreter ends with.
+                    if len(self._threads) == 1 and threading.main_thread().is_alive():
+                        continue
+                    self._idle.remove(idle)
+                elif idle.task is not None:
+                    return idle.task
+                self._threads.discard(threading.current_thread())
+            return None
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """See `Executor.shutdown`."""
+        with self._lock:
+            self._is_over = True
+            for idle in self._idle:
+                idle.woken.release()
+            self._idle.clear()
+            cancelled = tuple(self._waiting) if cancel_futures else ()
+            if cancel_futures:
+                self._waiting.clear()
+            threads = tuple(self._threads)
+        for task in cancelled:
+            task.future.cancel()
+        if wait:
+            for thread in threads:
+                thread.join()

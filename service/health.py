@@ -1,0 +1,110 @@
+"""The standard health service. Neither its watches nor who does not read them can hold up anybody.
+
+gRPC's own servicer sends with its lock held, and waits for gRPC to have sent: which waits for a client that does not read, and for
+ever if another watch ends meanwhile, since its end waits for the lock in the thread that serves all.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from neurald.hal.errors import ResourceExhaustedTransient
+from neurald.hal.rpc import abort
+from neurald.hal.streams import Streams
+
+#: The one that watches for longest gives way to the next beyond these.
+MAXIMUM_WATCHES = 64
+#: Threads that tell watches of changes, and how long one may take to be told.
+_TELLERS = 4
+_TELL_S = 10.0
+_GRACE_S = 0.25
+
+
+class _Watch:
+    """A client that is told of every change."""
+
+    __slots__ = ("context", "lock", "send", "service", "told")
+
+    def __init__(self, service: str, context: grpc.ServicerContext, send: Callable[[Any], None]) -> None:
+        self.service = service
+        self.context = context
+        self.send = send
+        self.lock = threading.Lock()
+        self.told: int | None = None
+
+
+class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
+    """Tells whether services serve."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._states: dict[str, int] = {}
+        # By its call; a dictionary keeps the order in which they came.
+        self._watches: dict[grpc.ServicerContext, _Watch] = {}
+        self._telling = Streams(most=MAXIMUM_WATCHES, patience_s=_TELL_S, grace_s=_GRACE_S)
+        self._tellers = ThreadPoolExecutor(_TELLERS, thread_name_prefix="neurald health")
+
+    def set(self, service: str, state: int) -> None:
+        """Changes the state of a service. Who watches it learns of that a moment later."""
+        with self._lock:
+            self._states[service] = state
+            for watch in self._watches.values():
+                if watch.service == service:
+                    self._tellers.submit(self._tell, watch)
+
+    def close(self) -> None:
+        """Tells nobody any more."""
+        self._tellers.shutdown(wait=False, cancel_futures=True)
+
+    def Check(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802 - as the contract has it
+        """The state of a service."""
+        with self._lock:
+            state = self._states.get(request.service)
+        if state is None:
+            context.set_code(grpc.StatusCode.NOT_FOUND)
+            return health_pb2.HealthCheckResponse()
+        return health_pb2.HealthCheckResponse(status=state)
+
+    def Watch(  # noqa: N802 - as the contract has it
+        self, request: Any, context: grpc.ServicerContext, send_response_callback: Callable[[Any], None]
+    ) -> None:
+        """Tells the state of a service now, and whenever it changes."""
+        watch = _Watch(request.service, context, send_response_callback)
+        oldest = None
+        with self._lock:
+            self._watches[context] = watch
+            if len(self._watches) > MAXIMUM_WATCHES:
+                oldest = next(iter(self._watches))
+                del self._watches[oldest]
+        if oldest is not None:
+            oldest.cancel()
+        if not context.add_callback(lambda: self._forget(context)):
+            self._forget(context)
+            return
+        refusal = ""
+        try:
+            self._tell(watch)
+        except ResourceExhaustedTransient as error:
+            refusal = str(error)
+        if refusal:
+            abort(context, ResourceExhaustedTransient(refusal))
+
+    # Has gRPC hand over the means to send, in place of iterating in a thread until the stream ends.
+    Watch.experimental_non_blocking = True  # type: ignore[attr-defined]
+
+    def _tell(self, watch: _Watch) -> None:
+        with watch.lock:
+            with self._lock:
+                state = self._states.get(watch.service, health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
+            if state != watch.told:
+                watch.told = state
+                with self._telling.open(None, watch.context):
+                    watch.send(health_pb2.HealthCheckResponse(status=state))
+
+    def _forget(self, context: grpc.ServicerContext) -> None:
+        with self._lock:
+            self._watches.pop(context, None)

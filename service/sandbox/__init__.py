@@ -1,0 +1,1 @@
+"""What a driver process may not do: it runs code of vendors on models of strangers."""

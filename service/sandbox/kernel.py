@@ -1,0 +1,38 @@
+"""Calls of Linux that Python has no function for."""
+
+import ctypes
+import os
+from functools import cache
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def system_call(number: int, *arguments: "int | bytes | ctypes.Array[ctypes.c_char] | None") -> int:
+    """Makes a system call; bytes and buffers are passed by their address.
+
+    Raises:
+        OSError: it failed.
+    """
+    values = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
+    result: int = _libc().syscall(ctypes.c_long(number), *values)
+    if result == -1:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+def process_control(option: int, argument: int) -> int:
+    """Calls `prctl` with one argument.
+
+    Raises:
+        OSError: it failed.
+    """
+    zero = ctypes.c_ulong(0)
+    result: int = _libc().prctl(option, ctypes.c_ulong(argument), zero, zero, zero)
+    if result == -1:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result

@@ -1,0 +1,94 @@
+"""Landlock: where a process may write, which TCP ports it may use, and that it reaches no process outside.
+
+Linux knows it since 5.13, in versions ("ABIs") that add rights; what a version does not know is not restricted. It holds for
+the thread that asks for it and for those, and the processes, that it starts from then on.
+See https://docs.kernel.org/userspace-api/landlock.html.
+"""
+
+import os
+import stat
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+from neurald.service.sandbox.kernel import system_call
+
+# The numbers are those of all machines.
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_GET_VERSION = 1
+_PATH_BENEATH, _NET_PORT = 1, 2
+
+_WRITE_FILE, _TRUNCATE, _IOCTL_DEV = 1 << 1, 1 << 14, 1 << 15
+_REMOVE_DIRECTORY, _REMOVE_FILE, _MAKE_DEVICE = 1 << 4, 1 << 5, 1 << 6 | 1 << 11
+_MAKE = 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12  # directories, files, sockets, pipes and links
+_REFER = 1 << 13
+#: Reading and executing are left as they are.
+_RIGHTS_BY_VERSION = {
+    1: _WRITE_FILE | _REMOVE_DIRECTORY | _REMOVE_FILE | _MAKE_DEVICE | _MAKE,
+    2: _REFER,
+    3: _TRUNCATE,
+    5: _IOCTL_DEV,
+}
+_OF_FILES = _WRITE_FILE | _TRUNCATE | _IOCTL_DEV
+_BIND_TCP, _CONNECT_TCP = 1, 2
+_NET_SINCE = 4
+_ABSTRACT_UNIX_SOCKETS, _SIGNALS = 1, 2
+_SCOPES_SINCE = 6
+
+
+def version() -> int:
+    """The version that this kernel has, 0 for none."""
+    try:
+        return system_call(_CREATE_RULESET, None, 0, _GET_VERSION)
+    except OSError:
+        return 0
+
+
+def restrict(
+    landlock: int, writable: Iterable[Path], ports: Iterable[int], *, emptied: Iterable[Path] = ()
+) -> None:
+    """Restricts this thread, and what it starts, for ever; PR_SET_NO_NEW_PRIVS is set.
+
+    It then writes only to `writable`, listens only at `ports`, connects to nobody over TCP or by an abstract UNIX
+    socket, and sends signals only to itself and what it has started.
+
+    Args:
+        landlock: the version to use.
+        writable: directories with all that is in them, and files; devices take control calls (ioctl), too. What is not there
+            is passed over.
+        ports: of TCP; 0 for any that the kernel chooses.
+        emptied: directories from which empty directories may be removed.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    rights = sum(right for since, right in _RIGHTS_BY_VERSION.items() if since <= landlock)
+    network = _BIND_TCP | _CONNECT_TCP if landlock >= _NET_SINCE else 0
+    scopes = _ABSTRACT_UNIX_SOCKETS | _SIGNALS if landlock >= _SCOPES_SINCE else 0
+    attributes = struct.pack("=QQQ", rights, network, scopes)
+    size = 24 if landlock >= _SCOPES_SINCE else 16 if landlock >= _NET_SINCE else 8
+    rules = system_call(_CREATE_RULESET, attributes[:size], size, 0)
+    try:
+        for path in writable:
+            _allow(rules, path, rights & ~_MAKE_DEVICE)
+        for path in emptied:
+            _allow(rules, path, _REMOVE_DIRECTORY)
+        if network:
+            for port in ports:
+                system_call(_ADD_RULE, rules, _NET_PORT, struct.pack("=QQ", _BIND_TCP, port), 0)
+        system_call(_RESTRICT_SELF, rules, 0)
+    finally:
+        os.close(rules)
+
+
+def _allow(rules: int, path: Path, rights: int) -> None:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            rights &= _OF_FILES
+        system_call(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,129 @@
+"""The sandbox of a driver process.
+
+It is entered before anything else is loaded, since Landlock holds for the thread that asks for it and those that it starts.
+Before clients are served it is closed: from then on the process connects to nobody.
+"""
+
+import contextlib
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from neurald.hal.address import Address
+from neurald.hal.errors import BadState
+from neurald.service.sandbox import landlock, seccomp
+from neurald.service.sandbox.mode import SandboxMode
+from neurald.service.sandbox.no_new_privs import set_no_new_privs
+from neurald.service.sandbox.places import make_places
+from neurald.service.sandbox.rlimits import limit_resources
+from neurald.service.sandbox.temporary_directory import TemporaryDirectory
+
+logger = logging.getLogger(__name__)
+
+#: What Landlock guards, and since which version. Of signals and abstract sockets the first one stands for both.
+_LANDLOCK_PARTS = (
+    (1, "landlock-files"),
+    (3, "landlock-truncation"),
+    (4, "landlock-network"),
+    (5, "landlock-devices"),
+    (6, "landlock-signals"),
+)
+_SECCOMP = "seccomp"
+_REFUSED = "the sandbox cannot be entered: {}; --sandbox off does without"
+ALL_PARTS = ("no_new_privs", "rlimits", *(name for _, name in _LANDLOCK_PARTS), _SECCOMP)
+
+
+@dataclass(slots=True, kw_only=True)
+class Sandbox:
+    """What a process is restricted by.
+
+    Attributes:
+        mode: that was asked for.
+        parts: that are in force, of `ALL_PARTS`.
+        temporary: its directory for temporary files; None if it has none of its own.
+    """
+
+    mode: SandboxMode
+    parts: tuple[str, ...] = ()
+    temporary: TemporaryDirectory | None = None
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The parts that are not in force."""
+        return tuple(part for part in ALL_PARTS if part not in self.parts)
+
+    def close(self) -> None:
+        """Forbids connections; devices are open by now, and clients are to be served.
+
+        Raises:
+            BadState: the kernel refuses.
+        """
+        if _SECCOMP in self.parts:
+            try:
+                seccomp.forbid_connecting()
+            except OSError as error:
+                raise BadState(_REFUSED.format(error)) from None
+        logger.info("sandbox %s: %s", self.mode, ", ".join(self.parts) or "nothing is restricted")
+
+    def leave_nothing(self) -> None:
+        """Removes the directory for temporary files; the restrictions stay."""
+        if self.temporary is not None:
+            self.temporary.remove()
+            self.temporary = None
+
+
+def enter(
+    mode: SandboxMode, address: Address, writable: Iterable[Path] = (), *, is_own_process: bool
+) -> Sandbox:
+    """Restricts this process, which has one thread, for ever.
+
+    Args:
+        mode: how much of it there must be.
+        address: where it will serve.
+        writable: where the driver writes beside what all drivers need.
+        is_own_process: whether the process is there for the daemon alone; nothing is restricted otherwise.
+
+    Raises:
+        BadState: a part is missing and `mode` is FULL, or the kernel refuses.
+    """
+    if mode is SandboxMode.OFF:
+        return Sandbox(mode=mode)
+    version = landlock.version()
+    has_seccomp = seccomp.is_available()
+    parts = ["no_new_privs", "rlimits", *(name for since, name in _LANDLOCK_PARTS if since <= version)]
+    if has_seccomp:
+        parts.append(_SECCOMP)
+    if not is_own_process or not _is_alone():
+        parts = []
+    sandbox = Sandbox(mode=mode, parts=tuple(parts))
+    if mode is SandboxMode.FULL and sandbox.missing:
+        cause = "this kernel lacks them" if parts else "this process does more than to serve a driver"
+        raise BadState(
+            f"--sandbox full: {', '.join(sandbox.missing)} cannot be had, since {cause}; all of them take Linux 6.12 "
+            "on x86-64 or 64-bit Arm. --sandbox auto does with what there is"
+        )
+    if not parts:
+        return sandbox
+    places = make_places(address)
+    sandbox.temporary = TemporaryDirectory()
+    try:
+        set_no_new_privs()
+        limit_resources()
+        if version:
+            ports = () if address.path is not None else (address.port,)
+            own = sandbox.temporary.path
+            landlock.restrict(version, [*places, *writable, own], ports, emptied=[own.parent])
+        if has_seccomp:
+            seccomp.forbid(tcp=address.path is None)
+    except (OSError, ValueError) as error:
+        sandbox.leave_nothing()
+        raise BadState(_REFUSED.format(error)) from None
+    return sandbox
+
+
+def _is_alone() -> bool:
+    """Whether the process has one thread."""
+    with contextlib.suppress(OSError):
+        return len(tuple(Path("/proc/self/task").iterdir())) == 1
+    return False

@@ -1,0 +1,159 @@
+"""seccomp: which system calls a process may make.
+
+What no driver needs and what leads out of the process is refused: other processes, kernel modules, mounts, keys, tracing,
+namespaces, sockets to elsewhere, set-user-ID files. A list of what is allowed instead would have to follow each release of
+Python, LLVM and every vendor's library. System calls that this file does not know are refused, however, as on an older kernel.
+"""
+
+import ctypes
+import errno
+import os
+import platform
+import socket
+import stat
+import struct
+from collections.abc import Iterable
+
+from neurald.service.sandbox.bpf import ALLOW, Code, fail, if_any_bit, if_equal, load_argument, program
+from neurald.service.sandbox.kernel import system_call
+from neurald.service.sandbox.system_calls import LAST_KNOWN, MACHINES
+
+_SET_MODE_FILTER, _GET_ACTION_AVAIL = 1, 2
+_ALL_THREADS = 1
+_RETURN_ERROR = 0x0005_0000
+
+_FORBIDDEN = (
+    # Other processes
+    *(
+        "ptrace",
+        "process_vm_readv",
+        "process_vm_writev",
+        "process_madvise",
+        "process_mrelease",
+        "pidfd_getfd",
+    ),
+    # File systems, and files that a path does not have to lead to
+    *(
+        "mount",
+        "umount2",
+        "pivot_root",
+        "chroot",
+        "open_tree",
+        "open_tree_attr",
+        "move_mount",
+        "mount_setattr",
+    ),
+    *("fsopen", "fsconfig", "fsmount", "fspick", "open_by_handle_at", "fanotify_init"),
+    *("swapon", "swapoff", "quotactl", "quotactl_fd", "acct"),
+    # What Landlock does not look at
+    *("chown", "lchown", "fchown", "fchownat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat"),
+    *("removexattr", "lremovexattr", "fremovexattr", "removexattrat", "file_setattr"),
+    # Code in the kernel
+    *("init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "bpf", "reboot"),
+    # Much of the kernel that few programs use, and that has had many defects
+    *("perf_event_open", "userfaultfd", "keyctl", "add_key", "request_key", "modify_ldt", "iopl", "ioperm"),
+    # Other namespaces
+    *("unshare", "setns"),
+    # The state of the machine
+    *("settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname", "syslog"),
+)
+#: They do what other calls do, but seccomp does not see what. Programs fall back to those.
+_OPAQUE = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3", "openat2")
+
+_NAMESPACES = 0x7E02_0000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET
+_SET_ID = stat.S_ISUID | stat.S_ISGID
+_MAKES_FILES = os.O_CREAT | 0o20000000  # __O_TMPFILE
+_TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX put words in the mouth of who sits at it
+_ANY_PERSONALITY = 0xFFFF_FFFF  # asks for it
+_TYPE_MASK = 0xF
+_MSG_FASTOPEN = 0x2000_0000
+
+_REFUSED = fail(errno.EPERM)
+_UNKNOWN = fail(errno.ENOSYS)
+_NOT_PERMITTED = fail(errno.EACCES)
+
+
+def is_available() -> bool:
+    """Whether this kernel has it, and the machine is known."""
+    machine = MACHINES.get(platform.machine())
+    if machine is None:
+        return False
+    try:
+        action = struct.pack("=I", _RETURN_ERROR)
+        return system_call(machine.numbers["seccomp"], _GET_ACTION_AVAIL, 0, action) == 0
+    except OSError:
+        return False
+
+
+def forbid(*, tcp: bool) -> None:
+    """Forbids all threads of this process, and what it starts, what no driver does; PR_SET_NO_NEW_PRIVS is set.
+
+    Args:
+        tcp: whether sockets for TCP may be made.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    rules = dict.fromkeys(_FORBIDDEN, _REFUSED) | dict.fromkeys(_OPAQUE, _UNKNOWN)
+    rules["clone"] = load_argument(0, if_any_bit(_NAMESPACES, _REFUSED, ALLOW))
+    rules["personality"] = load_argument(0, if_equal(_ANY_PERSONALITY, ALLOW, _REFUSED))
+    rules["ioctl"] = load_argument(1, _one_of(_TERMINAL_INPUT, _REFUSED, ALLOW))
+    for name, mode in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2), ("creat", 1)):
+        rules[name] = _without_set_id(mode)
+    for name, mode in (("mknod", 1), ("mknodat", 2)):
+        rules[name] = _without_set_id(mode)
+    for name, flags in (("open", 1), ("openat", 2)):
+        rules[name] = load_argument(flags, if_any_bit(_MAKES_FILES, _without_set_id(flags + 1), ALLOW))
+    kinds = (socket.SOCK_STREAM, socket.SOCK_SEQPACKET)
+    local = load_argument(1, _one_of(kinds, ALLOW, _NOT_PERMITTED), mask=_TYPE_MASK)
+    rules["socketpair"] = local
+    rules["socket"] = load_argument(
+        0, if_equal(socket.AF_UNIX, local, _internet() if tcp else _NOT_PERMITTED)
+    )
+    _install(rules)
+
+
+def forbid_connecting() -> None:
+    """Forbids all threads of this process, and what it starts, to connect to anybody; see `forbid`.
+
+    Whoever listens outside might do what this process may not.
+    """
+    to_nobody = load_argument(4, if_equal(0, ALLOW, _NOT_PERMITTED), upper=True)
+    _install(
+        {
+            "connect": _NOT_PERMITTED,
+            "sendto": load_argument(4, if_equal(0, to_nobody, _NOT_PERMITTED)),
+            "sendmsg": load_argument(2, if_any_bit(_MSG_FASTOPEN, _NOT_PERMITTED, ALLOW)),
+            "sendmmsg": load_argument(3, if_any_bit(_MSG_FASTOPEN, _NOT_PERMITTED, ALLOW)),
+        }
+    )
+
+
+def _one_of(values: Iterable[int], then: Code, otherwise: Code) -> Code:
+    code = otherwise
+    for value in values:
+        code = if_equal(value, then, code)
+    return code
+
+
+def _without_set_id(mode: int) -> Code:
+    return load_argument(mode, if_any_bit(_SET_ID, _REFUSED, ALLOW))
+
+
+def _internet() -> Code:
+    """Sockets of TCP alone: Landlock does not look at other protocols."""
+    protocol = load_argument(2, _one_of((0, socket.IPPROTO_TCP), ALLOW, _NOT_PERMITTED))
+    stream = load_argument(1, if_equal(socket.SOCK_STREAM, protocol, _NOT_PERMITTED), mask=_TYPE_MASK)
+    return load_argument(0, _one_of((socket.AF_INET, socket.AF_INET6), stream, _NOT_PERMITTED))
+
+
+def _install(rules: dict[str, Code]) -> None:
+    machine = MACHINES[platform.machine()]
+    numbers = machine.numbers
+    known = [(numbers[name], code) for name, code in rules.items() if name in numbers]
+    code = program(machine.architecture, LAST_KNOWN, _UNKNOWN, known)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    described = struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer))
+    thread = system_call(numbers["seccomp"], _SET_MODE_FILTER, _ALL_THREADS, described)
+    if thread:
+        raise OSError(errno.EBUSY, f"thread {thread} has another filter")

@@ -1,0 +1,68 @@
+"""A directory for the temporary files of one process, so that it need not write to the one that all share."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+
+from neurald.hal.runtime_directory import keep_runtime_directory
+
+_PREFIX = "neurald-driver-"
+
+
+class TemporaryDirectory:
+    """A new directory, which this process and those that it starts use for temporary files from now on.
+
+    Attributes:
+        path: of it.
+    """
+
+    def __init__(self) -> None:
+        keep_runtime_directory()
+        shared = Path(tempfile.gettempdir())
+        _remove_abandoned(shared)
+        self.path, self._lock = _make(shared)
+        os.environ["TMPDIR"] = tempfile.tempdir = str(self.path)
+
+    def remove(self) -> None:
+        """Removes it with all that is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _make(shared: Path) -> tuple[Path, int]:
+    """A new directory, and a descriptor by which it is locked for as long as this process lives."""
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=shared))
+        descriptor = _locked(path)
+        # Another process may have taken it for abandoned just before.
+        if descriptor is not None and path.is_dir():
+            return path, descriptor
+
+
+def _locked(path: Path) -> int | None:
+    """A descriptor that holds the lock of a directory of this user's; None if that is another process's."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None
+
+
+def _remove_abandoned(shared: Path) -> None:
+    """Removes those of processes that were killed."""
+    for path in shared.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if stat.S_ISDIR(path.lstat().st_mode) and (descriptor := _locked(path)) is not None:
+                shutil.rmtree(path, ignore_errors=True)
+                os.close(descriptor)

@@ -1,0 +1,58 @@
+"""Every code block of README and of the documentation is run, or says why not."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.snippets import Page, commands, snippets
+
+from neurald.hal import registry
+
+ROOT = Path(__file__).parents[2]
+#: Blocks of these are data or pictures. `text` is what another program prints, or code of another one.
+DATA = {"toml", "ini", "mermaid", "text"}
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TESTED = [
+    page for page in PAGES if any(not each.reason and each.language not in DATA for each in snippets(page))
+]
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_every_block_is_run_or_says_why_not(page: Path) -> None:
+    for snippet in snippets(page):
+        where = f"{_name(page)}:{snippet.line}"
+        assert snippet.language in {"python", "console"} | DATA, f"{where}: {snippet.language!r}"
+        if snippet.language == "console":
+            assert list(commands(snippet.code)), f"{where}: no line begins with '$ '"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Files that the pages name, in the working directory, and directories of its own for sockets and caches."""
+    demo = ROOT / "service" / "demo"
+    shutil.copy(demo / "digits.tflite", tmp_path)
+    np.savez(tmp_path / "inputs.npz", image=np.zeros((1, 8, 8, 1), np.uint8))
+    runtime = tmp_path / "run"
+    runtime.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", TESTED, ids=_name)
+def test_a_page(page: Path, folder: Path) -> None:
+    def is_ready(count: int) -> bool:
+        return len(registry.running_daemons()) >= count
+
+    with Page(page, folder, dict(os.environ), is_ready) as running:
+        assert running.run()

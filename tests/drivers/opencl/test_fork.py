@@ -1,0 +1,82 @@
+"""Processes that are forked from one which uses OpenCL: they are told so, and nothing waits for threads that they lack."""
+
+import gc
+
+import numpy as np
+import pytest
+from support.forking import in_child
+from support.models import add_model
+
+import neurald as nd
+from neurald.drivers.opencl.device import OpenClDevice, create
+from neurald.drivers.opencl.platform import DeviceContext
+from neurald.hal.errors import DeadObject, UnavailableDevice
+
+SHAPE = (64,)
+
+
+def compiled(devices: list[nd.Device]) -> nd.Compilation:
+    builder = nd.CompilationBuilder(add_model(SHAPE), devices)
+    builder.set_caching(None)
+    return builder.finish()
+
+
+def run(compilation: nd.Compilation, value: float) -> bool:
+    values = np.full(SHAPE, value, np.float32)
+    return bool((compilation.run(values, values)[0] == 2 * value).all())
+
+
+def test_a_child_is_told_and_its_parent_goes_on(opencl: DeviceContext) -> None:
+    device = OpenClDevice(opencl.facts)
+    other = OpenClDevice(opencl.facts)  # not opened
+    compilation = compiled([device])
+    assert run(compilation, 1)
+
+    def work() -> None:
+        for _ in range(2):
+            with pytest.raises(
+                DeadObject, match=r"forked from one that had used OpenCL.*spawn or forkserver"
+            ):
+                run(compilation, 2)
+        with pytest.raises(DeadObject, match="forked"):
+            compiled([device])
+        with pytest.raises(UnavailableDevice, match="forked from one that had used OpenCL"):
+            compiled([other])
+        with pytest.raises(UnavailableDevice, match="forked from one that had used OpenCL"):
+            create()
+        assert run(compiled([nd.devices()[0]]), 3)
+
+    in_child(work)
+    assert run(compilation, 4)
+
+
+def test_a_child_frees_nothing_of_opencl(opencl: DeviceContext) -> None:
+    """Though it drops its last reference: freeing would wait for threads of the parent's."""
+    things = [OpenClDevice(opencl.facts)]
+    compilations = [compiled([things[0]])]
+    assert run(compilations[0], 1)
+
+    def work() -> None:
+        compilations.clear()
+        things.clear()
+        gc.collect()
+
+    in_child(work)
+    assert run(compilations[0], 2)
+
+
+@pytest.mark.slow
+def test_the_cpu_stands_in_in_a_child(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = OpenClDevice(opencl.facts)
+    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (nd.devices()[0], device))
+    builder = nd.CompilationBuilder(add_model(SHAPE))
+    builder.set_caching(None)
+    builder.set_partitioning(nd.Partitioning(overrides=(nd.pin("opencl", [0]),)))
+    compilation = builder.finish()
+    assert compilation.plan.steps[0].device is device
+
+    def work() -> None:
+        assert all(run(compilation, number) for number in range(20))
+
+    in_child(work)
+    assert run(compilation, 4)

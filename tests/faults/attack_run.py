@@ -1,0 +1,58 @@
+"""Attacks at length: each on a daemon of its own, with a table of what an honest client noticed."""
+
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from faults.attacked import Played, daemon_for, play
+from faults.attacks.catalogue import ATTACKS, AWAITED
+
+_HEAD = (
+    f"{'attack':24}{'p50/p99 alone, ms':>20}{'under attack':>20}{'ratio':>7}"
+    f"{'memory, MiB':>15}{'threads':>9}{'descr.':>8}  verdict\n"
+)
+
+
+def main(names: Sequence[str], seconds: float, report: Path | None) -> int:
+    """Plays attacks in full; the exit status, 1 where a criterion fails that nothing is awaited for.
+
+    Args:
+        names: of the attacks.
+        seconds: how long each lasts, and how long the honest client is measured alone before.
+        report: where a JSON document goes.
+    """
+    sys.stdout.write(_HEAD)
+    played = []
+    for name in names:
+        attack = ATTACKS[name]
+        with tempfile.TemporaryDirectory(prefix="nd") as folder, daemon_for(attack, Path(folder)) as daemon:
+            played.append(play(attack, daemon, seconds, intensity=1.0))
+        sys.stdout.write(_rows(played[-1]))
+        sys.stdout.flush()
+    if report is not None:
+        document = [{**each.as_json(), "awaited": AWAITED.get(each.name)} for each in played]
+        report.write_text(json.dumps(document, indent=2) + "\n")
+    return int(any((each.wrong or each.slow) and each.name not in AWAITED for each in played))
+
+
+def _rows(played: Played) -> str:
+    """Calls in the first row, other ways and what was wrong in the next ones."""
+    verdict = "wrong" if played.wrong else "slow" if played.slow else "good"
+    if played.name in AWAITED and verdict != "good":
+        verdict += f" (awaits {AWAITED[played.name]})"
+    before, after = played.before, played.after
+    held = (
+        f"{before.rss_bytes >> 20:>5}→{after.rss_bytes >> 20:>3}^{played.peak_bytes >> 20:<5}"
+        f"{before.threads:>5}→{after.threads:<3}{before.descriptors:>4}→{after.descriptors:<3}"
+    )
+    lines: list[str] = []
+    for way, (p50, p99) in played.alone.items():
+        under50, under99 = played.attacked[way]
+        label = f"{played.name:24}" if not lines else f"  {way:22}"
+        ratio = under99 / p99 if p99 else 0.0
+        figures = f"{p50:>10.2f}/{p99:<9.2f}{under50:>10.2f}/{under99:<9.2f}{ratio:>7.2f}"
+        lines.append(f"{label}{figures}" + (f" {held}  {verdict}" if not lines else ""))
+    lines += [f"    {line}" for line in (*played.wrong, *played.slow)]
+    return "\n".join(lines) + "\n"

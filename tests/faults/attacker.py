@@ -1,0 +1,44 @@
+"""A process that attacks a daemon until its input ends, and then reports what came of it.
+
+python -m faults.attacker NAME INTENSITY ADDRESS PROCESS FOLDER
+"""
+
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from faults.attacks.attack import Target
+from faults.attacks.catalogue import ATTACKS
+from faults.proc import input_ends
+
+#: What a busy attacker takes from others by its own computing is the scheduler's matter, not the daemon's.
+_NICE = 10
+
+
+def main(name: str, intensity: str, address: str, process: str, folder: str) -> dict[str, Any]:
+    """Attacks; the report."""
+    os.nice(_NICE)
+    target = Target(address=address, process=int(process), folder=Path(folder))
+    attack = ATTACKS[name](target, float(intensity))
+    attack.start()
+    steps = 0
+    try:
+        ended = input_ends()
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        while not steps or not ended.is_set():
+            attack.step()
+            steps += 1
+    except Exception:  # an attack that cannot go on is a fault of its own, or of what it attacks
+        attack.expect(False, traceback.format_exc())
+    finally:
+        attack.stop()
+    return {"steps": steps, "outcomes": dict(sorted(attack.outcomes.items())), "wrong": attack.wrong}
+
+
+if __name__ == "__main__":
+    report = json.dumps(main(*sys.argv[1:]))
+    sys.stdout.write(report + "\n")

@@ -1,0 +1,32 @@
+"""Models that take minutes to compile, of clients that are gone by then."""
+
+from typing import Any
+
+from faults.attacks.attack import Attack
+from support.hostile_models import chain
+from support.raw_client import RawClient, closed
+
+_OPERATIONS = 5000
+_CLIENTS = 5
+_PATIENCE_S = 6.0
+
+
+class CompileBombs(Attack):
+    """Five clients that compile long chains at the same time, and leave before that is done."""
+
+    name = "compile bombs"
+
+    def start(self) -> None:
+        self._model = chain(self.scaled(_OPERATIONS))
+        self._calls: dict[RawClient, Any] = {
+            RawClient.opened(self.target.address): None for _ in range(_CLIENTS)
+        }
+
+    def step(self) -> None:
+        for client, call in self._calls.items():
+            if call is None or call.done():
+                self._calls[client] = client.begin_prepare(self._model, timeout_s=_PATIENCE_S)
+                self.outcomes["preparations"] += 1
+
+    def stop(self) -> None:
+        closed(*self._calls)

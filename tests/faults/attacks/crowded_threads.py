@@ -1,0 +1,69 @@
+"""Many more threads on one compilation than it can run at the same time."""
+
+import threading
+import time
+
+import numpy as np
+from faults.attacks.attack import Attack
+from support.models import add_model
+
+import neurald as nd
+
+_THREADS = 16
+_SHAPE = (64,)
+#: By how much the thread with the most executions may be ahead of that with the fewest: as a factor, and in executions.
+_MOST_AHEAD = 1.5
+_SLACK = 10
+
+
+class CrowdedThreads(Attack):
+    """Sixteen threads on a compilation for the daemon, and sixteen on one for the CPU of their own process."""
+
+    name = "crowded threads"
+
+    def start(self) -> None:
+        self._is_over = threading.Event()
+        self._begin = threading.Event()
+        self._compilations = [
+            _compiled(device) for device in (nd.connect(self.target.address), nd.devices()[0])
+        ]
+        self._counts = [[0] * _THREADS for _ in self._compilations]
+        self._threads = [
+            threading.Thread(target=self._run, args=(compilation, counts, number))
+            for compilation, counts in zip(self._compilations, self._counts, strict=True)
+            for number in range(_THREADS)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def step(self) -> None:
+        self._begin.set()
+        time.sleep(0.2)
+
+    def _run(self, compilation: nd.Compilation, counts: list[int], number: int) -> None:
+        values = np.full(_SHAPE, number, np.float32)
+        self._begin.wait()
+        while not self._is_over.is_set():
+            (result,) = compilation.run(values, values)
+            counts[number] += 1
+            self.expect(np.array_equal(result, 2 * values), "a result is another thread's")
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._begin.set()
+        for thread in self._threads:
+            thread.join(30)
+        self.expect(not any(thread.is_alive() for thread in self._threads), "a thread waits for ever")
+        for where, counts in zip(("daemon", "process"), self._counts, strict=True):
+            self.outcomes[f"{where}: executions"] += sum(counts)
+            fewest, most = min(counts), max(counts)
+            self.expect(
+                most <= fewest * _MOST_AHEAD + _SLACK,
+                f"{where}: one thread had {most} executions, another {fewest}",
+            )
+
+
+def _compiled(device: nd.Device) -> nd.Compilation:
+    builder = nd.CompilationBuilder(add_model(_SHAPE), [device])
+    builder.set_caching(None)
+    return builder.finish()

@@ -1,0 +1,190 @@
+"""What goes wrong at the ends: no memory to map, a start that fails, a result that nobody reads, a process that ends."""
+
+import itertools
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from faults.attacks.attack import MIB, Attack
+from faults.daemon_process import DaemonProcess, private_environment
+from support.addition import addition
+from support.peer import CONSTANT
+from support.raw_client import RawClient, closed
+
+from neurald.hal.errors import ResultCode
+
+_ADDED = CONSTANT.nbytes
+_START_KIB = (100_000, 140_000, 180_000, 220_000)
+_END_S = 30.0
+_UNREAD_S = 5.0
+
+
+class ExhaustedAddressSpace(Attack):
+    """Memory that a daemon cannot map for lack of address space, which is not the client's mistake."""
+
+    name = "exhausted address space"
+
+    def start(self) -> None:
+        self._daemon = DaemonProcess(self.target.folder / "own")
+        status = Path(f"/proc/{self._daemon.process.pid}/statm").read_text()
+        limit = int(status.split()[0]) * resource.getpagesize() + 64 * MIB
+        resource.prlimit(self._daemon.process.pid, resource.RLIMIT_AS, (limit, limit))
+        self._client = RawClient.opened(self._daemon.address)
+
+    def step(self) -> None:
+        answer = self._client.give_memory(512 * MIB)
+        self.outcomes[ResultCode(answer.code).name] += 1
+        self.expect(answer.code == ResultCode.OUT_OF_MEMORY, f"no address space is told as {answer}")
+        self.expect(self._client.call("GetStatus").is_ok, "the daemon serves no more")
+        time.sleep(0.05)
+
+    def stop(self) -> None:
+        closed(self._client)
+        self._daemon.stop()
+
+
+class FailedStarts(Attack):
+    """Daemons that have too little memory to start."""
+
+    name = "failed starts"
+
+    def start(self) -> None:
+        self._limits = itertools.cycle(_START_KIB)
+
+    def step(self) -> None:
+        limit = next(self._limits)
+        folder = self.target.folder / "starts"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        command = [sys.executable, "-m", "neurald", "driver", "cpu"]
+        process = subprocess.Popen(
+            ["sh", "-c", f'ulimit -v {limit}; exec "$@"', "sh", *command],
+            env=private_environment(folder),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+        )
+        sockets = folder / "neurald"
+        end = time.monotonic() + _END_S
+        try:
+            while process.poll() is None and time.monotonic() < end:
+                if (sockets / "cpu.sock").exists():
+                    process.terminate()  # it is enough for a start
+                time.sleep(0.05)
+            self.outcomes[f"{limit} KiB: {process.poll()}"] += 1
+            self.expect(process.poll() is not None, "a daemon that cannot start does not end")
+        finally:
+            process.kill()
+            process.wait()
+        # A library that ends the process in the middle leaves the lock file, whose lock is free.
+        kind = "*" if process.returncode >= 0 else "*.sock"
+        left = [path.name for path in sockets.glob(kind)] if sockets.exists() else []
+        for path in sockets.glob("*.lock"):
+            path.unlink()
+        self.expect(not left, f"a daemon that did not start leaves {left}")
+
+    def stop(self) -> None:
+        pass
+
+
+class UnreadResults(Attack):
+    """Daemons that are told to stop while a client does not read its result."""
+
+    name = "unread results"
+
+    def start(self) -> None:
+        self._numbers = itertools.count()
+
+    def step(self) -> None:
+        daemon = DaemonProcess(self.target.folder / f"unread {next(self._numbers)}")
+        client = RawClient.opened(daemon.address)
+        try:
+            message = client.execution(client.prepare(addition(CONSTANT)), (_ADDED,), ())
+            message.request.outputs.add(pool=1, length=_ADDED)
+            message.request.pools.add(results_bytes=_ADDED)
+            reply = client.call("Execute", message)
+            self.expect(reply.is_ok, f"an execution fails: {reply}")
+        finally:
+            took_s = daemon.stop()
+            closed(client)
+        self.outcomes["stopped"] += 1
+        self.expect(took_s < _UNREAD_S, f"an unread result delays the end by {took_s:.0f} s")
+        self.expect(daemon.process.returncode == 0, f"exit status {daemon.process.returncode}")
+
+    def stop(self) -> None:
+        pass
+
+
+_ENDING = """
+import sys, threading, time
+import numpy as np
+import neurald as nd
+from support.models import add_model
+
+device = nd.connect(sys.argv[1])
+shape = (1 << 14,)
+values = np.ones(shape, np.float32)
+
+def compiled(model, devices):
+    builder = nd.CompilationBuilder(model, devices)
+    builder.set_caching(None)
+    return builder.finish()
+
+remote, local = (compiled(add_model(shape), [each]) for each in (device, nd.devices()[0]))
+
+def run(compilation):
+    while True:
+        compilation.run(values, values)
+
+def burst():
+    execution = nd.Execution(remote, reusable=True)
+    for index in range(2):
+        execution.set_input(index, values)
+    execution.set_output(0, np.empty(shape, np.float32))
+    with remote.create_burst() as burst:
+        while True:
+            execution.compute(burst=burst)
+
+def compile(devices):
+    while True:
+        compiled(add_model((int(time.time() * 1000) % 1000 + 8,)), devices)
+
+for target, arguments in (
+    (run, (remote,)), (run, (local,)), (run, (local,)), (burst, ()),
+    (compile, ([device],)), (compile, ([nd.devices()[0]],)),
+):
+    threading.Thread(target=target, args=arguments, daemon=True).start()
+time.sleep(float(sys.argv[2]))
+"""
+
+
+class EndingProcesses(Attack):
+    """Clients whose interpreter ends while their threads execute and compile."""
+
+    name = "ending processes"
+
+    def start(self) -> None:
+        self._numbers = itertools.count()
+
+    def step(self) -> None:
+        pause_s = 0.1 + 0.05 * (next(self._numbers) % 10)
+        try:
+            ended = subprocess.run(
+                [sys.executable, "-X", "faulthandler", "-c", _ENDING, self.target.address, str(pause_s)],
+                env=private_environment(self.target.folder),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_END_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            self.expect(False, "a process does not end")
+            return
+        self.outcomes[f"exit status {ended.returncode}"] += 1
+        self.expect(ended.returncode == 0, f"exit status {ended.returncode}: {ended.stderr[-1500:]}")
+
+    def stop(self) -> None:
+        pass

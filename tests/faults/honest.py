@@ -1,0 +1,107 @@
+"""An honest client, which calls at a steady pace and notes how long that takes."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from support.addition import addition, request
+
+from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.errors import Error
+from neurald.hal.remote import connect
+
+#: Each way calls so often. A call that is late delays those after it, and each counts from when it was due: an application
+#: whose user waits sees it so.
+_PERIOD_S = 0.005
+_SHAPE = (16,)
+_WARM_CALLS = 50
+
+
+class Latencies:
+    """How long calls took.
+
+    Args:
+        seconds: of each.
+    """
+
+    def __init__(self, seconds: list[float]) -> None:
+        self._sorted = sorted(seconds)
+
+    def percentile(self, share: float) -> float:
+        """In milliseconds, what so many of a hundred are not above."""
+        if not self._sorted:
+            return float("nan")
+        position = min(len(self._sorted) - 1, int(len(self._sorted) * share / 100))
+        return 1e3 * self._sorted[position]
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+
+class Honest:
+    """A client with a prepared model and a burst of it. `failures` lists what must not happen to it.
+
+    Args:
+        address: of the daemon.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.device = connect(address)
+        self._constant = np.arange(_SHAPE[0], dtype=np.float32)
+        self._prepared = self.device.prepare_model(addition(self._constant), PrepareOptions())
+        self._burst = self._prepared.create_burst()
+        self.failures: list[str] = []
+        options = ExecuteOptions()
+        self._ways: Mapping[str, Callable[[object], object]] = {
+            "calls": lambda bound: self._prepared.execute(bound, options),  # type: ignore[arg-type]
+            "bursts": lambda bound: self._burst.execute(bound, options),  # type: ignore[arg-type]
+        }
+        for way in self._ways:
+            self._call(way, _WARM_CALLS, 0.0)
+
+    def measure(self, seconds: float) -> dict[str, Latencies]:
+        """Calls in all ways at the same time; the latencies of each."""
+        latencies: dict[str, list[float]] = {}
+
+        def call(way: str) -> None:
+            latencies[way] = self._call(way, max(1, int(seconds / _PERIOD_S)), _PERIOD_S)
+
+        threads = [threading.Thread(target=call, args=(way,)) for way in self._ways]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return {way: Latencies(latencies.get(way, [])) for way in self._ways}
+
+    def _call(self, way: str, count: int, period_s: float) -> list[float]:
+        values, result = np.zeros(_SHAPE, np.float32), np.empty(_SHAPE, np.float32)
+        bound = request(values, result)
+        latencies: list[float] = []
+        began = time.monotonic()
+        for number in range(count):
+            due = began + number * period_s if period_s else time.monotonic()
+            time.sleep(max(0.0, due - time.monotonic()))
+            values[:] = number
+            try:
+                self._ways[way](bound)
+            except Error as error:
+                self.failures.append(f"{way}: {error.code.name}: {error}")
+                return latencies
+            latencies.append(time.monotonic() - due)
+            if not np.array_equal(result, values + self._constant):
+                self.failures.append(f"{way}: {result[0]}; {number} is right")
+                return latencies
+            if time.monotonic() - began > count * period_s + _MOST_BEHIND_S:
+                self.failures.append(f"{way}: {count - number} calls are not done {_MOST_BEHIND_S} s late")
+                return latencies
+        return latencies
+
+    def close(self) -> None:
+        """Leaves."""
+        self._burst.close()
+        self.device.close()
+
+
+#: A daemon that is so far behind serves nobody any more.
+_MOST_BEHIND_S = 30.0

@@ -1,0 +1,223 @@
+"""A daemon under load for a long time, whose clients prepare, drop and reconnect: what it and they hold must not grow.
+
+Memory goes up and down with what clients do just now, so its floor is looked at: the least of each of many windows. A
+line through the floor that half of all pairs of windows rise faster than (Theil and Sen) does not follow a few that
+are off. Descriptors and threads have a floor too; a leak raises it by one each time.
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from faults.attacks.attack import MIB
+from faults.daemon_process import DaemonProcess
+from faults.field import Child
+from faults.proc import Held, resident_bytes, shared_memory_entries
+
+CLIENTS = 4
+#: The share of the time in which each client has the daemon work.
+LOAD = 0.7
+#: What an hour may add to memory, in bytes.
+MOST_PER_HOUR = 1 * MIB
+#: The first third is warm-up: pools of threads, allocators and caches grow to their size.
+_WARM_SHARE = 1 / 3
+_WINDOWS = 20
+#: By how much the floor of descriptors and threads may differ between the first and the last windows, and what a daemon
+#: may hold in addition once all clients have gone.
+FLAT = 2
+_LEFT = 4
+_LEFT_S = 5.0
+_REPORT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What a process holds at a moment.
+
+    Attributes:
+        seconds: since the beginning.
+        resident_bytes: with its children.
+    """
+
+    seconds: float
+    resident_bytes: int
+    descriptors: int
+    threads: int
+
+    @classmethod
+    def of(cls, pid: int, seconds: float) -> "Sample":
+        """What a process holds now."""
+        held = Held.by(pid)
+        return cls(
+            seconds=seconds,
+            resident_bytes=resident_bytes(pid),
+            descriptors=held.descriptors,
+            threads=held.threads,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """How what a process holds has changed after its warm-up.
+
+    Attributes:
+        memory_per_hour: the slope of the floor of its memory, in bytes.
+        descriptors, threads: the floor of the first and of the last windows.
+    """
+
+    memory_per_hour: float
+    descriptors: tuple[int, int]
+    threads: tuple[int, int]
+
+    @classmethod
+    def in_samples(cls, samples: Sequence[Sample]) -> "Growth":
+        """From samples over a whole run, warm-up included."""
+        end_s = samples[-1].seconds
+        warm = [sample for sample in samples if sample.seconds >= end_s * _WARM_SHARE]
+        windows = _windows(warm)
+        half = max(1, len(windows) // 4)
+        floors = [
+            (
+                min(min(getattr(sample, name) for sample in window) for window in windows[:half]),
+                min(min(getattr(sample, name) for sample in window) for window in windows[-half:]),
+            )
+            for name in ("descriptors", "threads")
+        ]
+        lowest = [min(window, key=lambda sample: sample.resident_bytes) for window in windows]
+        return cls(
+            memory_per_hour=3600 * slope([(each.seconds, each.resident_bytes) for each in lowest]),
+            descriptors=floors[0],
+            threads=floors[1],
+        )
+
+    def faults(self, who: str, most_per_hour: float = MOST_PER_HOUR, flat: int = FLAT) -> list[str]:
+        """What grows by more than it may, for people."""
+        faults = []
+        if self.memory_per_hour > most_per_hour:
+            faults.append(f"{who}: memory grows by {self.memory_per_hour / MIB:.2f} MiB an hour")
+        for name, (first, last) in (("descriptors", self.descriptors), ("threads", self.threads)):
+            if last > first + flat:
+                faults.append(f"{who}: {last} {name}; there were {first}")
+        return faults
+
+
+def _windows(samples: Sequence[Sample]) -> list[list[Sample]]:
+    begin_s, end_s = samples[0].seconds, samples[-1].seconds
+    length_s = (end_s - begin_s) / _WINDOWS
+    windows: list[list[Sample]] = [[] for _ in range(_WINDOWS)]
+    for sample in samples:
+        place = int((sample.seconds - begin_s) / length_s) if length_s else 0
+        windows[min(_WINDOWS - 1, place)].append(sample)
+    return [window for window in windows if window]
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """The median of the slopes between all pairs of points; 0 where there are no two."""
+    slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in combinations(points, 2) if b[0] != a[0]]
+    return statistics.median(slopes) if slopes else 0.0
+
+
+def soak(
+    seconds: float, *, clients: int = CLIENTS, most_per_hour: float = MOST_PER_HOUR, flat: int = FLAT
+) -> dict[str, Any]:
+    """Runs a daemon under load; a report with samples, growth and everything that was wrong.
+
+    Args:
+        seconds: how long.
+        clients: processes that use it.
+        most_per_hour: see `MOST_PER_HOUR`; a short run says nothing of an hour.
+        flat: see `FLAT`; in a short run windows are too short for a floor.
+    """
+    entries = shared_memory_entries()
+    wrong: list[str] = []
+    outcomes: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(prefix="nk") as folder, DaemonProcess(Path(folder) / "d") as daemon:
+        before = Held.by(daemon.process.pid)
+        children = [
+            Child(Path(folder), "soak_client", daemon.address, number, LOAD) for number in range(clients)
+        ]
+        try:
+            for child in children:
+                child.wait_ready()
+            watched = {"daemon": daemon.process.pid}
+            watched |= {f"client {number}": child.process.pid for number, child in enumerate(children)}
+            samples = _sampled(watched, seconds)
+            most_entries = shared_memory_entries()
+            for number, child in enumerate(children):
+                report = json.loads(child.report(_REPORT_S) or "null")
+                if report is None:
+                    log = (Path(folder) / "soak_client.log").read_text(errors="replace")
+                    wrong.append(f"client {number} hangs or died: {log[-2000:]}")
+                else:
+                    outcomes.update(report["outcomes"])
+                    wrong += report["wrong"]
+        finally:
+            for child in children:
+                child.kill()
+        if daemon.process.poll() is not None:
+            wrong.append(f"the daemon has ended: {daemon.log[-2000:]}")
+        else:
+            wrong += _left(daemon.process.pid, before)
+    growth = {who: Growth.in_samples(each) for who, each in samples.items()}
+    for who, each in growth.items():
+        wrong += each.faults(who, most_per_hour, flat)
+    if max(most_entries, shared_memory_entries()) > entries:
+        wrong.append(
+            f"{max(most_entries, shared_memory_entries())} entries of /dev/shm; there were {entries}"
+        )
+    return {
+        "seconds": seconds,
+        "outcomes": dict(sorted(outcomes.items())),
+        "growth": {who: asdict(each) for who, each in growth.items()},
+        "wrong": wrong,
+        "samples": {who: [asdict(sample) for sample in each] for who, each in samples.items()},
+    }
+
+
+def _left(pid: int, before: Held) -> list[str]:
+    """What a daemon still holds of clients that have gone; memory is judged by its growth."""
+    end = time.monotonic() + _LEFT_S
+    while True:
+        more = Held.by(pid).more_than(before, descriptors=_LEFT, threads=_LEFT, rss_bytes=1 << 40)
+        if not more or time.monotonic() > end:
+            return [f"after the last client the daemon holds {line}" for line in more]
+        time.sleep(0.05)
+
+
+def _sampled(watched: dict[str, int], seconds: float) -> dict[str, list[Sample]]:
+    """Samples of processes, over so many seconds; it ends early where one of them does."""
+    samples: dict[str, list[Sample]] = {who: [] for who in watched}
+    period_s = min(5.0, max(0.05, seconds / 200))
+    began = time.monotonic()
+    while (now := time.monotonic() - began) < seconds:
+        try:
+            for who, pid in watched.items():
+                samples[who].append(Sample.of(pid, now))
+        except (OSError, KeyError):
+            break
+        time.sleep(period_s)
+    return samples
+
+
+def main(minutes: float, report: Path | None) -> int:
+    """Soaks and prints what came of it; the exit status, 1 where something was wrong or grew."""
+    result = soak(minutes * 60)
+    if report is not None:
+        report.write_text(json.dumps(result, indent=1) + "\n")
+    sys.stdout.write(f"{result['outcomes']}\n")
+    for who, each in result["growth"].items():
+        descriptors, threads = each["descriptors"], each["threads"]
+        sys.stdout.write(
+            f"{who:10} {each['memory_per_hour'] / MIB:8.2f} MiB/h  "
+            f"descriptors {descriptors[0]}→{descriptors[1]}  threads {threads[0]}→{threads[1]}\n"
+        )
+    sys.stdout.writelines(f"{line}\n" for line in result["wrong"])
+    return int(bool(result["wrong"]))

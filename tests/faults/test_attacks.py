@@ -1,0 +1,49 @@
+"""Every attack of `tests/faults/run.py --attacks`, for a moment and with less force: nobody is hurt, and nothing is left.
+
+How slow an honest client becomes is looked at in the long form only.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from faults.attacked import daemon_for, play
+from faults.attacks.attack import Attack
+from faults.attacks.blocking_fences import BlockingFences
+from faults.attacks.catalogue import ATTACKS, AWAITED
+from faults.daemon_process import DaemonProcess
+
+_SECONDS = 0.3
+_INTENSITY = 0.1
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
+    """A daemon that outlives one attack after another."""
+    with daemon_for(BlockingFences, tmp_path_factory.mktemp("d")) as daemon:
+        yield daemon
+
+
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    reason = f"awaits {AWAITED.get(name)}"
+    return [pytest.mark.xfail(reason=reason, strict=False)] if name in AWAITED else []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "attack", [pytest.param(attack, id=name, marks=_marks(name)) for name, attack in ATTACKS.items()]
+)
+def test_an_attack(
+    attack: type[Attack], request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    is_ordinary = (attack.options, attack.listen, attack.descriptors) == (
+        Attack.options,
+        Attack.listen,
+        Attack.descriptors,
+    )
+    if is_ordinary and attack.name not in AWAITED:
+        played = play(attack, request.getfixturevalue("shared"), _SECONDS, _INTENSITY)
+    else:
+        with daemon_for(attack, tmp_path_factory.mktemp("d")) as daemon:
+            played = play(attack, daemon, _SECONDS, _INTENSITY)
+    assert not played.wrong, played
+    assert played.outcomes, "it attacked"

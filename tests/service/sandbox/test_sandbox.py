@@ -1,0 +1,185 @@
+"""What a process in the sandbox can and cannot do."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from neurald.hal.address import Address
+from neurald.hal.errors import BadState
+from neurald.service.sandbox import landlock, seccomp
+from neurald.service.sandbox.mode import SandboxMode
+from neurald.service.sandbox.sandbox import ALL_PARTS, enter
+
+needs_all = pytest.mark.skipif(
+    landlock.version() < 6 or not seccomp.is_available(), reason="this kernel has not all of the sandbox"
+)
+REFUSALS = ("EPERM", "EACCES", "ENOSYS")
+#: What a driver does inside the sandbox as outside.
+ALLOWED = {
+    *("read", "write inside", "make things inside", "rename inside", "listen inside"),
+    *("write a temporary file", "write to /dev/null", "run code that was written", "load a library"),
+    *("make a memfd", "start a thread", "start a program", "make a pair of sockets", "signal a child"),
+    "watch a process",
+}
+#: What a user who is not root, or who is in a container, may not do anyway.
+PRIVILEGED = {
+    *("mount", "unmount", "change the root", "unload a module", "load a module", "load a kernel", "use BPF"),
+    *("open by handle", "set the clock", "name the machine", "make a device", "use io_uring"),
+    *("measure the machine", "handle page faults", "leave a namespace", "make a user namespace"),
+    *("write to another process", "make a raw socket", "trace a process"),
+}
+
+
+class Field:
+    """The places of one test, and what runs there."""
+
+    def __init__(self, folder: Path, task: dict[str, Any]) -> None:
+        self.folder = folder
+        self.inside = folder / "run"
+        self.task = task
+
+    def run(self, **changes: Any) -> dict[str, Any]:
+        """What the sandboxed process tells."""
+        task = {**self.task, "mode": "full", "listen": f"unix://{self.inside}/d.sock", **changes}
+        environment = {**os.environ, "TMPDIR": str(self.folder / "tmp"), "XDG_RUNTIME_DIR": str(self.folder)}
+        process = subprocess.run(
+            [sys.executable, "-m", "support.sandboxed", json.dumps(task)],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            timeout=100,
+            env={**environment, "PYTHONPATH": str(Path(__file__).parents[2])},
+        )
+        assert process.returncode == 0, process.stderr
+        document: dict[str, Any] = json.loads(process.stdout)
+        return document
+
+
+@pytest.fixture
+def field(tmp_path: Path) -> Iterator[Field]:
+    for name in ("outside", "tmp", "run"):
+        (tmp_path / name).mkdir(mode=0o700)
+    (tmp_path / "outside" / "file").write_text("precious")
+    with (
+        socket.create_server(("127.0.0.1", 0)) as tcp,
+        socket.socket(socket.AF_UNIX) as local,
+        socket.socket(socket.AF_UNIX) as abstract,
+    ):
+        local.bind(str(tmp_path / "s"))
+        local.listen()
+        abstract.bind("\0" + str(tmp_path))
+        abstract.listen()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            free_port = free.getsockname()[1]
+        yield Field(
+            tmp_path,
+            {
+                "outside": str(tmp_path / "outside"),
+                "inside": str(tmp_path / "run"),
+                "port": tcp.getsockname()[1],
+                "free_port": free_port,
+                "socket": str(tmp_path / "s"),
+                "abstract": "\0" + str(tmp_path),
+            },
+        )
+
+
+@needs_all
+@pytest.mark.slow
+@pytest.mark.parametrize("listen", ["unix", "tcp"])
+def test_what_no_driver_does_is_refused(field: Field, listen: str) -> None:
+    found = field.run(**({"listen": "127.0.0.1:0"} if listen == "tcp" else {}), writable=[str(field.inside)])
+    results: dict[str, str] = found["results"]
+    assert {name for name, result in results.items() if result not in REFUSALS} == ALLOWED
+    assert {name: result for name, result in results.items() if name in ALLOWED and result} == {}
+    assert (field.folder / "outside" / "file").read_text() == "precious"
+    assert [path.name for path in (field.folder / "outside").iterdir()] == ["file"]
+    assert found["parts"] == list(ALL_PARTS)
+    assert found["status"]["NoNewPrivs"] == "1"
+    assert found["status"]["Seccomp"] == "2"
+
+
+@pytest.mark.slow
+def test_without_it_all_of_that_can_be_done(field: Field) -> None:
+    """So that the refusals above are its doing."""
+    results = field.run(mode="off")["results"]
+    refused = {name for name, result in results.items() if result in REFUSALS}
+    assert refused <= PRIVILEGED
+    if os.geteuid() == 0:
+        assert len(refused) <= 3, refused
+
+
+@needs_all
+def test_temporary_files_have_a_place_of_their_own(field: Field) -> None:
+    field.run(acts=["write a temporary file"])
+    assert list((field.folder / "tmp").iterdir()) == []
+    (field.folder / "tmp" / "neurald-driver-abandoned" / "x").mkdir(parents=True)
+    field.run(acts=["write a temporary file"])
+    assert list((field.folder / "tmp").iterdir()) == []
+
+
+@needs_all
+def test_further_places_can_be_named(field: Field) -> None:
+    outside = field.task["outside"]
+    found = field.run(acts=["make a file"], writable=[outside, "/no/such/place"])
+    assert found["results"] == {"make a file": ""}
+
+
+@pytest.mark.skipif(landlock.version() < 3, reason="this kernel has no Landlock")
+@pytest.mark.parametrize(
+    ("lacks", "missing", "refused"),
+    [
+        ({"landlock": 0}, 5, {"use keys", "connect to TCP"}),
+        ({"landlock": 3}, 3, {"use keys", "connect to TCP", "make a file"}),
+        ({"seccomp": False}, 1, {"make a file"}),
+        ({"landlock": 0, "seccomp": False}, 6, set()),
+    ],
+    ids=range(4),
+)
+def test_auto_takes_what_there_is(
+    field: Field, lacks: dict[str, Any], missing: int, refused: set[str]
+) -> None:
+    tried = ["use keys", "make a file", "connect to TCP"]
+    found = field.run(mode="auto", acts=tried, **lacks)
+    if seccomp.is_available() or "seccomp" in lacks:
+        assert len(found["parts"]) == len(ALL_PARTS) - missing
+        results = found["results"]
+        assert {name for name in tried if results[name] in REFUSALS} >= refused
+        assert ("make a file" in refused) == (results["make a file"] in REFUSALS)
+    assert found["status"]["NoNewPrivs"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("version", "has_seccomp", "words"),
+    [
+        (0, True, "landlock-files, .*landlock-signals cannot be had, since this kernel"),
+        (4, True, "full: landlock-devices, landlock-signals cannot"),
+        (7, False, "full: seccomp cannot"),
+    ],
+)
+def test_full_starts_with_all_of_it_or_not_at_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: int, has_seccomp: bool, words: str
+) -> None:
+    monkeypatch.setattr(landlock, "version", lambda: version)
+    monkeypatch.setattr(seccomp, "is_available", lambda: has_seccomp)
+    monkeypatch.setattr("neurald.service.sandbox.sandbox._is_alone", lambda: True)
+    with pytest.raises(BadState, match=words):
+        enter(SandboxMode.FULL, Address.parse(f"unix://{tmp_path}/d.sock"), is_own_process=True)
+
+
+def test_a_process_that_does_other_things_is_left_alone(tmp_path: Path) -> None:
+    address = Address.parse(f"unix://{tmp_path}/d.sock")
+    for mode in (SandboxMode.AUTO, SandboxMode.OFF):
+        sandbox = enter(mode, address, is_own_process=False)
+        assert sandbox.parts == ()
+        sandbox.close()
+    with pytest.raises(BadState, match="this process does more"):
+        enter(SandboxMode.FULL, address, is_own_process=False)
+    assert "NoNewPrivs:\t0" in Path("/proc/self/status").read_text()

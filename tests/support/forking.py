@@ -1,0 +1,27 @@
+"""Forks a process in a test, and tells what became of the child."""
+
+import os
+import signal
+import traceback
+from collections.abc import Callable
+
+
+def in_child(work: Callable[[], None], timeout_s: float = 20.0) -> None:
+    """Runs `work` in a forked process, and fails as that does. The child is killed if it hangs."""
+    reader, writer = os.pipe()
+    process = os.fork()
+    if process == 0:
+        status = 1
+        try:
+            signal.alarm(int(timeout_s))
+            work()
+            status = 0
+        except BaseException:
+            os.write(writer, traceback.format_exc().encode()[-4000:])
+        finally:
+            os._exit(status)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        said = pipe.read().decode()
+    _, status = os.waitpid(process, 0)
+    assert status == 0, said or f"the child ended with status {status:#x}; 0xe means that it hung"

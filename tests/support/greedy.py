@@ -1,0 +1,59 @@
+"""Models that are small themselves and need much memory, and requests for models of float32 vectors."""
+
+import numpy as np
+
+import neurald as nd
+from neurald.hal.memory import HostMemory
+from neurald.hal.types import Argument, Model, Request
+
+_T, _P = nd.OperandType, nd.OperationType
+
+
+def tiled(count: int, *, is_constant: bool = False, is_dynamic: bool = False) -> Model:
+    """The largest of one number that is repeated `count` times.
+
+    Args:
+        count: of repetitions. A value of so many float32 elements lies in between, and its product with a matrix of one element,
+            which no compiler can do without.
+        is_constant: whether the number that is repeated is a constant; the input is added at the end.
+        is_dynamic: whether an input says how often it is repeated.
+    """
+    builder = nd.ModelBuilder()
+
+    def operand(*shape: int, value: object = None, kind: nd.OperandType = _T.TENSOR_FLOAT32) -> int:
+        index = builder.add_operand(kind, shape)
+        if value is not None:
+            builder.set_operand_value(index, np.full(shape, value, kind.dtype))
+        return index
+
+    given = operand(1, 1)
+    source = operand(1, 1, value=3) if is_constant else given
+    multiples = builder.add_operand(_T.TENSOR_INT32, (2,))
+    if not is_dynamic:
+        builder.set_operand_value(multiples, np.array([count, 1], np.int32))
+    count = 0 if is_dynamic else count
+    none = operand(value=0, kind=_T.INT32)
+    repeated, products, largest = operand(count, 1), operand(count, 1), operand(1)
+    builder.add_operation(_P.TILE, inputs=[source, multiples], outputs=[repeated])
+    weights, bias = operand(1, 1, value=1), operand(1, value=0)
+    builder.add_operation(_P.FULLY_CONNECTED, inputs=[repeated, weights, bias, none], outputs=[products])
+    axes, keeps = operand(1, value=0, kind=_T.TENSOR_INT32), operand(value=False, kind=_T.BOOL)
+    builder.add_operation(_P.REDUCE_MAX, inputs=[products, axes, keeps], outputs=[largest])
+    if is_constant:
+        total = operand(1, 1)
+        builder.add_operation(_P.ADD, inputs=[largest, given, none], outputs=[total])
+        largest = total
+    builder.identify_inputs_and_outputs([given, *([multiples] if is_dynamic else [])], [largest])
+    return builder.finish()
+
+
+def tiled_request(count: int | None = None) -> tuple[Request, "np.ndarray[tuple[int], np.dtype[np.float32]]"]:
+    """A request for `tiled` and where it puts the largest element; `count` goes to a model that is dynamic."""
+    source, largest = np.full(1, 3, np.float32), np.zeros(1, np.float32)
+    arrays = [source, *([] if count is None else [np.array([count, 1], np.int32)])]
+    pools = [HostMemory(each) for each in (*arrays, largest)]
+    arguments = [Argument(pool=number, length=pool.size) for number, pool in enumerate(pools)]
+    request = Request(
+        inputs=tuple(arguments[: len(arrays)]), outputs=tuple(arguments[len(arrays) :]), pools=tuple(pools)
+    )
+    return request, largest
