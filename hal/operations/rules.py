@@ -113,6 +113,21 @@ def resolve_axis(axis: int, rank: int, what: str) -> int:
     return axis % rank
 
 
+def require_representable(call: Call, number: int, output: str) -> None:
+    """Checks that the type of an output can hold a number that may be one of its elements.
+
+    Raises:
+        BadData: it cannot; the result would wrap around.
+    """
+    kind = call.operand(output).type
+    most = int(np.iinfo(kind.dtype.name).max)
+    if number > most:
+        raise BadData(
+            f"{call.name(output)} is {kind.name}, which holds numbers up to {most}; "
+            f"input {list(call.shape('input'))} needs {number}"
+        )
+
+
 def resolve_axes(call: Call, name: str) -> tuple[int, ...]:
     """The axes of `input` that the list `name` holds, each once and counted from 0, in order.
 

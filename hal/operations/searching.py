@@ -8,7 +8,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array, Call, Shape
 from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.rules import data_rows, resolve_axis, same_scale
+from neurald.hal.operations.rules import data_rows, require_representable, resolve_axis, same_scale
 from neurald.hal.operations.signature import Form, scalar, tensor
 from neurald.hal.types import FeatureLevel, OperandType
 
@@ -27,6 +27,7 @@ def _axis(call: Call) -> int:
 def _extreme_shape(call: Call) -> tuple[Shape, ...]:
     """The axis goes; of a result of rank 0 one dimension stays."""
     axis, shape = _axis(call), call.shape("input")
+    require_representable(call, shape[axis] - 1, "output")
     return ((*shape[:axis], *shape[axis + 1 :]) or (1,),)
 
 
@@ -53,6 +54,7 @@ def _extreme(operation_type: OperationType, function: Callable[..., Array]) -> D
 
 def _top_shapes(call: Call) -> tuple[Shape, ...]:
     *others, length = call.shape("input")
+    require_representable(call, length - 1, "indices")
     shape = (*others, call.scalar_in("k", 1, length))
     return shape, shape
 

@@ -8,7 +8,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array, Call, Shape
 from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.rules import resolve_axis
+from neurald.hal.operations.rules import require_representable, resolve_axis
 from neurald.hal.operations.signature import ANY_RANK, Form, Parameter, row, tensor
 from neurald.hal.operations.tflite.elements import ELEMENTS, INDEXES, element_rows, number
 from neurald.hal.types import FeatureLevel, OperandType
@@ -28,6 +28,7 @@ def _axis(call: Call) -> int:
 
 def _extreme_shape(call: Call) -> tuple[Shape, ...]:
     axis, shape = _axis(call), call.shape("input")
+    require_representable(call, shape[axis] - 1, "output")
     return ((*shape[:axis], *shape[axis + 1 :]),)
 
 
@@ -57,6 +58,7 @@ def _extreme(
 
 def _top_shapes(call: Call) -> tuple[Shape, ...]:
     *others, length = call.shape("input")
+    require_representable(call, length - 1, "indices")
     shape = (*others, call.scalar_in("k", 0, length))
     return shape, shape
 

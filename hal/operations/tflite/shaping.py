@@ -11,7 +11,7 @@ from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import concatenation, reshaping, tiling, transposing
 from neurald.hal.operations.call import Array, Call, Shape
 from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.rules import resolve_axes, resolve_axis
+from neurald.hal.operations.rules import require_representable, resolve_axes, resolve_axis
 from neurald.hal.operations.signature import ANY_RANK, Form, Parameter, scalar, tensor
 from neurald.hal.operations.tflite.elements import ELEMENTS_AND_STRINGS, INDEXES, element_rows, moved
 from neurald.hal.operations.transposing import transposed_axes
@@ -64,6 +64,7 @@ def _unpack_reference(call: Call) -> tuple[Array, ...]:
 
 
 def _count_shape(call: Call) -> tuple[Shape, ...]:
+    require_representable(call, max(call.shape("input"), default=0), "output")
     return ((len(call.shape("input")),),)
 
 
