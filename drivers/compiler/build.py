@@ -4,6 +4,7 @@ Whether a device supports an operation is found by lowering it, so that there is
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,6 +35,9 @@ _RANDOM = frozenset(
         OperationType.TFLITE_MULTINOMIAL,
     )
 )
+
+#: Values that an operation computes, which are inputs of a step if another step computes them.
+_COMPUTED = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
 
 #: What compiling takes for each operation, its code included.
 _OPERATION_BYTES = 32 << 10
@@ -116,7 +120,10 @@ def build_graph(
 
 
 def supported_operations(model: Model, objection: Objection = lambda _: "") -> tuple[Verdict, ...]:
-    """For each operation of the main graph whether it has a lowering, from what the model declares.
+    """Returns for each operation of the main graph whether it has a lowering, from what the model declares.
+
+    A verdict holds for every step that the operation may become a part of: what another operation computes may be an
+    input there, of which the step's model does not say that it is always given.
 
     Where inputs have unspecified dimensions, for those that `specialization.assumed` takes.
 
@@ -126,14 +133,20 @@ def supported_operations(model: Model, objection: Objection = lambda _: "") -> t
     """
     if not is_specified(model):
         model = assumed(model)
+    operands = [
+        replace(operand, lifetime=Lifetime.SUBGRAPH_INPUT) if operand.lifetime in _COMPUTED else operand
+        for operand in model.main.operands
+    ]
     return tuple(
         Verdict(ok=not reason, reason=reason)
-        for reason in (_reason(model, position, objection) for position in range(len(model.main.operations)))
+        for reason in (
+            _reason(model, operands, position, objection) for position in range(len(model.main.operations))
+        )
     )
 
 
-def _reason(model: Model, position: int, objection: Objection) -> str:
-    operands, operation = model.main.operands, model.main.operations[position]
+def _reason(model: Model, operands: Sequence[Operand], position: int, objection: Objection) -> str:
+    operation = model.main.operations[position]
     definition = DEFINITIONS.get(operation.type)
     if definition is None or operation.type not in LOWERINGS:
         return f"{operation.type.name} has no kernel"

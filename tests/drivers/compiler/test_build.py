@@ -75,6 +75,53 @@ def test_a_device_may_object() -> None:
     assert seen == [1, 1]
 
 
+def lstm_model(*, is_gate_computed: bool) -> Model:
+    """An LSTM, the weights of whose input gate are a constant, or computed by the operation before it."""
+    builder = nd.ModelBuilder()
+
+    def constant(value: object, dimensions: tuple[int, ...] = (), kind: nd.OperandType = FLOAT) -> int:
+        index = builder.add_operand(kind, dimensions)
+        builder.set_operand_value(index, value)  # type: ignore[arg-type]
+        return index
+
+    def matrix() -> int:
+        return constant(np.ones((2, 2), np.float32), (2, 2))
+
+    source, weights, output = (builder.add_operand(FLOAT, (2, 2)) for _ in range(3))
+    gate = matrix()
+    if is_gate_computed:
+        gate = builder.add_operand(FLOAT, (2, 2))
+        builder.add_operation(nd.OperationType.TANH, [weights], [gate])
+    states = [constant(np.zeros((2, 2), np.float32), (2, 2)) for _ in range(2)]
+    biases = [constant(np.zeros(2, np.float32), (2,)) for _ in range(4)]
+    omitted = [constant(None, (2,)) for _ in range(3)]
+    projection = [constant(None, (2, 2)), constant(None, (2,))]
+    settings = [
+        constant(4, kind=nd.OperandType.INT32),
+        *(constant(0.0, kind=nd.OperandType.FLOAT32) for _ in range(2)),
+    ]
+    matrices = [matrix() for _ in range(7)]
+    scratch = builder.add_operand(FLOAT, (2, 8))
+    after = [builder.add_operand(FLOAT, (2, 2)) for _ in range(2)]
+    builder.add_operation(
+        nd.OperationType.LSTM,
+        [source, gate, *matrices, *omitted, *biases, *projection, *states, *settings],
+        [scratch, *after, output],
+    )
+    builder.identify_inputs_and_outputs([source, weights] if is_gate_computed else [source], [output])
+    return builder.finish()
+
+
+@pytest.mark.parametrize("is_gate_computed", [False, True])
+def test_a_verdict_holds_for_every_step(is_gate_computed: bool) -> None:
+    model = lstm_model(is_gate_computed=is_gate_computed)
+    *others, verdict = supported_operations(model)
+    assert all(other.ok for other in others)
+    # In a step of its own, the LSTM cannot tell a computed gate from an optional input of the application's.
+    assert verdict.ok is not is_gate_computed
+    assert "input_to_input_weights" in verdict.reason or verdict.ok
+
+
 def test_types_that_kernels_know() -> None:
     assert scalar_of(nd.OperandType.TENSOR_QUANT8_ASYMM) is Scalar.UINT8
     assert scalar_of(nd.OperandType.BOOL) is Scalar.BOOL
