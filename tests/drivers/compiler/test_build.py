@@ -81,7 +81,7 @@ def lstm_model(*, is_gate_computed: bool) -> Model:
 
     def constant(value: object, dimensions: tuple[int, ...] = (), kind: nd.OperandType = FLOAT) -> int:
         index = builder.add_operand(kind, dimensions)
-        builder.set_operand_value(index, value)  # type: ignore[arg-type]
+        builder.set_operand_value(index, value)
         return index
 
     def matrix() -> int:
