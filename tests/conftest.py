@@ -1,37 +1,39 @@
 """What all tests share."""
 
 import os
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from support.sweeps import run_only
+from support.tiers import Tier, current_tier, is_taken, set_tier
 
-#: Sweeps of many cases alike, and one in how many of them a run of all tests takes: those that compilers are waited for
-#: would take most of its time. With NEURALD_ALL_TESTS it takes every one, and so does a run of a folder or file of them.
-SAMPLED = {
-    "tests/drivers/compiler/lowering/": 4,
-    "tests/drivers/compiler/test_lowering.py": 2,
-    "tests/drivers/cpu/": 2,
-    "tests/drivers/opencl/": 2,
-    "tests/conformance/test_opencl.py": 3,
-    "tests/conformance/test_fresh_models.py": 4,
-}
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of this repository's tests."""
+    parser.addoption(
+        "--tier",
+        choices=[tier.value for tier in Tier],
+        default=Tier.FULL.value if os.environ.get("NEURALD_ALL_TESTS") else Tier.DEFAULT.value,
+        help="how many tests to run: quick (seconds), default, or full (also with NEURALD_ALL_TESTS=1)",
+    )
+    parser.addoption(
+        "--case", default="", help="of tests that sweep over cases, run those whose names contain this"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tells the tests' own helpers which tests and cases run."""
+    set_tier(Tier(config.getoption("--tier")))
+    run_only(config.getoption("--case"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what a run of all tests does not take, always the same cases."""
-    if os.environ.get("NEURALD_ALL_TESTS") or config.args != config.getini("testpaths"):
-        return
-    kept: list[pytest.Item] = []
-    left: list[pytest.Item] = []
-    for item in items:
-        share = next((share for place, share in SAMPLED.items() if item.nodeid.startswith(place)), 1)
-        is_case = "[" in item.nodeid
-        is_taken = not is_case or zlib.crc32(item.nodeid.encode()) % share == 0
-        (kept if is_taken else left).append(item)
-    config.hook.pytest_deselected(items=left)
-    items[:] = kept
+    """Leaves out the tests of higher tiers."""
+    left = [item for item in items if not is_taken(item, current_tier())]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if is_taken(item, current_tier())]
 
 
 @pytest.fixture(autouse=True, scope="session")

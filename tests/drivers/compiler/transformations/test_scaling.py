@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 from support.compiler_graphs import GraphBuilder, changes
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.expression import Expression, constant, index, load
 from neurald.drivers.compiler.graph import Graph, Value
@@ -31,8 +31,8 @@ def graph_of(b: GraphBuilder, sums: Value, epilogue: Epilogue) -> Graph:
     return b.finish(b.compute(sums.shape, lambda *at: epilogue(load(sums, at), at, factors, bias)))
 
 
-@pytest.mark.parametrize("kind", ["convolution", "depthwise", "product", "transposed"])
-@pytest.mark.parametrize(
+@sweep("kind", ["convolution", "depthwise", "product", "transposed"])
+@sweep(
     "epilogue",
     [
         lambda total, at, factors, _: total * load(factors, (at[-1],)),
@@ -49,7 +49,7 @@ def test_a_factor_for_each_channel_or_for_all(kind: str, epilogue: Epilogue) -> 
     assert not changes(graph, merge_scaling)
 
 
-@pytest.mark.parametrize(
+@sweep(
     "epilogue",
     [
         lambda total, at, factors, bias: (total + 1.0) * load(factors, (at[-1],)),
