@@ -9,5 +9,5 @@ static void KERNEL_NAME(const int group, const int lid, __local uchar *scratch, 
     const char t5 = a2[(t4 * 12 + k_1)];
     t0 += ((int)((uint)((int)((uint)((int)t3) - (uint)3)) * (uint)((int)((uint)((int)t5) - (uint)(-1)))));
   }
-  a0[at] = ((char)(convert_char_sat((((float)t0) * 0x1.47ae147ae147bp-7f))));
+  a0[at] = ((char)(convert_char_sat((((float)t0) * 0x1.47ae140000000p-7f))));
 }

@@ -19,7 +19,7 @@ static inline int4 KERNEL_NAME_right4(read_only image1d_buffer_t p, const int s,
   return k < 12 && n < 6 ? KERNEL_NAME_r4(p, s, base + n * 12 + k) : (int4)(0);
 }
 static inline char KERNEL_NAME_element(const int sum, const int row, const int column, __global char *restrict a0, read_only image1d_buffer_t a1, const int s1, read_only image1d_buffer_t a2, const int s2, __global int *status) {
-  return ((char)(convert_char_sat((((float)sum) * 0x1.47ae147ae147bp-7f))));
+  return ((char)(convert_char_sat((((float)sum) * 0x1.47ae140000000p-7f))));
 }
 static inline void KERNEL_NAME_store(const int sum, const int row, const int column, __global char *restrict a0, read_only image1d_buffer_t a1, const int s1, read_only image1d_buffer_t a2, const int s2, __global int *status) {
   a0[row * 6 + column] = KERNEL_NAME_element(sum, row, column, a0, a1, s1, a2, s2, status);

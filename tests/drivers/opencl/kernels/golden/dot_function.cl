@@ -33,7 +33,7 @@ static inline uint4 KERNEL_NAME_right_words(__global const char *p, const int ba
   return found;
 }
 static inline char KERNEL_NAME_element(const int sum, const int row, const int column, __global char *restrict a0, __global const char *restrict a1, __global const char *restrict a2, __global int *status) {
-  return ((char)(convert_char_sat((((float)sum) * 0x1.47ae147ae147bp-7f))));
+  return ((char)(convert_char_sat((((float)sum) * 0x1.47ae140000000p-7f))));
 }
 static inline void KERNEL_NAME_store(const int sum, const int row, const int column, __global char *restrict a0, __global const char *restrict a1, __global const char *restrict a2, __global int *status) {
   a0[row * 6 + column] = KERNEL_NAME_element(sum, row, column, a0, a1, a2, status);
