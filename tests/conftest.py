@@ -1,6 +1,5 @@
 """What all tests share."""
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 
@@ -14,8 +13,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--tier",
         choices=[tier.value for tier in Tier],
-        default=Tier.FULL.value if os.environ.get("NEURALD_ALL_TESTS") else Tier.DEFAULT.value,
-        help="how many tests to run: quick (seconds), default, or full (also with NEURALD_ALL_TESTS=1)",
+        default=Tier.DEFAULT.value,
+        help="how many tests to run: quick (seconds), default, or full",
     )
     parser.addoption(
         "--case", default="", help="of tests that sweep over cases, run those whose names contain this"

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from support.data import FRESH_MODELS, NO_FRESH_MODELS
 from support.goldens import Goldens
+from support.tiers import one_in
 
 import neurald as nd
 
@@ -15,7 +16,7 @@ if FRESH_MODELS is None:
 GOLDENS = Goldens(FRESH_MODELS)
 
 
-@pytest.mark.parametrize(("name", "case"), GOLDENS.cases, ids=GOLDENS.ids)
+@pytest.mark.parametrize(("name", "case"), one_in(4, GOLDENS.cases, GOLDENS.ids))
 def test_golden_outputs(
     name: str, case: Any, device: nd.Device, record_property: Callable[[str, object], None]
 ) -> None:

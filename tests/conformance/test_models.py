@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from support.data import MODELS, NO_MODELS
 from support.goldens import Goldens
+from support.sweeps import sweep
 
 import neurald as nd
 
@@ -41,7 +42,7 @@ LABELLED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "case", "image"), LABELLED, ids=[f"{n}-{i}" for n, _, i in LABELLED])
+@sweep(("name", "case", "image"), LABELLED, ids=[f"{n}-{i}" for n, _, i in LABELLED])
 def test_photographs_get_their_true_label(name: str, case: Any, image: str) -> None:
     labels = (MODELS / BUNDLE.models[name]["labels"]).read_text().splitlines()
     model = nd.load_tflite(BUNDLE.model_path(name))

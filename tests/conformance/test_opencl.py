@@ -11,6 +11,7 @@ import pytest
 from support.daemon import running_daemon
 from support.data import MODELS, NO_MODELS, NO_VECTORS, VECTORS, load_module
 from support.opencl_batch import BatchingDevice
+from support.tiers import one_in
 from support.variants import VARIANTS
 
 import neurald as nd
@@ -110,7 +111,7 @@ def test_nothing_that_was_claimed_is_lost(device: BatchingDevice) -> None:
 
 
 @needs_vectors
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", one_in(3, SPECS))
 def test_records(spec: str, device: BatchingDevice, record_property: Callable[[str, object], None]) -> None:
     records = [record for record in load_records(SPECS[spec]) if claims(device, record)]
     if not records:
@@ -121,7 +122,7 @@ def test_records(spec: str, device: BatchingDevice, record_property: Callable[[s
 
 
 @needs_vectors
-@pytest.mark.parametrize("operation", sorted(OPERATIONS))
+@pytest.mark.parametrize("operation", one_in(3, sorted(OPERATIONS)))
 def test_variants(
     operation: str, device: BatchingDevice, record_property: Callable[[str, object], None]
 ) -> None:
@@ -133,7 +134,7 @@ def test_variants(
 
 
 @needs_vectors
-@pytest.mark.parametrize("operation", sorted(OPERATIONS))
+@pytest.mark.parametrize("operation", one_in(3, sorted(OPERATIONS)))
 def test_records_behind_a_socket(
     operation: str, behind_a_socket: nd.Device, record_property: Callable[[str, object], None]
 ) -> None:

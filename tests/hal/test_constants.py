@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 
 from neurald.hal.constants import seal_constants
 from neurald.hal.errors import BadData
@@ -50,7 +51,7 @@ def place(pool: int, offset: int, length: int) -> Location:
     return Location(pool=pool, offset=offset, length=length)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@sweep("seed", range(20))
 def test_values_stay_the_same(seed: int) -> None:
     rng = random.Random(seed)
     pools = tuple(HostMemory(rng.randbytes(rng.randrange(1, 3000))) for _ in range(rng.randrange(1, 6)))
@@ -128,9 +129,7 @@ def test_copies_go_with_their_pools() -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
-@pytest.mark.parametrize(
-    "bad", [place(0, 0, 5), place(0, 4, 1), place(1, 0, 1), place(-1, 0, 1), place(0, -1, 2)]
-)
+@sweep("bad", [place(0, 0, 5), place(0, 4, 1), place(1, 0, 1), place(-1, 0, 1), place(0, -1, 2)])
 def test_places_that_are_none(bad: Location) -> None:
     with pytest.raises(BadData):
         seal_constants(model((HostMemory(b"1234"),), bad))

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from support.addition import addition, request
 from support.daemon import daemon_process
+from support.sweeps import sweep
 
 from neurald.hal.descriptors import Acceptor, is_scarce
 from neurald.hal.device import ExecuteOptions, PrepareOptions
@@ -128,9 +129,7 @@ def test_an_acceptor_keeps_a_descriptor_and_gives_it_up() -> None:
         assert descriptors() == before
 
 
-@pytest.mark.parametrize(
-    ("number", "expected"), [(errno.ENOMEM, OutOfMemory), (errno.EMFILE, ResourceExhaustedTransient)]
-)
+@sweep(("number", "expected"), [(errno.ENOMEM, OutOfMemory), (errno.EMFILE, ResourceExhaustedTransient)])
 def test_memory_that_cannot_be_mapped_is_not_called_bad(
     monkeypatch: pytest.MonkeyPatch, number: int, expected: type[Error]
 ) -> None:

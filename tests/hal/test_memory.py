@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import BadData, BadState, OutOfMemory, Unmappable
@@ -31,7 +32,7 @@ def test_checked_range_with_huge_numbers() -> None:
         checked_range(2**64 - 8, 16, 2**32, "it")
 
 
-@pytest.mark.parametrize(("size", "aligned"), [(0, 0), (1, 64), (64, 64), (65, 128)])
+@sweep(("size", "aligned"), [(0, 0), (1, 64), (64, 64), (65, 128)])
 def test_align(size: int, aligned: int) -> None:
     assert align(size) == aligned
 
@@ -64,7 +65,7 @@ def test_views_are_checked() -> None:
     assert memory.view(10).nbytes == 0
 
 
-@pytest.mark.parametrize("size", [0, -1])
+@sweep("size", [0, -1])
 def test_shared_memory_of_no_size(size: int) -> None:
     with pytest.raises(BadData):
         nd.Memory.allocate(size)
@@ -141,7 +142,7 @@ def test_descriptors_are_closed() -> None:
     assert count() == before
 
 
-@pytest.mark.parametrize("offset", [0, 5, 4096, 4100])
+@sweep("offset", [0, 5, 4096, 4100])
 def test_from_fd(tmp_path: Path, offset: int) -> None:
     path = tmp_path / "file"
     content = os.urandom(9000)

@@ -2,9 +2,9 @@
 
 import random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.sweeps import sweep
 
 from neurald.hal.memory_plan import Lifespan, Strategy, plan_memory
 
@@ -60,7 +60,7 @@ def test_the_order_of_lifespans_does_not_matter() -> None:
     assert plan_memory(spans, alignment=64) == plan_memory(shuffled, alignment=64)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("strategy", "rows"),
     [
         (Strategy.SIZE, ((4, 0, 1), (4, 1, 2), (4, 2, 3))),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.addition import AddingDevice
+from support.sweeps import sweep
 
 import neurald.hal.registry as registry
 from neurald.hal.address import Address
@@ -71,7 +72,7 @@ def test_factories() -> None:
     assert registry.create_device("support.addition:AddingDevice").version == "1"
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("driver", "kind", "reason"),
     [
         ("opengl", UnavailableDevice, "no driver 'opengl'; there are cpu"),

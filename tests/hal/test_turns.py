@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from support.addition import AddingDevice, addition, request
 from support.fakes import WithoutCacheAndBuffers
+from support.sweeps import sweep
 
 from neurald.hal.address import Address
 from neurald.hal.cancellation import Cancellation
@@ -238,7 +239,7 @@ def test_who_is_cancelled_leaves_the_queue() -> None:
     one.pass_on(one.take(LOW, time.monotonic()))
 
 
-@pytest.mark.parametrize("deadline_s", [1e300, float("inf")])
+@sweep("deadline_s", [1e300, float("inf")])
 def test_no_deadline_is_too_far_away(deadline_s: float) -> None:
     one = Turns(1)
     turn = one.take(LOW)

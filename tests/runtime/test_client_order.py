@@ -11,6 +11,7 @@ from support.control_flow import Graph, below, branching, counting
 from support.daemon import running_daemon
 from support.devices import FailingDevice
 from support.plans import all_but, cpu, only
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
@@ -75,7 +76,7 @@ def explained(
     return compilation, compilation.explain()
 
 
-@pytest.mark.parametrize("seed", range(25))
+@sweep("seed", range(25))
 def test_every_position_is_the_applications(seed: int) -> None:
     subject = Shuffled(seed)
     taken = random.Random(seed).sample(UNARY + BINARY, 4)
@@ -118,7 +119,7 @@ def test_every_position_is_the_applications(seed: int) -> None:
             assert set(kernel.operations) <= set(profile.operations)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@sweep("seed", range(10))
 def test_positions_that_are_taken_are_the_applications(seed: int) -> None:
     subject = Shuffled(seed)
     chosen = random.Random(seed).randrange(len(subject.types))

@@ -11,6 +11,7 @@ import pytest
 from support.devices import SampleDevice
 from support.errors import error_code
 from support.models import add_model, bound_execution
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
@@ -90,7 +91,7 @@ def test_k07_a_directory_that_no_system_has(tmp_path: Path) -> None:
     assert not report.is_stored
 
 
-@pytest.mark.parametrize("threads", [0, -1])
+@sweep("threads", [0, -1])
 def test_threads(threads: int) -> None:
     assert error_code(lambda: nd.CompilationBuilder(add_model(), threads=threads)) is BAD_DATA
 
@@ -210,7 +211,7 @@ def test_representations_are_short() -> None:
     assert all(len(repr(each)) < 1000 for each in shown)
 
 
-@pytest.mark.parametrize("is_executed", [False, True])
+@sweep("is_executed", [False, True])
 def test_a_compilation_goes_with_its_last_reference(*, is_executed: bool) -> None:
     """Daemons hold something for each prepared model: it must not wait until garbage is collected."""
     gc.collect()

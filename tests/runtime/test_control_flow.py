@@ -15,6 +15,7 @@ from support.errors import error_code
 from support.fakes import FakePreparedModel
 from support.modes import MODES, compute
 from support.plans import CONTROL_FLOW, Array, all_but, compiled, cpu, only, program
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.address import Address
@@ -150,7 +151,7 @@ def test_e13_a_counter_that_never_reaches_its_bound(
     assert [output.tolist() for output in outputs] == [[5], [1, 2]]
 
 
-@pytest.mark.parametrize("placed", ["whole", "interpreted"])
+@sweep("placed", ["whole", "interpreted"])
 def test_e13_no_time_for_a_loop_is_enough_for_none(placed: str) -> None:
     model = loop(below(5, extra=1), counting(1, 1))
     device = NumberedDevice("able") if placed == "whole" else all_but("flat", *CONTROL_FLOW)

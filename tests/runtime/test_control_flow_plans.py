@@ -28,6 +28,7 @@ from support.plans import (
     program,
     request_for,
 )
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel, PrepareOptions
@@ -192,7 +193,7 @@ def test_invariant_and_state_only_values() -> None:
     assert result[0] == 6
 
 
-@pytest.mark.parametrize("devices", ["cpu", "split"])
+@sweep("devices", ["cpu", "split"])
 def test_e13_a_loop_that_never_ends_is_stopped(devices: str) -> None:
     model = loop(below(5, extra=1), counting(0, 1))
     chosen = [cpu()] if devices == "cpu" else [cpu(), all_but("device", *CONTROL_FLOW)]
@@ -337,7 +338,7 @@ def loop_request(value: Array, room: int) -> tuple[Request, Array, Array]:
     return request_for([floats(0), value], [count, result]), count, result
 
 
-@pytest.mark.parametrize("size", [0, 1, 40])
+@sweep("size", [0, 1, 40])
 def test_a_carried_value_may_grow(size: int) -> None:
     executor = interpreted_loop(growing_loop())
     value = np.arange(size, dtype=np.float32)

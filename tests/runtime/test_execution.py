@@ -9,6 +9,7 @@ import pytest
 from support.devices import AnsweringDevice, PausedDevice
 from support.errors import error_code
 from support.models import FLOAT, add_model, bound_execution, compiled_add
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.device import ExecutionResult, OutputShape
@@ -108,7 +109,7 @@ def test_e03_missing_arguments_can_be_bound_afterwards(compilation: nd.Compilati
     np.testing.assert_array_equal(output, np.full((2, 3), 2))
 
 
-@pytest.mark.parametrize(
+@sweep(
     "array",
     [
         np.zeros((2, 2), np.float32),
@@ -182,7 +183,7 @@ def open_shape_model(dimensions: tuple[int, ...] = (0, 3)) -> nd.Compilation:
     return compiled_add(dimensions)
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7])
+@sweep("rows", [1, 2, 7])
 def test_e04_open_shapes_take_any_size(rows: int) -> None:
     compilation = open_shape_model()
     first = np.ones((rows, 3), np.float32)
@@ -278,7 +279,7 @@ def answers(shapes: list[tuple[tuple[int, ...] | None, bool]]) -> Callable[[Requ
     return lambda _: result
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shapes", "code"),
     [
         ([((2, 3), True)], nd.ResultCode.NO_ERROR),
@@ -305,7 +306,7 @@ def test_what_a_device_says_of_shapes_is_checked(
         assert error_code(event.wait) is code
 
 
-@pytest.mark.parametrize("error", [DeadObject, MissedDeadlinePersistent, UnavailableDevice])
+@sweep("error", [DeadObject, MissedDeadlinePersistent, UnavailableDevice])
 def test_e06_errors_of_an_explicit_device_reach_the_caller(error: type[nd.Error]) -> None:
     def fail(_: Request) -> ExecutionResult:
         raise error("as told")
@@ -334,7 +335,7 @@ def test_e19_step_durations(compilation: nd.Compilation) -> None:
     assert error_code(unmeasured.step_durations) is BAD_STATE
 
 
-@pytest.mark.parametrize(("first", "second", "output"), [(0, 64, 0), (0, 64, 8), (0, 64, 60), (0, 0, 20)])
+@sweep(("first", "second", "output"), [(0, 64, 0), (0, 64, 8), (0, 64, 60), (0, 0, 20)])
 def test_an_output_where_an_input_lies_is_refused(
     compilation: nd.Compilation, first: int, second: int, output: int
 ) -> None:

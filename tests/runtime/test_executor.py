@@ -17,6 +17,7 @@ from support.errors import error_code
 from support.fakes import FakePreparedModel
 from support.models import FLOAT, add_model
 from support.plans import Array, all_but, assert_same_as_on_cpu, compiled, cpu, executed, only, request_for
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.cancellation import Cancellation
@@ -132,7 +133,7 @@ def test_e14_without_a_shape_the_room_is_doubled() -> None:
     assert all(after == 2 * before for before, after in itertools.pairwise(lengths))
 
 
-@pytest.mark.parametrize("shape", [(2, 3), (1, 1)])
+@sweep("shape", [(2, 3), (1, 1)])
 def test_e14_a_device_that_is_never_content_is_stopped(shape: tuple[int, ...]) -> None:
     def greedy(request: Request, result: ExecutionResult) -> ExecutionResult:
         return ExecutionResult(
@@ -161,7 +162,7 @@ def test_a_device_that_always_wants_twice_as_much_is_stopped() -> None:
     assert len(padder.requests) < 30
 
 
-@pytest.mark.parametrize("output", [(), (0, 0), (3, 0), (3, 5)])
+@sweep("output", [(), (0, 0), (3, 0), (3, 5)])
 def test_e04_outputs_of_compound_plans(output: tuple[int, ...]) -> None:
     compilation = split_pads(pads(output))
     inputs = [VALUE, amounts(1, 0, 1, 1), amounts(0, 1, 2, 0)]

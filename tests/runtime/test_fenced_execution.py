@@ -9,6 +9,7 @@ from support.daemon import running_daemon
 from support.devices import FailingDevice, PausedDevice
 from support.errors import error_code
 from support.models import add_model, bound_execution
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.cancellation import Cancellation
@@ -152,7 +153,7 @@ def test_outputs_must_be_fully_specified() -> None:
     execution.compute()
 
 
-@pytest.mark.parametrize("where", ["in process", "daemon"])
+@sweep("where", ["in process", "daemon"])
 def test_cancel(where: str, addresses: tuple[str, str]) -> None:
     device = nd.devices()[0] if where == "in process" else nd.connect(addresses[0])
     compilation = nd.CompilationBuilder(endless_loop(), [device]).finish()

@@ -15,6 +15,7 @@ from support.fakes import FakePreparedModel
 from support.models import add_model, bound_execution
 from support.modes import MODES, compute
 from support.plans import CONTROL_FLOW, assert_same_as_on_cpu, compiled, cpu, only
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald._proto import device_pb2
@@ -331,7 +332,7 @@ def test_reported_feature_level(level: FeatureLevel, reach: Reach) -> None:
     assert reach(device).feature_level is level
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("number", "expected"),
     [
         (27, FeatureLevel.LEVEL_1),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.errors import error_code
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.types import Lifetime
@@ -95,9 +96,7 @@ def written_input(builder: nd.ModelBuilder) -> None:
     builder.identify_inputs_and_outputs([first, second], [output])
 
 
-@pytest.mark.parametrize(
-    "make", [cycle, unwritten, unwritten_output, written_twice, written_input], ids=lambda f: f.__name__
-)
+@sweep("make", [cycle, unwritten, unwritten_output, written_twice, written_input], ids=lambda f: f.__name__)
 def test_m02_a_graph_without_order_can_never_be_finished(
     make: Callable[[nd.ModelBuilder], None],
 ) -> None:
@@ -141,7 +140,7 @@ def test_m12_a_model_without_outputs_can_still_be_mended() -> None:
     np.testing.assert_array_equal(result, np.full((2, 3), 2))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("value", "reason"),
     [
         (np.zeros((2, 2), np.float32), "bytes"),
@@ -158,14 +157,14 @@ def test_m04_wrong_constants(value: Any, reason: str) -> None:
     assert caught.value.code is BAD_DATA
 
 
-@pytest.mark.parametrize("dimensions", [(), (0,), (2, 0)])
+@sweep("dimensions", [(), (0,), (2, 0)])
 def test_m04_constants_are_fully_specified(dimensions: tuple[int, ...]) -> None:
     builder = nd.ModelBuilder()
     index = builder.add_operand(T.TENSOR_FLOAT32, dimensions)
     assert error_code(lambda: builder.set_operand_value(index, np.zeros(2, np.float32))) is BAD_DATA
 
 
-@pytest.mark.parametrize(("length", "copied"), [(32, True), (33, False)])
+@sweep(("length", "copied"), [(32, True), (33, False)])
 def test_m04_small_constants_are_copied_at_once_large_ones_at_finish(length: int, *, copied: bool) -> None:
     builder = nd.ModelBuilder()
     first, second, _, output = add_model(builder, dimensions=(length,))
@@ -215,7 +214,7 @@ def test_constants_from_memory_are_not_copied() -> None:
     np.testing.assert_array_equal(result, np.arange(1, 7).reshape(2, 3))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operand_type", "good", "bad"),
     [
         (T.FLOAT32, {}, {"scale": 1.0}),
@@ -276,7 +275,7 @@ def test_m05_scale_and_zero_point_rules(
     assert builder.add_operand(operand_type, dimensions, **good) == 1
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operand_type", "dimensions"),
     [
         (T.FLOAT32, (1,)),

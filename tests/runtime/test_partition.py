@@ -4,6 +4,7 @@ import math
 
 import pytest
 from support.graphs import FLOAT, all_but, candidate, chain, graph, model, only
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.device import Performance
@@ -48,7 +49,7 @@ def one(
     )
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("candidates", "winner"),
     [
         ([one("a", 0.9), one("b", 0.8)], 1),
@@ -106,7 +107,7 @@ def test_c09_preference_decides_between_time_and_power() -> None:
 TYPES: list[OperandType] = [kind for kind in OperandType if kind is not OperandType.MODEL]
 
 
-@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
+@sweep("kind", TYPES, ids=lambda kind: kind.name)
 def test_c02_performance_is_looked_up_by_the_first_operands_type(kind: OperandType) -> None:
     lines = [(ADD, "a b", "c"), (ADD, "b a", "d")]
     other = OperandType.TENSOR_INT32 if kind is not OperandType.TENSOR_INT32 else FLOAT
@@ -184,7 +185,7 @@ def while_model(body: Subgraph) -> Model:
     return model("x", [(WHILE, "@1 @2 x", "y")], "y", referenced=[condition(), body])
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("time", "flow", "winner"),
     # The CPU's score is 1 + 0.5 * (1 + 3) = 3, the device's flow + 0.5 * 4 * time.
     [(0.5, 1.9, 1), (0.5, 2.0, INTERPRETER), (0.5, 2.1, INTERPRETER), (1.4, 0.1, 1), (1.5, 0.1, INTERPRETER)],
@@ -196,7 +197,7 @@ def test_c10_score_of_an_if(time: float, flow: float, winner: int) -> None:
     assert winners(subject, [cpu, device])[1] == winner
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("time", "flow", "winner"),
     # The CPU's score is 1 + 1 + 2 = 4, the device's flow + 3 * time.
     [(1.0, 0.9, 1), (1.0, 1.0, INTERPRETER), (0.5, 2.4, 1), (0.5, 2.5, INTERPRETER)],
@@ -256,7 +257,7 @@ def test_what_is_interpreted_need_not_be_supported_whole() -> None:
     assert winners(subject, [cpu]) == [0, INTERPRETER, 0]
 
 
-@pytest.mark.parametrize("where", ["operand", "branch", "strings"])
+@sweep("where", ["operand", "branch", "strings"])
 def test_control_flow_of_unknown_size_is_for_the_cpu_device_only(where: str) -> None:
     then = branch(ADD)
     if where == "branch":

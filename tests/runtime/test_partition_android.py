@@ -3,8 +3,8 @@
 import itertools
 import random
 
-import pytest
 from support.graphs import candidate, chain, graph, model, only, random_graph
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import Model, OperandType, Preference, Subgraph
@@ -210,7 +210,7 @@ def test_a_whole_branch_is_one_step_in_its_own_order() -> None:
     assert group.then_groups == (StepGroup(graph=1, device=3, operations=(0, 1, 2, 3)),)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@sweep("seed", range(60))
 def test_s06_random_graphs_give_convex_steps_in_a_right_order(seed: int) -> None:
     generator = random.Random(seed)
     main = random_graph(generator, generator.randint(1, 60), (ADD, MUL, SUB))

@@ -4,6 +4,7 @@ import random
 
 import pytest
 from support.graphs import all_but, candidate, chain, graph, model, only, random_graph
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -93,7 +94,7 @@ def test_mode_none_does_not_interpret() -> None:
     assert result.placements.keys() == {MAIN, 1}
 
 
-@pytest.mark.parametrize("policy", POLICY_NAMES)
+@sweep("policy", POLICY_NAMES)
 def test_min_operations(policy: str) -> None:
     subject = chain(ADD, MUL, ADD, ADD, ADD, MUL, ADD, ADD, ADD, ADD)
     wanted = Partitioning(policy=policy, min_operations=4)
@@ -104,7 +105,7 @@ def test_min_operations(policy: str) -> None:
     assert moved.rejected == {1: moved.reason}
 
 
-@pytest.mark.parametrize("policy", POLICY_NAMES)
+@sweep("policy", POLICY_NAMES)
 def test_max_partitions_keeps_the_largest(policy: str) -> None:
     subject = chain(*[ADD] * 3, MUL, *[ADD] * 5, MUL, *[ADD] * 4, MUL, *[ADD] * 5)
     sizes = {1: [5], 2: [5, 5], 3: [5, 4, 5], 4: [3, 5, 4, 5], None: [3, 5, 4, 5]}
@@ -145,7 +146,7 @@ def test_control_flow_that_limits_move_is_interpreted() -> None:
     assert [p.device for p in result.placements[1]] == [0, 0]
 
 
-@pytest.mark.parametrize("policy", POLICY_NAMES)
+@sweep("policy", POLICY_NAMES)
 def test_what_the_cpu_device_cannot_run_stays_and_counts(policy: str) -> None:
     subject = chain(DIV, MUL, ADD, ADD, ADD, MUL, ADD, ADD, ADD, ADD)
     cpu = candidate("cpu", all_but(DIV), model=subject, is_cpu=True)
@@ -158,7 +159,7 @@ def test_what_the_cpu_device_cannot_run_stays_and_counts(policy: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("policy", POLICY_NAMES)
+@sweep("policy", POLICY_NAMES)
 def test_what_is_pinned_stays_and_what_is_preferred_does_not(policy: str) -> None:
     subject = chain(ADD, MUL, ADD, MUL)
     limits = {"policy": policy, "min_operations": 2}
@@ -176,7 +177,7 @@ def test_limits_need_the_cpu_device() -> None:
     assert len(split(subject, [device], Partitioning(min_operations=2, max_partitions=1)).groups) == 1
 
 
-@pytest.mark.parametrize("policy", POLICY_NAMES)
+@sweep("policy", POLICY_NAMES)
 def test_full_delegation(policy: str) -> None:
     wanted = Partitioning(policy=policy, require_full_delegation=True)
     subject = chain(ADD, ADD)
@@ -205,7 +206,7 @@ def test_full_delegation_counts_overrides_scores_and_interpretation() -> None:
         split(subject, pair(subject)[:1], Partitioning(require_full_delegation=True))
 
 
-@pytest.mark.parametrize(
+@sweep(
     "wrong",
     [
         {"policy": "random"},
@@ -224,7 +225,7 @@ def test_modes_are_androids_numbers() -> None:
     assert Partitioning(mode=2).mode is PartitioningMode.WITHOUT_FALLBACK  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", range(80))
+@sweep("seed", range(80))
 def test_c17_random_graphs_and_options(seed: int) -> None:
     generator = random.Random(seed)
     types = (ADD, MUL, SUB, DIV)

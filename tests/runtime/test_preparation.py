@@ -19,6 +19,7 @@ from support.caching import (
 )
 from support.daemon import daemon_process, running_daemon
 from support.preparation import entries, flip, prepare
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal import file_memory
@@ -467,7 +468,7 @@ def test_one_daemon_and_this_process_prepare_one_after_another() -> None:
     assert [there.compiled, here.compiled] == [models[::2], models[1::2]]
 
 
-@pytest.mark.parametrize("error", [OpFailed("no"), KeyboardInterrupt()])
+@sweep("error", [OpFailed("no"), KeyboardInterrupt()])
 def test_nothing_more_is_begun_after_a_failure(error: BaseException) -> None:
     class Failing(CachingDevice):
         def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:

@@ -9,6 +9,7 @@ from support.devices import FailingDevice
 from support.errors import error_code
 from support.fakes import FakePreparedModel
 from support.models import add_model, bound_execution
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
@@ -76,7 +77,7 @@ def test_e05_any_error_falls_back(code: nd.ResultCode, with_fallback: Compile) -
     assert device.executions == 2
 
 
-@pytest.mark.parametrize("code", CODES, ids=str)
+@sweep("code", CODES, ids=str)
 def test_e06_an_explicit_list_gets_the_code(code: nd.ResultCode) -> None:
     device = FailingDevice()
     compilation = nd.CompilationBuilder(add_model(), [device]).finish()

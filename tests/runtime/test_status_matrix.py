@@ -13,6 +13,7 @@ from support.errors import error_code
 from support.fakes import FakePreparedModel
 from support.models import add_model, bound_execution
 from support.modes import MODES, compute
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.address import Address
@@ -273,7 +274,7 @@ def test_threads_end_with_their_executions(compiled: Callable[[SampleDevice], nd
             assert not thread.is_alive()
 
 
-@pytest.mark.parametrize("mode", MODES)
+@sweep("mode", MODES)
 def test_a18_a_device_is_not_blamed_for_what_no_device_could_run(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,7 +334,7 @@ def test_a18_a_device_is_not_blamed_for_what_a_failed_dependency_has_left(
     assert second.executions == 2
 
 
-@pytest.mark.parametrize("limit", ["timeout", "after fences"])
+@sweep("limit", ["timeout", "after fences"])
 def test_who_limits_the_time_is_told_that_it_passed(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     device = FailingDevice()
     cpu = nd.devices()[0]

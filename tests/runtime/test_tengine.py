@@ -4,6 +4,7 @@ import random
 
 import pytest
 from support.graphs import all_but, candidate, chain, model, only, random_graph
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -42,7 +43,7 @@ def places(subject: Model, candidates: list[Candidate], wishes: Wishes = NONE) -
     return "".join("cde"[placement.device] for placement in placements[MAIN])
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operations", "expected"),
     [
         ("dddd", "dddd"),
@@ -142,7 +143,7 @@ def test_a_run_by_wait_counts_ends() -> None:
         assert started == len(found)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@sweep("seed", range(60))
 def test_s06_random_graphs_give_convex_steps(seed: int) -> None:
     generator = random.Random(seed)
     subject = Model(main=random_graph(generator, generator.randint(1, 60), (ADD, MUL, SUB)))

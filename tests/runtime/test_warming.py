@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.cached_models import MODELS
 from support.caching import CachingDevice, model_adding
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
@@ -63,7 +64,7 @@ def test_a_cache_without_benefit_is_told() -> None:
 TOKEN = bytes(range(32))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("preference", "priority", "threads", "token"),
     [
         (nd.Preference.LOW_POWER, nd.Priority.MEDIUM, None, b""),
@@ -71,7 +72,7 @@ TOKEN = bytes(range(32))
         (nd.Preference.SUSTAINED_SPEED, nd.Priority.LOW, 2, TOKEN),
     ],
 )
-@pytest.mark.parametrize("has_directory", [False, True])
+@sweep("has_directory", [False, True])
 def test_what_an_application_will_ask_for(
     preference: nd.Preference,
     priority: nd.Priority,

@@ -20,6 +20,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from support.addition import AddingDevice, addition, request
 from support.daemon import daemon_process, running_daemon, stop_process
+from support.sweeps import sweep
 from support.waiting import wait_until
 
 from neurald.hal.device import Capabilities, ExecuteOptions, PrepareOptions
@@ -179,7 +180,7 @@ def test_directories_that_others_can_write(tmp_path: Path) -> None:
         Daemon("cpu", f"unix://{tmp_path}/file/d.sock").startup()
 
 
-@pytest.mark.parametrize("owner", [0, 54321])
+@sweep("owner", [0, 54321])
 def test_a_link_planted_in_place_of_the_runtime_directory_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int
 ) -> None:

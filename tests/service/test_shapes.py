@@ -2,6 +2,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import BadData
@@ -42,7 +43,7 @@ def test_what_is_left_open_is_told() -> None:
     assert "--shape x0=" in remark
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("setting", "words"),
     [
         ("", "cannot be read"),

@@ -36,7 +36,7 @@ class _Axis:
         self,
         names: str | Sequence[str],
         values: Iterable[Any],
-        ids: Sequence[str] | Callable[[Any], object] | None,
+        ids: Sequence[object] | Callable[[Any], object] | None,
     ) -> None:
         listed = names.split(",") if isinstance(names, str) else names
         self.names = tuple(name.strip() for name in listed)
@@ -51,7 +51,7 @@ class _Axis:
             elif callable(ids):
                 parts = [str(ids(each) or _name_of(each)) for each in case]
             else:
-                parts = [ids[position]]
+                parts = [str(ids[position])]
             self.cases.append((", ".join(parts), case))
 
 
@@ -60,7 +60,7 @@ def sweep(
     values: Iterable[Any],
     *,
     full: Iterable[Any] = (),
-    ids: Sequence[str] | Callable[[Any], object] | None = None,
+    ids: Sequence[object] | Callable[[Any], object] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Makes one test run every case, and fail with the name and the error of each case that fails.
 

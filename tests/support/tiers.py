@@ -1,12 +1,12 @@
 """How many of its tests a run takes: a few for a first answer, those of every day, or all there are.
 
 A test says by itself which tier it belongs to: `@pytest.mark.quick` (the tier `quick` takes only these), no mark (the tier
-`default` takes these too), `@pytest.mark.full` (only the tier `full` takes them). `sweep(..., full=...)` and `only_in_full`
+`default` takes these too), `@pytest.mark.full` (only the tier `full` takes them). `sweep(..., full=...)` and `one_in`
 do the same for the cases of a test.
 """
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -43,9 +43,19 @@ def is_taken(item: pytest.Item, tier: Tier) -> bool:
     return tier is Tier.DEFAULT or item.get_closest_marker("quick") is not None
 
 
-def only_in_full(values: Iterable[Any]) -> list[Any]:
-    """Cases for `pytest.mark.parametrize`, a value or a tuple of values each, that only the tier `full` takes."""
+def one_in(every: int, values: Iterable[Any], ids: Sequence[str] | None = None) -> list[Any]:
+    """Cases for `pytest.mark.parametrize`: the first of every so many is of the tier `default`, the others of `full`.
+
+    Args:
+        every: how many cases there are to one that the tier `default` takes.
+        values: a value for each case, or a tuple where there are several parameters.
+        ids: the cases' names, if pytest's own do not serve.
+    """
     return [
-        pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.full)
-        for value in values
+        pytest.param(
+            *(value if isinstance(value, tuple) else (value,)),
+            id=None if ids is None else ids[position],
+            marks=[pytest.mark.full] if position % every else [],
+        )
+        for position, value in enumerate(values)
     ]

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 from support.compiled_parts import in_parts
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu import parts
@@ -71,7 +72,7 @@ def with_parts(**changes: object) -> Any:
     )
 
 
-@pytest.mark.parametrize(
+@sweep(
     "change",
     [
         lambda graph: (),

@@ -1,13 +1,14 @@
 """What OpenCL's error codes become, and that a lost device stays lost."""
 
 import pytest
+from support.sweeps import sweep
 
 from neurald.drivers.opencl import errors
 from neurald.drivers.opencl.errors import DeviceState
 from neurald.hal.errors import DeadObject, Error, OpFailed, OutOfMemory
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("code", "kind", "name"),
     [
         (-1, DeadObject, "CL_DEVICE_NOT_FOUND"),
@@ -40,7 +41,7 @@ def test_g08_the_kernel_is_named() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("is_nvidia", "kernel", "after_launch", "kind"),
     [
         (True, "", True, DeadObject),

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.compiled_parts import FLOAT
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
@@ -66,7 +67,7 @@ def test_what_does_not_compile_is_told(opencl: DeviceContext) -> None:
         Program.from_source(opencl, SOURCE)
 
 
-@pytest.mark.parametrize("damage", ["empty", "short", "cut", "flipped", "longer"])
+@sweep("damage", ["empty", "short", "cut", "flipped", "longer"])
 def test_k05_a_damaged_binary_is_refused(opencl: DeviceContext, damage: str) -> None:
     program = Program.from_source(opencl, SOURCE, ["-DAMOUNT=3"])
     results(opencl, program)

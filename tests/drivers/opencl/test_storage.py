@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.scalar import Scalar
@@ -24,7 +25,7 @@ def settings(text: str) -> Settings:
     return Settings(STORAGE_VARIABLE, environment={STORAGE_VARIABLE: text})
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "vendor", "is_gpu", "expected"),
     [
         ("QUALCOMM Adreno(TM) 740", "QUALCOMM", True, Storage.IMAGE),
@@ -50,7 +51,7 @@ def test_a_storage_that_there_is_not() -> None:
         storage_of("Mali-G78", "ARM", settings("texture"), is_gpu=True)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("value", "reason"),
     [
         (Value((5, 7), Scalar.FLOAT32), ""),

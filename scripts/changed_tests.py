@@ -1,0 +1,89 @@
+"""Lists the test files that a change touches, for `scripts/test --changed`.
+
+Changed is what differs from the branch `main` (on `main` itself: from the last commit), and what git does not know yet. For
+a source file these are its mirror in `tests/` and the tests that import it, directly or through helpers in `tests/`; for a
+helper, the tests that import it; for a test, itself.
+"""
+
+import ast
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("runtime", "hal", "drivers", "service")
+
+
+def _git(*arguments: str) -> list[str]:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603, S607
+    return done.stdout.split()
+
+
+def changed_files() -> list[str]:
+    """The paths of changed files, relative to the repository."""
+    try:
+        (base,) = _git("merge-base", "main", "HEAD")
+    except (subprocess.CalledProcessError, ValueError):
+        base = "HEAD"  # there is no branch main, as in a shallow clone
+    return sorted({*_git("diff", "--name-only", base), *_git("ls-files", "--others", "--exclude-standard")})
+
+
+def module_of(path: str) -> str | None:
+    """What a file is imported as: `neurald.hal.device`, or `support.models` for helpers of tests."""
+    if not path.endswith(".py"):
+        return None
+    parts = path.removesuffix(".py").split("/")
+    if parts[-1] == "__init__":
+        parts.pop()
+    if parts and parts[0] in PACKAGES:
+        return ".".join(["neurald", *parts])
+    return ".".join(parts[1:]) if parts and parts[0] == "tests" else None
+
+
+def imports_of(path: Path) -> set[str]:
+    """The modules that a file imports, and names imported from packages, which may be modules."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+def touched_tests(changed: list[str]) -> list[str]:
+    """The test files to run for changed files."""
+    files = {str(path.relative_to(ROOT)): path for path in sorted((ROOT / "tests").rglob("*.py"))}
+    importers: dict[str, set[str]] = defaultdict(set)
+    for name, path in files.items():
+        for module in imports_of(path):
+            importers[module].add(name)
+    touched: set[str] = set()
+    waiting = list(changed)
+    seen = set(waiting)
+    while waiting:
+        path = waiting.pop()
+        folder, _, name = path.rpartition("/")
+        if name.startswith("test_") and path in files:
+            touched.add(path)
+            continue
+        mirror = f"tests/{folder}/test_{name}"
+        if mirror in files:
+            touched.add(mirror)
+        if name == "conftest.py":
+            touched.update(test for test in files if test.startswith(f"{folder}/") and "/test_" in test)
+        for importer in importers[module_of(path) or ""] - seen:
+            seen.add(importer)
+            waiting.append(importer)
+    return sorted(touched)
+
+
+def main() -> None:
+    """Prints the files, one a line."""
+    sys.stdout.writelines(f"{path}\n" for path in touched_tests(changed_files()))
+
+
+if __name__ == "__main__":
+    main()
