@@ -37,7 +37,7 @@ from neurald.hal.runtime_directory import address_of, runtime_directory
 from neurald.hal.server import SERVICE, DeviceServer
 from neurald.hal.streams import Streams
 from neurald.service.health import Health
-from neurald.service.memory_wall import limit_memory
+from neurald.service.memory_wall import limited_memory
 from neurald.service.sandbox.mode import SandboxMode
 from neurald.service.sandbox.sandbox import Sandbox
 
@@ -149,9 +149,9 @@ class Daemon:
                 was_hanging = is_hanging
             heap.look()
 
-    def limit_memory(self) -> None:
-        """Limits the memory of the whole process; for one that is nothing but this daemon, after `startup`."""
-        limit_memory(self._device, self._limits or Limits())
+    def limit_memory(self) -> contextlib.AbstractContextManager[None]:
+        """Limits the memory of the whole process meanwhile; for one that does nothing else then, after `startup`."""
+        return limited_memory(self._device, self._limits or Limits())
 
     def stop(self) -> None:
         """Has `serve` return; called again, has `shutdown` not wait. May be called by signal handlers."""
@@ -248,7 +248,8 @@ def serve(
 ) -> int:
     """Runs a daemon until SIGTERM or SIGINT, in the main thread. Arguments are those of `Daemon`.
 
-    If calls do not finish in time then, it ends the process, also with status 0.
+    When it returns, the process's signal handlers and limits of memory are what they were before. If calls do not finish in
+    time, it ends the process instead, also with status 0.
 
     Args:
         ready: called with the address once it serves.
@@ -260,22 +261,23 @@ def serve(
     Raises:
         Error: the daemon cannot start; the message says why.
     """
-    sys.setswitchinterval(_SWITCH_S)
     daemon = Daemon(driver, listen, insecure=insecure, limits=limits, drain_s=drain_s, sandbox=sandbox)
     with contextlib.ExitStack() as cleanup:
         if sandbox is not None:
             cleanup.callback(sandbox.leave_nothing)
+        cleanup.callback(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(_SWITCH_S)
         cleanup.enter_context(_signals(daemon.stop))
         if until_exit_of is not None:
             _stop_at_exit(until_exit_of, daemon.stop)
         daemon.startup()
-        daemon.limit_memory()
-        try:
-            if ready is not None:
-                ready(daemon.address)
-            daemon.serve()
-        finally:
-            is_done = daemon.shutdown()
+        with daemon.limit_memory():
+            try:
+                if ready is not None:
+                    ready(daemon.address)
+                daemon.serve()
+            finally:
+                is_done = daemon.shutdown()
     if not is_done:
         logging.shutdown()
         sys.stdout.flush()

@@ -11,9 +11,11 @@ drivers of other accelerators may do the same. So for them only memory that is p
 driver.
 """
 
+import contextlib
 import logging
 import os
 import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 from neurald.hal.device import Device
@@ -28,8 +30,9 @@ _HEADROOM_BYTES = 8 << 30
 _HEAPS_OF_A_PROCESSOR_BYTES = 8 * (64 << 20)
 
 
-def limit_memory(device: Device, limits: Limits) -> None:
-    """Limits the memory of this process to what it has now, what its clients may have, and headroom.
+@contextlib.contextmanager
+def limited_memory(device: Device, limits: Limits) -> Iterator[None]:
+    """Limits the memory of this process, from `with` on, to what it has now, what its clients may have, and headroom.
 
     Only the soft limit is set: a process that is started from here may set its own. A limit that is lower already stays.
 
@@ -49,9 +52,14 @@ def limit_memory(device: Device, limits: Limits) -> None:
     soft, hard = resource.getrlimit(kind)
     set_already = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
     if set_already and min(set_already) <= wall:
+        yield
         return
     resource.setrlimit(kind, (wall, hard))
     logger.info("the %s of this process is limited to %d bytes", what, wall)
+    try:
+        yield
+    finally:
+        resource.setrlimit(kind, (soft, hard))
 
 
 def _now_bytes(kind: int) -> int:

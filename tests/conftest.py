@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import resource
 from collections import Counter
 from collections.abc import Iterator
 
@@ -35,6 +36,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if is_taken(item, current_tier())]
 
 
+#: A daemon that runs in a test raises the limit of descriptors, which takes nothing from others.
+_LIMITS = sorted(
+    {getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
+    - {resource.RLIMIT_NOFILE}
+)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Tests, and the processes that they start, neither use nor fill the caches of the user who runs them."""
@@ -43,6 +51,17 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_CACHE_HOME", str(directory))
         patch.setenv("NEURALD_SECRET_FILE", str(directory / "secret"))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _own_limits() -> Iterator[None]:
+    """The limits of this process are those it started with: those that a test sets hold in processes of its own."""
+    before = {kind: resource.getrlimit(kind) for kind in _LIMITS}
+    yield
+    changed = {kind: limit for kind, limit in before.items() if resource.getrlimit(kind) != limit}
+    for kind, limit in changed.items():
+        resource.setrlimit(kind, limit)
+    assert not changed, "the test has changed limits of the process that runs all tests"
 
 
 @pytest.fixture(autouse=True)

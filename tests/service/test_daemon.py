@@ -1,6 +1,7 @@
 """A daemon from its start to its end."""
 
 import os
+import resource
 import signal
 import socket
 import stat
@@ -27,6 +28,7 @@ from neurald.hal.device import Capabilities, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, BadState, DeadObject, UnavailableDevice
 from neurald.hal.registry import running_daemons
 from neurald.hal.remote import RemoteDevice, connect
+from neurald.service import daemon as daemon_module
 from neurald.service.daemon import Daemon, serve
 
 DEVICE_SERVICE = "neurald.v1.Device"
@@ -201,7 +203,11 @@ def test_a_link_planted_in_place_of_the_runtime_directory_changes_nothing(
     assert not list(victim.iterdir())
 
 
-def test_stalled_reflection_stops_nobody(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stalled_reflection_stops_nobody(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Streams are not cut off for their age here: they make room for each other, or are refused.
+    monkeypatch.setattr(daemon_module, "_REFLECTION_S", 600.0)
+    daemon = Daemon("cpu")
+    daemon.startup()
     ends = threading.Event()
 
     def questions() -> Iterator[reflection_pb2.ServerReflectionRequest]:
@@ -212,16 +218,16 @@ def test_stalled_reflection_stops_nobody(daemon: Daemon, monkeypatch: pytest.Mon
         stub = reflection_pb2_grpc.ServerReflectionStub(channel)
         calls = [stub.ServerReflectionInfo(questions()) for _ in range(100)]
         remote = connect(daemon.address)
-        started = time.monotonic()
         assert add(remote, 2) == 3
-        assert time.monotonic() - started < 5
-        wait_until(lambda: sum(not call.is_active() for call in calls) >= 90, timeout_s=20)
-        refused = [call for call in calls if not call.is_active()]
-        assert {call.code() for call in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        wait_until(lambda: sum(not call.is_active() for call in calls) >= 90, timeout_s=60)
+        ended = [call.code() for call in calls if not call.is_active()]
+        # One that came while another one stood still took its place.
+        assert set(ended) <= {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED}
         remote.close()
         ends.set()
         for call in calls:
             call.cancel()
+    daemon.shutdown()
 
 
 def test_bytes_that_are_no_question_do_not_hold_up_the_end(directory: Path) -> None:
@@ -311,17 +317,20 @@ def test_stop_from_another_thread(directory: Path) -> None:
     daemon.shutdown()
 
 
-def test_serve_gives_signal_handlers_back(directory: Path) -> None:
-    before = signal.getsignal(signal.SIGTERM)
+def test_serve_leaves_the_process_as_it_was(directory: Path) -> None:
+    before, interval_s = signal.getsignal(signal.SIGTERM), sys.getswitchinterval()
+    space = resource.getrlimit(resource.RLIMIT_AS)
     said: list[str] = []
 
     def ready(address: str) -> None:
         said.append(address)
+        assert resource.getrlimit(resource.RLIMIT_AS) != space
         os.kill(os.getpid(), signal.SIGTERM)
 
     assert serve("cpu", ready=ready) == 0
     assert said == [f"unix://{directory}/cpu.sock"]
     assert signal.getsignal(signal.SIGTERM) is before
+    assert (sys.getswitchinterval(), resource.getrlimit(resource.RLIMIT_AS)) == (interval_s, space)
     with pytest.raises(UnavailableDevice):
         serve("nothing")
     assert signal.getsignal(signal.SIGTERM) is before

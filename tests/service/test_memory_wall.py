@@ -23,7 +23,7 @@ import resource, sys
 from neurald.hal.errors import OutOfMemory
 from neurald.hal.limits import Limits
 from neurald.hal.memory import SharedMemory
-from neurald.service.memory_wall import limit_memory
+from neurald.service.memory_wall import limited_memory
 from neurald.hal.types import DeviceType
 
 class Device:
@@ -31,13 +31,16 @@ class Device:
 
 if sys.argv[2] != "none":
     resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]), resource.RLIM_INFINITY))
-limit_memory(Device(), Limits(total_memory_bytes=1 << 30))
-print(*(resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)))
-try:
-    SharedMemory.create(1 << 40)
-    print("made")
-except OutOfMemory:
-    print("refused")
+kinds = resource.RLIMIT_AS, resource.RLIMIT_DATA
+before = [resource.getrlimit(kind) for kind in kinds]
+with limited_memory(Device(), Limits(total_memory_bytes=1 << 30)):
+    print(*(resource.getrlimit(kind)[0] for kind in kinds))
+    try:
+        SharedMemory.create(1 << 40)
+        print("made")
+    except OutOfMemory:
+        print("refused")
+print([resource.getrlimit(kind) for kind in kinds] == before)
 """
 
 
@@ -46,7 +49,8 @@ def limits(kind: str, before: str = "none") -> tuple[int, int, str]:
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, kind, before], capture_output=True, text=True, check=True
     )
-    numbers, outcome = done.stdout.splitlines()
+    numbers, outcome, is_as_before = done.stdout.splitlines()
+    assert is_as_before == "True"
     space, data = numbers.split()
     return int(space), int(data), outcome
 

@@ -78,30 +78,36 @@ def test_another_device_is_refused(opencl: DeviceContext) -> None:
         assert answers({**told, **change}, framed(Build(text="kernel void k() {}"))) == []
 
 
-#: A process that has nothing but its program: it measures with a helper, and says how many kernels.
+#: A process that has nothing but its program: it measures with a helper, and says how many kernels, or why there are none.
 LONELY = """
-import os, sys
+import os, sys, traceback
 for descriptor in (0, 1, 2):
     os.close(descriptor)
 os.setsid()
+def tell(text):
+    open(sys.argv[1], "w").write(text)
+sys.excepthook = lambda *failure: tell("".join(traceback.format_exception(*failure)))
 from support.opencl_trials import as_gpu, good, slowed
 from neurald.drivers.opencl import measuring
 from neurald.drivers.opencl.platform import DeviceContext, choose, discover
 measuring._SHARD_BYTES = measuring._SHARDS_EACH = 1
 measuring.process_count = lambda facts: 2
-def wait(work, device, is_resident):
+def wait(work, device, **options):
     with work._changed:
         work._changed.wait_for(lambda: not work._waiting and not work._taken, 60)
 measuring._take_part = wait
 times = measuring.times_ns(as_gpu(DeviceContext(choose(discover()))), [good(), slowed(30)], is_resident=False)
-open(sys.argv[1], "w").write(str(len(times)))
+tell(str(len(times)))
 """
 
 
 def test_a_daemon_has_help(opencl: DeviceContext, tmp_path: Path) -> None:
     result = tmp_path / "result"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    subprocess.run([sys.executable, "-c", LONELY, str(result)], env=environment, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", LONELY, str(result)], env=environment, timeout=120, check=False
+    )
+    assert result.exists(), f"it has ended with status {done.returncode}"
     assert result.read_text() == "2"
 
 
