@@ -64,17 +64,17 @@ def touched_tests(changed: list[str]) -> list[str]:
     waiting = list(changed)
     seen = set(waiting)
     while waiting:
-        path = waiting.pop()
-        folder, _, name = path.rpartition("/")
-        if name.startswith("test_") and path in files:
-            touched.add(path)
+        file = waiting.pop()
+        folder, _, name = file.rpartition("/")
+        if name.startswith("test_") and file in files:
+            touched.add(file)
             continue
         mirror = f"tests/{folder}/test_{name}"
         if mirror in files:
             touched.add(mirror)
         if name == "conftest.py":
             touched.update(test for test in files if test.startswith(f"{folder}/") and "/test_" in test)
-        for importer in importers[module_of(path) or ""] - seen:
+        for importer in importers[module_of(file) or ""] - seen:
             seen.add(importer)
             waiting.append(importer)
     return sorted(touched)

@@ -30,7 +30,10 @@ def test_every_case_runs_and_every_failure_is_named() -> None:
 
 
 def test_a_missing_error_and_an_unknown_one_fail() -> None:
-    raising: dict[str, Callable[[], object]] = {"no error": dict, "another": lambda: {}["another"]}
+    raising: dict[str, Callable[[], object]] = {
+        "no error": dict,
+        "another": lambda: dict[str, int]()["another"],
+    }
 
     @sweep("kind", raising)
     def test(kind: str) -> None:

@@ -62,14 +62,14 @@ def entries(directory: Path) -> list[str]:
     return [path.name for path in directory.iterdir() if len(path.name) == 64]
 
 
-def test_k02_a_device_that_needs_no_cache_files_writes_none(tmp_path: Path) -> None:
+def test_a_device_that_needs_no_cache_files_writes_none(tmp_path: Path) -> None:
     builder = nd.CompilationBuilder(add_model(), [ReferenceDevice()])
     builder.set_caching(tmp_path, os.urandom(32))
     builder.finish()
     assert not list(tmp_path.iterdir())
 
 
-def test_k02_the_cpu_device_writes_what_it_compiles_and_nothing_if_told_so(tmp_path: Path) -> None:
+def test_the_cpu_device_writes_what_it_compiles_and_nothing_if_told_so(tmp_path: Path) -> None:
     for directory in (tmp_path / "own", None):
         builder = nd.CompilationBuilder(add_model(), [CpuDevice()])
         builder.set_caching(directory, os.urandom(32))
@@ -79,7 +79,7 @@ def test_k02_the_cpu_device_writes_what_it_compiles_and_nothing_if_told_so(tmp_p
             assert entries(directory) == [report.key]
 
 
-def test_k07_a_directory_that_no_system_has(tmp_path: Path) -> None:
+def test_a_directory_that_no_system_has(tmp_path: Path) -> None:
     builder = nd.CompilationBuilder(add_model(), [CpuDevice()])
     for path in ("with\0nul", b"with\0nul"):
         directory: Any = path
@@ -141,7 +141,7 @@ def test_preference_decides_between_time_and_power() -> None:
         assert builder.finish().plan.steps[0].device is expected
 
 
-def test_c06_no_device_can_run_an_operation() -> None:
+def test_no_device_can_run_an_operation() -> None:
     device = SampleDevice("picky", supports=lambda _: False)
     with pytest.raises(nd.Error, match=r"operation 0 ADD.*picky: not on this device") as caught:
         nd.CompilationBuilder(add_model(), [device]).finish()
@@ -153,7 +153,7 @@ class Refusing(SampleDevice):
         raise OpFailed("out of order")
 
 
-def test_c08_a_device_that_cannot_prepare(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_cannot_prepare(monkeypatch: pytest.MonkeyPatch) -> None:
     device = Refusing("broken", performance=0.1)
     builder = nd.CompilationBuilder(add_model(), [device])
     for _ in range(2):
@@ -177,7 +177,7 @@ class Failing(SampleDevice):
         raise OpFailed("no answer today")
 
 
-def test_c13_what_devices_support() -> None:
+def test_what_devices_support() -> None:
     model = add_model(operations=2)
     devices = [cpu(), Confused("confused"), Failing("failing"), SampleDevice("able")]
     verdicts = nd.supported_operations(model, devices)

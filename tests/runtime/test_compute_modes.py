@@ -122,7 +122,7 @@ def daemons() -> Iterator[tuple[nd.Device, nd.Device]]:
 @pytest.mark.parametrize("shared", [False, True], ids=["arrays", "shared memory"])
 @pytest.mark.parametrize("where", ["in process", "two daemons"])
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_e01_all_modes_give_the_same(
+def test_all_modes_give_the_same(
     seed: int, where: str, shared: bool, daemons: tuple[nd.Device, nd.Device]
 ) -> None:
     rng = random.Random(seed)
@@ -147,9 +147,7 @@ def test_e01_all_modes_give_the_same(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_e01_executions_of_all_modes_at_the_same_time(
-    seed: int, daemons: tuple[nd.Device, nd.Device]
-) -> None:
+def test_executions_of_all_modes_at_the_same_time(seed: int, daemons: tuple[nd.Device, nd.Device]) -> None:
     rng = random.Random(1000 + seed)
     graph = RandomModel(rng)
     whole, split = compiled(graph.model, cpu()), compiled(graph.model, *daemons)
@@ -226,7 +224,7 @@ class Reusable:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("killed", ["minimal", "fast"])
-def test_a18_a_daemon_that_is_killed_and_comes_back(
+def test_a_daemon_that_is_killed_and_comes_back(
     killed: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every run is right, on the CPU meanwhile and on the restarted daemon afterwards."""

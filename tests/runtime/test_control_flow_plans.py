@@ -47,7 +47,7 @@ def floats(*values: float) -> Array:
     return np.array(values, np.float32)
 
 
-def test_c10_if_on_a_device_without_control_flow() -> None:
+def test_if_on_a_device_without_control_flow() -> None:
     model = branching(arithmetic(ADD, 10), arithmetic(MUL, 10))
     compilation = compiled(model, cpu(), all_but("device", *CONTROL_FLOW))
     assert program(compilation) == ["If", "device", "Goto", "device"]
@@ -56,7 +56,7 @@ def test_c10_if_on_a_device_without_control_flow() -> None:
         np.testing.assert_array_equal(result, expected)
 
 
-def test_c10_while_on_a_device_without_control_flow() -> None:
+def test_while_on_a_device_without_control_flow() -> None:
     model = loop(below(5, extra=1), counting(1, 2))
     compilation = compiled(model, cpu(), all_but("device", *CONTROL_FLOW))
     assert program(compilation) == ["While", "device", "Goto", "device", "Goto"]
@@ -194,7 +194,7 @@ def test_invariant_and_state_only_values() -> None:
 
 
 @sweep("devices", ["cpu", "split"])
-def test_e13_a_loop_that_never_ends_is_stopped(devices: str) -> None:
+def test_a_loop_that_never_ends_is_stopped(devices: str) -> None:
     model = loop(below(5, extra=1), counting(0, 1))
     chosen = [cpu()] if devices == "cpu" else [cpu(), all_but("device", *CONTROL_FLOW)]
     execution = nd.Execution(compiled(model, *chosen), reusable=True)

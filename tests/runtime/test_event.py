@@ -12,7 +12,7 @@ from neurald.hal.fence import Fence
 from neurald.runtime.event import Event
 
 
-def test_e10_wait_can_be_repeated() -> None:
+def test_wait_can_be_repeated() -> None:
     event = Event()
     assert not event.is_done
     event.signal(None)

@@ -51,7 +51,7 @@ def values(memory: nd.Memory, slot: int) -> "np.ndarray[tuple[int, int], np.dtyp
     return np.frombuffer(memory.view(slot * 64, NBYTES), np.float32).reshape(SHAPE)
 
 
-def test_e11_chains_over_devices(compilations: list[nd.Compilation]) -> None:
+def test_chains_over_devices(compilations: list[nd.Compilation]) -> None:
     memory = nd.Memory.allocate(16 * 64)
     values(memory, 0)[:] = 1
     events: list[Event] = []
@@ -63,7 +63,7 @@ def test_e11_chains_over_devices(compilations: list[nd.Compilation]) -> None:
     assert all(event.is_done for event in events)
 
 
-def test_e11_joins(compilations: list[nd.Compilation]) -> None:
+def test_joins(compilations: list[nd.Compilation]) -> None:
     memory = nd.Memory.allocate(4 * 64)
     values(memory, 0)[:] = 1
     branches = [

@@ -58,7 +58,7 @@ def devices(*overrides: Override, subject: Model = SUBJECT, policy: str = "andro
         ([pin("poor", operation_type=OperationType.CONV_2D)], [1, 1, 1, 1]),
     ],
 )
-def test_a04_rules(overrides: list[Override], expected: list[int]) -> None:
+def test_rules(overrides: list[Override], expected: list[int]) -> None:
     assert devices(*overrides) == expected
     # What is pinned or forbidden is so under every policy.
     found = devices(*overrides, policy="tengine")
@@ -104,7 +104,7 @@ def test_reasons_name_the_rule() -> None:
         ),
     ],
 )
-def test_a04_conflicts(overrides: list[Override], words: list[str]) -> None:
+def test_conflicts(overrides: list[Override], words: list[str]) -> None:
     with pytest.raises(BadData) as caught:
         split(*overrides)
     for word in words:

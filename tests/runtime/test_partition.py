@@ -97,7 +97,7 @@ def test_nobody_can() -> None:
     assert caught.value.code is nd.ResultCode.BAD_DATA
 
 
-def test_c09_preference_decides_between_time_and_power() -> None:
+def test_preference_decides_between_time_and_power() -> None:
     candidates = [one("fast", 0.5, power=2.0), one("frugal", 2.0, power=0.5)]
     assert winners(ONE, candidates, Preference.LOW_POWER) == [1]
     assert winners(ONE, candidates, Preference.FAST_SINGLE_ANSWER) == [0]
@@ -108,7 +108,7 @@ TYPES: list[OperandType] = [kind for kind in OperandType if kind is not OperandT
 
 
 @sweep("kind", TYPES, ids=lambda kind: kind.name)
-def test_c02_performance_is_looked_up_by_the_first_operands_type(kind: OperandType) -> None:
+def test_performance_is_looked_up_by_the_first_operands_type(kind: OperandType) -> None:
     lines = [(ADD, "a b", "c"), (ADD, "b a", "d")]
     other = OperandType.TENSOR_INT32 if kind is not OperandType.TENSOR_INT32 else FLOAT
     subject = model("a b", lines, "c d", types={"a": kind, "b": other})
@@ -122,7 +122,7 @@ def test_c02_performance_is_looked_up_by_the_first_operands_type(kind: OperandTy
     assert winners(subject, [plain, special]) == [1, 0]
 
 
-def test_m08_relaxed_models_use_the_relaxed_rows() -> None:
+def test_relaxed_models_use_the_relaxed_rows() -> None:
     for kind in (FLOAT, OperandType.FLOAT32):
         for relaxed, winner in ((False, 0), (True, 1)):
             subject = model("a", [(ADD, "a", "b")], "b", relaxed=relaxed, types={"a": kind})
@@ -190,7 +190,7 @@ def while_model(body: Subgraph) -> Model:
     # The CPU's score is 1 + 0.5 * (1 + 3) = 3, the device's flow + 0.5 * 4 * time.
     [(0.5, 1.9, 1), (0.5, 2.0, INTERPRETER), (0.5, 2.1, INTERPRETER), (1.4, 0.1, 1), (1.5, 0.1, INTERPRETER)],
 )
-def test_c10_score_of_an_if(time: float, flow: float, winner: int) -> None:
+def test_score_of_an_if(time: float, flow: float, winner: int) -> None:
     subject = if_model(branch(ADD), branch(ADD, MUL, ADD))
     cpu = candidate("cpu", model=subject, is_cpu=True)
     device = candidate("device", model=subject, time=time, control_flow=flow)
@@ -202,7 +202,7 @@ def test_c10_score_of_an_if(time: float, flow: float, winner: int) -> None:
     # The CPU's score is 1 + 1 + 2 = 4, the device's flow + 3 * time.
     [(1.0, 0.9, 1), (1.0, 1.0, INTERPRETER), (0.5, 2.4, 1), (0.5, 2.5, INTERPRETER)],
 )
-def test_c10_score_of_a_while(time: float, flow: float, winner: int) -> None:
+def test_score_of_a_while(time: float, flow: float, winner: int) -> None:
     subject = while_model(branch(ADD, MUL))
     cpu = candidate("cpu", model=subject, is_cpu=True)
     device = candidate("device", model=subject, time=time, control_flow=flow)

@@ -226,7 +226,7 @@ def test_modes_are_androids_numbers() -> None:
 
 
 @sweep("seed", range(80))
-def test_c17_random_graphs_and_options(seed: int) -> None:
+def test_random_graphs_and_options(seed: int) -> None:
     generator = random.Random(seed)
     types = (ADD, MUL, SUB, DIV)
     subject = Model(main=random_graph(generator, generator.randint(1, 100), types))

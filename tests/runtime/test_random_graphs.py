@@ -43,7 +43,7 @@ def computed(
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_c17_partitioned_equals_unpartitioned(seed: int) -> None:
+def test_partitioned_equals_unpartitioned(seed: int) -> None:
     rng = random.Random(seed)
     graph = RandomModel(rng)
     arrays = graph.arrays()

@@ -65,7 +65,7 @@ CODES = [code for code in nd.ResultCode if code not in (nd.ResultCode.NO_ERROR,)
 
 
 @pytest.mark.parametrize("code", CODES, ids=str)
-def test_e05_any_error_falls_back(code: nd.ResultCode, with_fallback: Compile) -> None:
+def test_any_error_falls_back(code: nd.ResultCode, with_fallback: Compile) -> None:
     device = FailingDevice(error=error_for(code, "no"))
     error, device.error = device.error, None
     compilation = with_fallback(device)
@@ -78,7 +78,7 @@ def test_e05_any_error_falls_back(code: nd.ResultCode, with_fallback: Compile) -
 
 
 @sweep("code", CODES, ids=str)
-def test_e06_an_explicit_list_gets_the_code(code: nd.ResultCode) -> None:
+def test_an_explicit_list_gets_the_code(code: nd.ResultCode) -> None:
     device = FailingDevice()
     compilation = nd.CompilationBuilder(add_model(), [device]).finish()
     device.error = error_for(code, "no")
@@ -90,7 +90,7 @@ def test_e06_an_explicit_list_gets_the_code(code: nd.ResultCode) -> None:
     assert execution.start_compute_with_dependencies([]).code is code
 
 
-def test_a18_a_failure_is_remembered_and_the_device_retried(
+def test_a_failure_is_remembered_and_the_device_retried(
     with_fallback: Compile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recovery, "FAILING", RetryPolicy(first_pause_s=3600.0, longest_pause_s=7200.0))
@@ -106,7 +106,7 @@ def test_a18_a_failure_is_remembered_and_the_device_retried(
     assert 3500 < fallback.retry_in_s <= 3600
 
 
-def test_a18_failures_side_by_side_are_none_in_a_row(
+def test_failures_side_by_side_are_none_in_a_row(
     with_fallback: Compile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recovery, "FAILING", RetryPolicy(first_pause_s=3600.0, longest_pause_s=7200.0))
@@ -129,7 +129,7 @@ def test_a18_failures_side_by_side_are_none_in_a_row(
     assert fallback.failures == 1
 
 
-def test_a18_a_device_that_works_again_is_used_again(with_fallback: Compile) -> None:
+def test_a_device_that_works_again_is_used_again(with_fallback: Compile) -> None:
     device = FailingDevice()
     compilation = with_fallback(device)
     device.error = OpFailed("overheated")

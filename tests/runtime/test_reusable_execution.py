@@ -141,7 +141,7 @@ def test_an_interrupted_one_can_be_computed_again() -> None:
     assert execution.output_shapes() == [(2, 3)]
 
 
-def test_e02_concurrent_use_is_bad_state() -> None:
+def test_concurrent_use_is_bad_state() -> None:
     device = ReusingDevice()
     execution, _ = bound_execution(compiled(device), reusable=True)
     execution.compute()

@@ -66,7 +66,7 @@ def places(subject: Model, candidates: list[Candidate], wishes: Wishes = NONE) -
         ("cdcdcdddd", "cccccdddd"),
     ],
 )
-def test_s01_cuts(operations: str, expected: str) -> None:
+def test_cuts(operations: str, expected: str) -> None:
     subject = pattern(operations)
     assert places(subject, pair(subject)) == expected.translate(str.maketrans("FT", "dd"))
 
@@ -93,7 +93,7 @@ def steps(subject: Model, candidates: list[Candidate]) -> list[StepGroup]:
     return [group for group in groups if isinstance(group, StepGroup)]
 
 
-def test_s02_neighbours_on_one_device_are_one_step() -> None:
+def test_neighbours_on_one_device_are_one_step() -> None:
     subject = pattern("ddcdccdcdddd")
     assert [(s.device, s.operations) for s in steps(subject, pair(subject))] == [
         (1, (0, 1)),
@@ -104,7 +104,7 @@ def test_s02_neighbours_on_one_device_are_one_step() -> None:
     assert [s.operations for s in steps(subject, pair(subject))] == [(0, 1, 2, 3)]
 
 
-def test_s03_s04_wait_counts() -> None:
+def test_wait_counts() -> None:
     # Operand s is read inside its step, by a later step, and is an output: the case of SSD.
     lines = [
         (ADD, "a", "s"),
@@ -144,7 +144,7 @@ def test_a_run_by_wait_counts_ends() -> None:
 
 
 @sweep("seed", range(60))
-def test_s06_random_graphs_give_convex_steps(seed: int) -> None:
+def test_random_graphs_give_convex_steps(seed: int) -> None:
     generator = random.Random(seed)
     subject = Model(main=random_graph(generator, generator.randint(1, 60), (ADD, MUL, SUB)))
     for step in steps(subject, pair(subject)):

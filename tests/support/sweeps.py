@@ -130,7 +130,7 @@ def _run(
 ) -> None:
     __tracebackhide__ = True
     failed: list[tuple[str, BaseException]] = []
-    skipped: list[pytest.skip.Exception] = []
+    skipped: list[BaseException] = []
     count = 0
     for name, arguments in cases:
         if _only_cases not in name:

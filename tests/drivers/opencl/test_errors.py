@@ -25,7 +25,7 @@ from neurald.hal.errors import DeadObject, Error, OpFailed, OutOfMemory
         (-777, OpFailed, "does not know (-777)"),
     ],
 )
-def test_g08_a_code_becomes_an_error_with_its_name(code: int, kind: type[Error], name: str) -> None:
+def test_a_code_becomes_an_error_with_its_name(code: int, kind: type[Error], name: str) -> None:
     state = DeviceState("OpenCL device Test")
     error = state.error(code, "trying")
     assert type(error) is kind
@@ -34,7 +34,7 @@ def test_g08_a_code_becomes_an_error_with_its_name(code: int, kind: type[Error],
     assert state.is_lost == (kind is DeadObject)
 
 
-def test_g08_the_kernel_is_named() -> None:
+def test_the_kernel_is_named() -> None:
     state = DeviceState("Test")
     assert "launching of kernel conv_3: CL_INVALID_WORK_GROUP_SIZE (-54)" in str(
         state.error(-54, "launching", kernel="conv_3")

@@ -66,7 +66,7 @@ def test_the_loop_calls_what_the_commands_say() -> None:
     ]
 
 
-def test_g08_the_queue_is_flushed_by_the_rule_of_the_device() -> None:
+def test_the_queue_is_flushed_by_the_rule_of_the_device() -> None:
     fake = FakeOpenCL()
     assert fake.of("kkkkk", flush_every=2, finish=False) == (5, 0)
     assert [call.split()[0] for call in fake.calls] == [

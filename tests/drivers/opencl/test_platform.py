@@ -139,7 +139,7 @@ def test_a_device_that_is_not_there_is_told_with_those_that_are() -> None:
         ("Intel(R) Arc(TM) A770", "Intel(R) Corporation", 0),
     ],
 )
-def test_g08_the_flush_rule_of_a_device(name: str, vendor: str, expected: int) -> None:
+def test_the_flush_rule_of_a_device(name: str, vendor: str, expected: int) -> None:
     assert flush_every(name, vendor) == expected
 
 

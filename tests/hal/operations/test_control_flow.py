@@ -83,7 +83,7 @@ def test_while(start: float, turns: int) -> None:
     np.testing.assert_array_equal(value, [2**turns] * 2)
 
 
-def test_e13_a_loop_that_never_ends_is_stopped() -> None:
+def test_a_loop_that_never_ends_is_stopped() -> None:
     compilation = nd.CompilationBuilder(loop(below(5, extra=1), counting(0, 1))).finish()
     execution = nd.Execution(compilation)
     execution.set_loop_timeout(0.02)
@@ -97,7 +97,7 @@ def test_e13_a_loop_that_never_ends_is_stopped() -> None:
     assert 0.02 <= time.monotonic() - started < 20
 
 
-def test_m09_models_that_are_not_finished_or_not_wanted() -> None:
+def test_models_that_are_not_finished_or_not_wanted() -> None:
     graph = Graph()
     reference, plain = graph.builder.add_operand(T.MODEL), graph.value()
     unfinished: object = nd.ModelBuilder()
