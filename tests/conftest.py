@@ -4,6 +4,9 @@ import resource
 from collections import Counter
 from collections.abc import Iterator
 
+# Under names of their own: a test may put others in their places, and its patch is undone after `_own_limits`.
+from resource import getrlimit, setrlimit
+
 import pytest
 from support.sweeps import run_only
 from support.tiers import Tier, current_tier, is_taken, set_tier
@@ -56,11 +59,11 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _own_limits() -> Iterator[None]:
     """The limits of this process are those it started with: those that a test sets hold in processes of its own."""
-    before = {kind: resource.getrlimit(kind) for kind in _LIMITS}
+    before = {kind: getrlimit(kind) for kind in _LIMITS}
     yield
-    changed = {kind: limit for kind, limit in before.items() if resource.getrlimit(kind) != limit}
+    changed = {kind: limit for kind, limit in before.items() if getrlimit(kind) != limit}
     for kind, limit in changed.items():
-        resource.setrlimit(kind, limit)
+        setrlimit(kind, limit)
     assert not changed, "the test has changed limits of the process that runs all tests"
 
 
