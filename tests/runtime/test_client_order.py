@@ -111,7 +111,7 @@ def test_every_position_is_the_applications(seed: int) -> None:
     arrays = [np.ones((2, 3), np.float32), np.full((2, 3), -0.5, np.float32)]
     whole = nd.CompilationBuilder(subject.model, [cpu()]).finish()
     for expected, found in zip(whole.run(*arrays), compilation.run(*arrays), strict=True):
-        np.testing.assert_array_equal(expected, found)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     for profile in (*compilation.profile(), *whole.profile()):
         for kernel in profile.kernels:
             for number in kernel.operations if kernel.is_reference else ():
@@ -250,7 +250,7 @@ def test_errors_of_branches_name_the_graph() -> None:
     arrays = [np.array([True]), np.array([0, 7], np.float32)]
     for devices in ([cpu()], [cpu(), gatherer]):
         compilation = nd.CompilationBuilder(model, devices).finish()
-        with pytest.raises(nd.Error, match=r"graph 1 operation 0 GATHER.*operand 3 \(indices of GATHER\)"):
+        with pytest.raises(nd.Error, match=r"graph 1 operation .*0 GATHER.*operand 3 \(indices of GATHER\)"):
             compilation.run(*arrays)
 
 

@@ -91,7 +91,7 @@ def test_a_directory_that_no_system_has(tmp_path: Path) -> None:
     assert not report.is_stored
 
 
-@sweep("threads", [0, -1])
+@sweep("threads", [0, -1, 1025, 2**70])
 def test_threads(threads: int) -> None:
     assert error_code(lambda: nd.CompilationBuilder(add_model(), threads=threads)) is BAD_DATA
 

@@ -22,6 +22,7 @@ from support.preparation import entries, flip, prepare
 from support.sweeps import sweep
 
 import neurald as nd
+from neurald.drivers.cpu.device import ReferenceDevice
 from neurald.hal import file_memory
 from neurald.hal.cache import Cache
 from neurald.hal.cache_entry import describe
@@ -70,7 +71,7 @@ def test_no_caching_no_files(directory: Path) -> None:
     assert not directory.exists()
 
 
-@pytest.mark.parametrize("device", [CachingDevice(model=0, data=0), nd.devices()[0]])
+@pytest.mark.parametrize("device", [CachingDevice(model=0, data=0), ReferenceDevice()])
 def test_a_device_that_needs_no_files_writes_none(directory: Path, device: nd.Device) -> None:
     report = prepare(directory, device)
     assert report.cache is CacheOutcome.OFF

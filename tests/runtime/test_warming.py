@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from support.cached_models import MODELS
 from support.caching import CachingDevice, model_adding
-from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
 from neurald.hal.device import Artifact, PreparedModel, PrepareOptions
 from neurald.runtime.preparation import CacheOutcome
 from neurald.runtime.warming import warm
@@ -42,7 +41,7 @@ def test_cold_and_then_warm() -> None:
 
 
 def test_a_device_that_has_nothing_to_cache() -> None:
-    (step,) = warm(model_adding(1), [nd.devices()[0]])
+    (step,) = warm(model_adding(1), [ReferenceDevice()])
     assert step.cache is CacheOutcome.OFF
     assert step.reason == "the device has nothing to cache"
     assert step.cold_ms is not None
@@ -64,7 +63,7 @@ def test_a_cache_without_benefit_is_told() -> None:
 TOKEN = bytes(range(32))
 
 
-@sweep(
+@pytest.mark.parametrize(
     ("preference", "priority", "threads", "token"),
     [
         (nd.Preference.LOW_POWER, nd.Priority.MEDIUM, None, b""),
@@ -72,7 +71,7 @@ TOKEN = bytes(range(32))
         (nd.Preference.SUSTAINED_SPEED, nd.Priority.LOW, 2, TOKEN),
     ],
 )
-@sweep("has_directory", [False, True])
+@pytest.mark.parametrize("has_directory", [False, True])
 def test_what_an_application_will_ask_for(
     preference: nd.Preference,
     priority: nd.Priority,
