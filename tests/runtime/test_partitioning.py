@@ -1,19 +1,22 @@
 """partition: modes, limits, full delegation, and that whatever comes out can run."""
 
 import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from support.graphs import all_but, candidate, chain, graph, model, only, random_graph
 from support.sweeps import sweep
 
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import Model, OperandType, Preference
 from neurald.runtime.delegation import step_groups
 from neurald.runtime.grouping import MAIN, IfGroup, StepGroup
 from neurald.runtime.overrides import forbid, pin, prefer
 from neurald.runtime.partition import INTERPRETER, Candidate
-from neurald.runtime.partitioning import PartitionResult, partition
+from neurald.runtime.partitioning import POLICIES, PartitionResult, partition
 from neurald.runtime.partitioning_options import POLICY_NAMES, Partitioning, PartitioningMode
 
 ADD, MUL, SUB, DIV, IF = (
@@ -51,6 +54,21 @@ def test_policies_split_differently() -> None:
     tengine = split(subject, pair(subject), Partitioning(policy="tengine"))
     assert steps(tengine) == [(1, (0, 1, 2)), (0, (3, 4))]
     assert len(tengine.reasons) == 5
+
+
+@pytest.mark.parametrize("policy", POLICY_NAMES)
+def test_groups_that_cannot_run_are_never_handed_out(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a policy gets wrong is found before anything runs."""
+    right = POLICIES[policy]
+    subject = chain(ADD, MUL, ADD)
+    for wrong, message in ((lambda groups: groups[1:], "before"), (lambda groups: groups[:-1], "in no step")):
+
+        def group(*arguments: Any, wrong: Callable[..., Any] = wrong) -> Any:
+            return wrong(right.group(*arguments))
+
+        monkeypatch.setitem(cast("dict[str, Any]", POLICIES), policy, replace(right, group=group))
+        with pytest.raises(OpFailed, match=message):
+            split(subject, pair(subject), Partitioning(policy=policy))
 
 
 def test_no_device() -> None:

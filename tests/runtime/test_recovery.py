@@ -24,8 +24,9 @@ from neurald.hal.errors import (
     Unreachable,
     error_for,
 )
-from neurald.hal.types import Request
+from neurald.hal.types import Model, Request
 from neurald.runtime import recovery
+from neurald.runtime.preparation import Prepared, Preparer
 from neurald.runtime.recovery import DEAD, FAILING, UNREACHABLE, RetryPolicy
 
 Compile = Callable[[FailingDevice], nd.Compilation]
@@ -140,6 +141,26 @@ def test_a_device_that_works_again_is_used_again(with_fallback: Compile) -> None
     compute(compilation)
     assert device.executions == 3
     assert compilation.recovery.fallbacks == ()
+
+
+def test_the_model_is_prepared_once_for_the_cpu(
+    with_fallback: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = FailingDevice()
+    compilation = with_fallback(device)
+    prepare, prepared = Preparer.prepare, []
+
+    def noted(preparer: Preparer, on: nd.Device, model: Model) -> Prepared:
+        prepared.append(on.name)
+        return prepare(preparer, on, model)
+
+    monkeypatch.setattr(Preparer, "prepare", noted)
+    for error in (OpFailed("overheated"), DeadObject("killed"), OpFailed("overheated again")):
+        device.error = error
+        for _ in range(3):
+            compute(compilation)
+            wait_for_recovery()
+    assert prepared.count(nd.devices()[0].name) == 1
 
 
 def test_a_dead_device_is_prepared_again_in_the_background(with_fallback: Compile) -> None:
