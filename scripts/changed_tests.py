@@ -1,8 +1,8 @@
 """Lists the test files that a change touches, for `scripts/test --changed`.
 
 Changed is what differs from the branch `main` (on `main` itself: from the last commit), and what git does not know yet. For
-a source file these are its mirror in `tests/` and the tests that import it, directly or through helpers in `tests/`; for a
-helper, the tests that import it; for a test, itself.
+a source file these are its own test file, or the one that `tests/support/mirror.py` names, and the tests that import it,
+directly or through helpers in `tests/`; for a helper, the tests that import it; for a test, itself.
 """
 
 import ast
@@ -12,7 +12,9 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("runtime", "hal", "drivers", "service")
+sys.path.insert(0, str(ROOT / "tests"))
+
+from support.mirror import COVERED_BY, SOURCES, mirror_of  # noqa: E402
 
 
 def _git(*arguments: str) -> list[str]:
@@ -36,7 +38,7 @@ def module_of(path: str) -> str | None:
     parts = path.removesuffix(".py").split("/")
     if parts[-1] == "__init__":
         parts.pop()
-    if parts and parts[0] in PACKAGES:
+    if parts and parts[0] in SOURCES:
         return ".".join(["neurald", *parts])
     return ".".join(parts[1:]) if parts and parts[0] == "tests" else None
 
@@ -69,9 +71,9 @@ def touched_tests(changed: list[str]) -> list[str]:
         if name.startswith("test_") and file in files:
             touched.add(file)
             continue
-        mirror = f"tests/{folder}/test_{name}"
-        if mirror in files:
-            touched.add(mirror)
+        own = COVERED_BY.get(file, mirror_of(file))
+        if own in files:
+            touched.add(own)
         if name == "conftest.py":
             touched.update(test for test in files if test.startswith(f"{folder}/") and "/test_" in test)
         for importer in importers[module_of(file) or ""] - seen:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.mirror import COVERED_BY
 
 pytestmark = pytest.mark.quick
 
@@ -24,6 +25,7 @@ def script() -> Any:
 def test_a_source_has_its_mirror_and_what_imports_it(script: Any) -> None:
     found = script.touched_tests(["hal/burst_ring.py", "hal/fence.py"])
     assert "tests/hal/test_fence.py" in found
+    assert COVERED_BY["hal/burst_ring.py"] in found
     assert all(path.rpartition("/")[2].startswith("test_") for path in found)
 
 
