@@ -24,7 +24,7 @@ if VECTORS is None:
 SPECS = {spec_name(path): path for path in record_files(VECTORS)}
 
 
-@pytest.mark.parametrize("spec", one_in(2, SPECS))
+@pytest.mark.parametrize("spec", one_in(8, SPECS))
 def test_records(spec: str, record_property: Callable[[str, object], None]) -> None:
     device = InterpretedDevice()
     records = load_records(SPECS[spec])
