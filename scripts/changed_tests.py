@@ -6,9 +6,10 @@ directly or through helpers in `tests/`; for a helper, the tests that import it;
 """
 
 import ast
+import functools
 import subprocess
 import sys
-from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,13 +56,20 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
-def touched_tests(changed: list[str]) -> list[str]:
-    """The test files to run for changed files."""
+@functools.cache
+def _importers() -> tuple[frozenset[str], Mapping[str, set[str]]]:
+    """All files in `tests/`, and by a module's name those that import it."""
     files = {str(path.relative_to(ROOT)): path for path in sorted((ROOT / "tests").rglob("*.py"))}
-    importers: dict[str, set[str]] = defaultdict(set)
+    importers: dict[str, set[str]] = {}
     for name, path in files.items():
         for module in imports_of(path):
-            importers[module].add(name)
+            importers.setdefault(module, set()).add(name)
+    return frozenset(files), importers
+
+
+def touched_tests(changed: list[str]) -> list[str]:
+    """The test files to run for changed files."""
+    files, importers = _importers()
     touched: set[str] = set()
     waiting = list(changed)
     seen = set(waiting)
@@ -76,7 +84,7 @@ def touched_tests(changed: list[str]) -> list[str]:
             touched.add(own)
         if name == "conftest.py":
             touched.update(test for test in files if test.startswith(f"{folder}/") and "/test_" in test)
-        for importer in importers[module_of(file) or ""] - seen:
+        for importer in importers.get(module_of(file) or "", set()) - seen:
             seen.add(importer)
             waiting.append(importer)
     return sorted(touched)

@@ -3,6 +3,7 @@
 import resource
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 # Under names of their own: a test may put others in their places, and its patch is undone after `_own_limits`.
 from resource import getrlimit, setrlimit
@@ -29,6 +30,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tells the tests' own helpers which tests and cases run."""
     set_tier(Tier(config.getoption("--tier")))
     run_only(config.getoption("--case"))
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Files that have no test of the tier `quick` are not imported for it: to import all takes longer than to run it."""
+    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    if current_tier() is Tier.QUICK and is_test:
+        return "mark.quick" not in collection_path.read_text(encoding="utf-8") or None
+    return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -8,6 +8,8 @@ from support.sweeps import sweep
 from neurald.hal.address import MEMORY_SUFFIX, Address
 from neurald.hal.errors import BadData
 
+pytestmark = pytest.mark.quick
+
 
 @sweep(
     ("text", "place", "target", "is_loopback"),

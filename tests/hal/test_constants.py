@@ -13,6 +13,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory import ALIGNMENT, HostMemory, Memory, SharedMemory
 from neurald.hal.types import Lifetime, Location, Model, Operand, OperandType, Subgraph
 
+pytestmark = pytest.mark.quick
+
 BYTES = OperandType.TENSOR_QUANT8_ASYMM
 
 

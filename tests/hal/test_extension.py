@@ -20,6 +20,8 @@ from neurald.hal.validate import validate_model
 from neurald.hal.wire import decode_model, encode_model, model_from_wire, model_to_wire
 from neurald.hal.wire_extension import MAXIMUM_EXTENSIONS, extension_to_wire, extensions_from_wire
 
+pytestmark = pytest.mark.quick
+
 FLOAT = nd.OperandType.TENSOR_FLOAT32
 
 

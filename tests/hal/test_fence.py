@@ -9,6 +9,8 @@ from support.sweeps import sweep
 from neurald.hal.errors import BadData
 from neurald.hal.fence import Fence
 
+pytestmark = pytest.mark.quick
+
 
 def test_a_fence_signals_once_and_for_all() -> None:
     fence = Fence()

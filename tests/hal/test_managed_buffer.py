@@ -14,6 +14,8 @@ from neurald.hal.memory import HostMemory
 from neurald.hal.registry import create_device
 from neurald.hal.types import Argument, Dimensions, Operand, OperandType, Request, value_size
 
+pytestmark = pytest.mark.quick
+
 FLOAT = OperandType.TENSOR_FLOAT32
 OWNER = object()
 GRAPH = add_model((2, 3)).main

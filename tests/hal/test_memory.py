@@ -17,6 +17,8 @@ import neurald as nd
 from neurald.hal.errors import BadData, BadState, OutOfMemory, Unmappable
 from neurald.hal.memory import HostMemory, Memory, SharedMemory, align, checked_range
 
+pytestmark = pytest.mark.quick
+
 
 @given(st.integers(-5, 50), st.integers(-5, 50), st.integers(0, 50))
 def test_checked_range_accepts_exactly_what_lies_inside(offset: int, length: int, size: int) -> None:

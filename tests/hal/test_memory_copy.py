@@ -16,6 +16,8 @@ from neurald.hal.types import Argument, Operand, Request
 from neurald.hal.validate import validate_argument
 from neurald.hal.wire import request_from_wire, request_to_wire
 
+pytestmark = pytest.mark.quick
+
 CONTENT = bytes(range(100))
 
 

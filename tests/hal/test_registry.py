@@ -16,6 +16,8 @@ from neurald.hal.errors import BadData, OutOfMemory, UnavailableDevice
 from neurald.hal.server import DeviceServer
 from neurald.hal.types import DeviceType
 
+pytestmark = pytest.mark.quick
+
 NOT_CALLABLE = 5
 
 

@@ -49,6 +49,8 @@ from neurald.hal.types import (
 )
 from neurald.hal.validate import validate_model
 
+pytestmark = pytest.mark.quick
+
 
 @sweep(
     ("members", "message", "prefix"),

@@ -19,6 +19,8 @@ from neurald.hal.device import PreparedModel, PrepareOptions, Verdict
 from neurald.hal.errors import OpFailed
 from neurald.service.demo.digits import MODEL
 
+pytestmark = pytest.mark.quick
+
 BAD_DATA, BAD_STATE = nd.ResultCode.BAD_DATA, nd.ResultCode.BAD_STATE
 
 

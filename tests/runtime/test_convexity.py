@@ -13,6 +13,8 @@ from neurald.runtime.boundary import waits_for, writers
 from neurald.runtime.convexity import check_groups, is_convex
 from neurald.runtime.grouping import MAIN, IfGroup, StepGroup
 
+pytestmark = pytest.mark.quick
+
 ADD, IF = OperationType.ADD, OperationType.IF
 
 

@@ -16,6 +16,8 @@ from neurald.hal.device import ExecutionResult, OutputShape
 from neurald.hal.errors import BadData, DeadObject, MissedDeadlinePersistent, UnavailableDevice
 from neurald.hal.types import Request
 
+pytestmark = pytest.mark.quick
+
 BAD_DATA, BAD_STATE = nd.ResultCode.BAD_DATA, nd.ResultCode.BAD_STATE
 
 

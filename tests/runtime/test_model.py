@@ -11,6 +11,8 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.hal.types import Lifetime
 
+pytestmark = pytest.mark.quick
+
 T = nd.OperandType
 ADD = nd.OperationType.ADD
 

@@ -19,6 +19,8 @@ from neurald.runtime.partition import (
     find_best_device_for_each_operation,
 )
 
+pytestmark = pytest.mark.quick
+
 FAST = Preference.FAST_SINGLE_ANSWER
 ADD, MUL, IF, WHILE = OperationType.ADD, OperationType.MUL, OperationType.IF, OperationType.WHILE
 LESS = OperationType.LESS

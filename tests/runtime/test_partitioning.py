@@ -19,6 +19,8 @@ from neurald.runtime.partition import INTERPRETER, Candidate
 from neurald.runtime.partitioning import POLICIES, PartitionResult, partition
 from neurald.runtime.partitioning_options import POLICY_NAMES, Partitioning, PartitioningMode
 
+pytestmark = pytest.mark.quick
+
 ADD, MUL, SUB, DIV, IF = (
     OperationType.ADD,
     OperationType.MUL,

@@ -17,6 +17,8 @@ from neurald.hal.types import Model
 from neurald.runtime.partitioning_options import Partitioning, PartitioningMode
 from neurald.runtime.preparation import CacheOutcome
 
+pytestmark = pytest.mark.quick
+
 Op = nd.OperationType
 Code = nd.ResultCode
 VALUE = np.arange(6, dtype=np.float32).reshape(2, 3) - 2

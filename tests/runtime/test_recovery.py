@@ -29,6 +29,8 @@ from neurald.runtime import recovery
 from neurald.runtime.preparation import Prepared, Preparer
 from neurald.runtime.recovery import DEAD, FAILING, UNREACHABLE, RetryPolicy
 
+pytestmark = pytest.mark.quick
+
 Compile = Callable[[FailingDevice], nd.Compilation]
 
 

@@ -14,6 +14,8 @@ from neurald.runtime.grouping import MAIN, StepGroup
 from neurald.runtime.partition import Candidate, Wishes
 from neurald.runtime.tengine import cut, group_neighbours, place_by_cuts, wait_counts
 
+pytestmark = pytest.mark.quick
+
 ADD, MUL, SUB = OperationType.ADD, OperationType.MUL, OperationType.SUB
 FC = OperationType.FULLY_CONNECTED
 FAST = Preference.FAST_SINGLE_ANSWER

@@ -17,6 +17,8 @@ from neurald.service.classification import (
     read_labels,
 )
 
+pytestmark = pytest.mark.quick
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 

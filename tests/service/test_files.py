@@ -16,6 +16,8 @@ from neurald.service.classification import read_labels
 from neurald.service.files import open_regular
 from neurald.service.images import read_image
 
+pytestmark = pytest.mark.quick
+
 READERS: dict[str, Callable[[Path], Any]] = {
     "inputs": lambda path: read_inputs(path, []),
     "labels": read_labels,

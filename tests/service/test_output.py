@@ -10,6 +10,8 @@ from support.sweeps import sweep
 
 from neurald.service import output
 
+pytestmark = pytest.mark.quick
+
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:

@@ -9,6 +9,8 @@ from neurald.hal.errors import BadData
 from neurald.service.arrays import Slot, input_slots, random_inputs
 from neurald.service.shapes import parse_shapes, remarks_on_defaults
 
+pytestmark = pytest.mark.quick
+
 Kind = nd.OperandType
 
 

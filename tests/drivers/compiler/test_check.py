@@ -21,6 +21,8 @@ from neurald.drivers.compiler.graph import Compute, Graph, Node, Value
 from neurald.drivers.compiler.op import Fold, Op
 from neurald.drivers.compiler.scalar import Scalar
 
+pytestmark = pytest.mark.quick
+
 
 def whole_graph() -> Graph:
     """A node of every kind, one after another."""

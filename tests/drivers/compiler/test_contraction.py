@@ -1,6 +1,7 @@
 """Contractions as folds compute what contractions do."""
 
 import numpy as np
+import pytest
 from support.compiler_graphs import GraphBuilder, random_array
 from support.sweeps import sweep
 
@@ -11,6 +12,8 @@ from neurald.drivers.compiler.fusion import fuse
 from neurald.drivers.compiler.graph import Graph
 from neurald.drivers.compiler.kernel import FusedGraph
 from neurald.drivers.compiler.scalar import Scalar
+
+pytestmark = pytest.mark.quick
 
 
 def expect_same(graph: Graph) -> None:

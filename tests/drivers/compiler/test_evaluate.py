@@ -15,6 +15,8 @@ from neurald.drivers.compiler.op import Fold, Op, fold_start
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operations import fixed_point
 
+pytestmark = pytest.mark.quick
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 

@@ -1,5 +1,6 @@
 """Graphs: what nodes are recognised as, and what is known of their values."""
 
+import pytest
 from support.compiler_graphs import GraphBuilder, kinds
 from support.sweeps import sweep
 
@@ -17,6 +18,8 @@ from neurald.drivers.compiler.graph import (
     unflat,
 )
 from neurald.drivers.compiler.scalar import Scalar
+
+pytestmark = pytest.mark.quick
 
 SOURCE = Value((2, 3, 4), Scalar.FLOAT32)
 

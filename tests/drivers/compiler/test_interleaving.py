@@ -1,6 +1,7 @@
 """Values that are put side by side without a kernel: what is stored in place, what is copied, and that results stay as they are."""
 
 import numpy as np
+import pytest
 from support.compiler_graphs import GraphBuilder, random_array
 from support.sweeps import sweep
 
@@ -13,6 +14,8 @@ from neurald.drivers.compiler.joining import Alignment, join
 from neurald.drivers.compiler.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.lowering.moving import joined
 from neurald.drivers.compiler.scalar import Scalar
+
+pytestmark = pytest.mark.quick
 
 
 def product(builder: GraphBuilder, rows: int, columns: int) -> Value:

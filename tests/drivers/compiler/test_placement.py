@@ -14,6 +14,8 @@ from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.placement import Base, Placement, Port, place
 from neurald.hal.errors import BadData
 
+pytestmark = pytest.mark.quick
+
 ALIGNMENT = 64
 
 

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from support.compiler_graphs import GraphBuilder, changes, kinds
 from support.sweeps import sweep
 
@@ -6,6 +7,8 @@ from neurald.drivers.compiler.evaluate import evaluate
 from neurald.drivers.compiler.graph import Graph
 from neurald.drivers.compiler.ranking import expand_rankings, objection_to_ranking
 from neurald.drivers.compiler.scalar import Scalar
+
+pytestmark = pytest.mark.quick
 
 
 def _ranking(kind: Scalar, *shape: int, count: int, is_first_first: bool) -> Graph:

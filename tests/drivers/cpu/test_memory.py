@@ -1,6 +1,7 @@
 """Stores of some lanes write nothing else, whatever their masks look like."""
 
 import numpy as np
+import pytest
 from support.native import DIFFERENT, run
 from support.sweeps import sweep
 
@@ -13,6 +14,8 @@ from neurald.drivers.cpu.kernels.function import function_text
 from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.target import Target
 from neurald.drivers.cpu.vector import Vector
+
+pytestmark = pytest.mark.quick
 
 _LANES = 16
 

@@ -14,6 +14,8 @@ from neurald.drivers.cpu.instance import Binding, Instance, chunks, pieces
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
 from neurald.hal.memory import aligned_zeros
 
+pytestmark = pytest.mark.quick
+
 COUNT = 100
 
 

@@ -19,6 +19,8 @@ from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import BadData
 from neurald.hal.memory import HostMemory
 
+pytestmark = pytest.mark.quick
+
 MODEL = in_parts(4)
 
 

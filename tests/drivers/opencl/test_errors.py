@@ -7,6 +7,8 @@ from neurald.drivers.opencl import errors
 from neurald.drivers.opencl.errors import DeviceState
 from neurald.hal.errors import DeadObject, Error, OpFailed, OutOfMemory
 
+pytestmark = pytest.mark.quick
+
 
 @sweep(
     ("code", "kind", "name"),

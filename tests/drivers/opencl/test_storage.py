@@ -11,6 +11,8 @@ from neurald.drivers.opencl.storage import STORAGE_VARIABLE, Images, Range, Stor
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
 
+pytestmark = pytest.mark.quick
+
 DIVIDED = Images(
     types=frozenset((Scalar.FLOAT32, Scalar.FLOAT16, Scalar.INT8)),
     most_texels=1000,

@@ -21,6 +21,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import FeatureLevel, OperandType
 
+pytestmark = pytest.mark.quick
+
 ADD, SUB, MUL, DIV = OperationType.ADD, OperationType.SUB, OperationType.MUL, OperationType.DIV
 FLOAT32, INT32 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32
 NONE, RELU, RELU1, RELU6 = range(4)

@@ -23,6 +23,8 @@ from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array
 from neurald.hal.types import FeatureLevel, OperandType
 
+pytestmark = pytest.mark.quick
+
 AVERAGE, MAXIMUM, NORM = (
     OperationType.AVERAGE_POOL_2D,
     OperationType.MAX_POOL_2D,

@@ -23,6 +23,8 @@ from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array
 from neurald.hal.types import FeatureLevel, OperandType
 
+pytestmark = pytest.mark.quick
+
 MEAN, TFLITE_MEAN = OperationType.MEAN, OperationType.TFLITE_MEAN
 CASES = [
     ((5,), (0,)),

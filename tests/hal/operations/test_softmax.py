@@ -19,6 +19,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import FeatureLevel, OperandType
 
+pytestmark = pytest.mark.quick
+
 SOFTMAX = OperationType.SOFTMAX
 FLOAT32 = OperandType.TENSOR_FLOAT32
 FORMS = {QUANT8_TYPES[0]: (1 / 256, 0), QUANT8_TYPES[1]: (1 / 256, -128)}

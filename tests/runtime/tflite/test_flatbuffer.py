@@ -7,6 +7,8 @@ from support.sweeps import sweep
 from neurald.hal.errors import BadData
 from neurald.runtime.tflite.flatbuffer import BOOL, FLOAT32, INT8, INT32, INT64, UINT32, Flatbuffer, Table
 
+pytestmark = pytest.mark.quick
+
 MAGIC = b"TEST"
 
 

@@ -15,6 +15,8 @@ from neurald.hal.types import Lifetime, OperandType, SignatureNames
 from neurald.hal.validate import validate_model
 from neurald.runtime.tflite import load_tflite
 
+pytestmark = pytest.mark.quick
+
 
 def sums(
     *shape: int, signature: Sequence[int] | None = None, intermediate: Sequence[int] | None = None

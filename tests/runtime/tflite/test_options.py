@@ -1,12 +1,15 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from support.sweeps import sweep
 from support.tflite_builder import TfliteModel
 
 from neurald.runtime.tflite.lowering import LOWERINGS
 from neurald.runtime.tflite.options import OPTIONS, options_name
 from neurald.runtime.tflite.schema import Operator, TfliteFile
+
+pytestmark = pytest.mark.quick
 
 #: Kind → fields as the schema package writes them, and as they are read; every value differs from the default.
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

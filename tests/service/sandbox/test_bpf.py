@@ -11,6 +11,8 @@ from neurald.service.sandbox import seccomp
 from neurald.service.sandbox.bpf import ALLOW, fail, if_any_bit, if_equal, load_argument, program
 from neurald.service.sandbox.system_calls import LAST_KNOWN, MACHINES
 
+pytestmark = pytest.mark.quick
+
 _ALLOWED, _KILLED, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 
 

@@ -1,3 +1,4 @@
+import pytest
 from support.lowering_beside_reference import expect_same
 from support.pointwise import PAIRS_OF_SHAPES, label, numbers, result, rows, same
 from support.single_operation import given
@@ -5,6 +6,8 @@ from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import FusedActivation, OperandType
+
+pytestmark = pytest.mark.quick
 
 ARITHMETIC = (OperationType.ADD, OperationType.SUB, OperationType.MUL, OperationType.DIV)
 INT32 = OperandType.TENSOR_INT32

@@ -10,6 +10,8 @@ from support.weighted_sums import QUANT8, SAME, TYPES, VALID, Case, random_case
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import Operand, OperandType
 
+pytestmark = pytest.mark.quick
+
 IDS = [f"{data.name}-{weights.name}" for data, weights in TYPES]
 
 

@@ -1,6 +1,7 @@
 """Arithmetic with known numbers costs less and gives the same."""
 
 import numpy as np
+import pytest
 from support.compiler_graphs import GraphBuilder, changes
 from support.sweeps import sweep
 
@@ -11,6 +12,8 @@ from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.compiler.transformations.arithmetic import simplify_arithmetic
+
+pytestmark = pytest.mark.quick
 
 _VALUES = np.array([0.0, -0.0, 1.5, -1.5, 3e-20, -7.25, 1e13, np.inf, -np.inf, np.nan], np.float32)
 

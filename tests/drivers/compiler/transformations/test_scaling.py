@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from support.compiler_graphs import GraphBuilder, changes
 from support.sweeps import sweep
 
@@ -10,6 +11,8 @@ from neurald.drivers.compiler.expression import Expression, constant, index, loa
 from neurald.drivers.compiler.graph import Graph, Value
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.compiler.transformations.scaling import merge_scaling
+
+pytestmark = pytest.mark.quick
 
 #: An element of a result from (that of the sums, its position, factors, bias).
 Epilogue = Callable[[Expression, tuple[Expression, ...], Value, Value], Expression]

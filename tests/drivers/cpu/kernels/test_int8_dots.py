@@ -1,5 +1,6 @@
 """Quantised products of few channels with long sums: the graph's integers, and not a byte beside their memory."""
 
+import pytest
 from support.native import RUNNABLE
 from support.quantized_sums import TYPES, QuantizedSums, check, types_and_targets
 from support.sweeps import sweep
@@ -7,6 +8,8 @@ from support.sweeps import sweep
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.target import Target
+
+pytestmark = pytest.mark.quick
 
 
 @types_and_targets

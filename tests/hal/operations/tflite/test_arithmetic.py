@@ -15,6 +15,8 @@ from neurald.hal.operations import DEFINITIONS, WIDER
 from neurald.hal.operations.call import Array
 from neurald.hal.types import OperandType
 
+pytestmark = pytest.mark.quick
+
 FLOAT32, FLOAT16 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16
 INT32, INT64, UINT32 = OperandType.TENSOR_INT32, OperandType.TENSOR_INT64, OperandType.TENSOR_UINT32
 UINT8, INT8 = OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED

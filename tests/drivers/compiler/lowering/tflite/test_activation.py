@@ -1,3 +1,4 @@
+import pytest
 from support.lowering_beside_reference import expect_same
 from support.pointwise import PAIRS_OF_SHAPES, SHAPES, label, numbers, result, rows, same
 from support.single_operation import given, wanted
@@ -5,6 +6,8 @@ from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
+
+pytestmark = pytest.mark.quick
 
 CLAMPS = (
     OperationType.TFLITE_RELU,
