@@ -339,9 +339,7 @@ class DeviceHandler:
             with self._execution(session, found, options) as turn:
                 return timed(run_apart(found, request, options), options, turn)
 
-        execution = FencedRun(run, wait_for, fence, options, after_fences_s)
-        handle = session.add_fenced(execution)
-        execution.start()
+        handle = session.start_fenced(FencedRun(run, wait_for, fence, options, after_fences_s))
         return device_pb2.ExecuteFencedReply(execution=handle)
 
     def get_fenced_execution_info(

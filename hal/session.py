@@ -220,11 +220,11 @@ class Session:
             raise BadData("a fence token is not known; each is good for one call of its session")
         return fence
 
-    def add_fenced(self, execution: FencedRun) -> int:
-        """Keeps a fenced execution until it is asked for; returns its handle.
+    def start_fenced(self, execution: FencedRun) -> int:
+        """Starts a fenced execution and keeps it until it is asked for; returns its handle.
 
         Raises:
-            ResourceExhaustedTransient: there are too many.
+            ResourceExhaustedTransient: there are too many, or no thread can be started. Nothing is kept then.
             DeadObject: the session is over.
         """
         with self._lock:
@@ -233,6 +233,7 @@ class Session:
                 raise ResourceExhaustedTransient(
                     f"{self._limits.fenced_executions} fenced executions are open; a session may have no more"
                 )
+            execution.start()
             handle = next(self._handles)
             self._fenced[handle] = execution
         return handle

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from faults.attacked import Played, daemon_for, play
-from faults.attacks.catalogue import ATTACKS, AWAITED
+from faults.attacks.catalogue import ATTACKS
 
 _HEAD = (
     f"{'attack':24}{'p50/p99 alone, ms':>20}{'under attack':>20}{'ratio':>7}"
@@ -32,16 +32,14 @@ def main(names: Sequence[str], seconds: float, report: Path | None) -> int:
         sys.stdout.write(_rows(played[-1]))
         sys.stdout.flush()
     if report is not None:
-        document = [{**each.as_json(), "awaited": AWAITED.get(each.name)} for each in played]
+        document = [each.as_json() for each in played]
         report.write_text(json.dumps(document, indent=2) + "\n")
-    return int(any((each.wrong or each.slow) and each.name not in AWAITED for each in played))
+    return int(any(each.wrong or each.slow for each in played))
 
 
 def _rows(played: Played) -> str:
     """Calls in the first row, other ways and what was wrong in the next ones."""
     verdict = "wrong" if played.wrong else "slow" if played.slow else "good"
-    if played.name in AWAITED and verdict != "good":
-        verdict += f" (awaits {AWAITED[played.name]})"
     before, after = played.before, played.after
     held = (
         f"{before.rss_bytes >> 20:>5}→{after.rss_bytes >> 20:>3}^{played.peak_bytes >> 20:<5}"

@@ -74,7 +74,7 @@ def daemon_for(attack: type[Attack], folder: Path) -> Iterator[DaemonProcess]:
 def play(attack: type[Attack], daemon: DaemonProcess, seconds: float, intensity: float) -> Played:
     """Measures an honest client for so many seconds without the attack, and for as many under it."""
     said = len(daemon.log)
-    honest = Honest(daemon.address)
+    honest = Honest(daemon.address, daemon.token_file)
     try:
         alone = honest.measure(seconds)
         status, before = honest.device.status(), Held.by(daemon.process.pid)

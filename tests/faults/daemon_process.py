@@ -48,6 +48,7 @@ class DaemonProcess:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
+        self._folder = folder
         self._log = folder / "log"
         listen = listen or f"unix://{folder / 'd.sock'}"
         with self._log.open("wb") as log:
@@ -81,6 +82,14 @@ class DaemonProcess:
     def log(self) -> str:
         """What it has said."""
         return self._log.read_text(errors="replace")
+
+    @property
+    def token_file(self) -> Path | None:
+        """The file with the token that its clients must show; None if it serves a UNIX socket, which needs none."""
+        if self.address.startswith("unix:"):
+            return None
+        (path,) = (self._folder / "neurald").glob("*.token")
+        return path
 
     def stop(self) -> float:
         """Tells it to stop; how many seconds it took, or infinity where it had to be killed."""

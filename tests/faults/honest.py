@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import numpy as np
 from support.addition import addition, request
@@ -44,10 +45,11 @@ class Honest:
 
     Args:
         address: of the daemon.
+        token_file: with the token that the daemon demands, if it does.
     """
 
-    def __init__(self, address: str) -> None:
-        self.device = connect(address)
+    def __init__(self, address: str, token_file: Path | None = None) -> None:
+        self.device = connect(address, token_file=token_file)
         self._constant = np.arange(_SHAPE[0], dtype=np.float32)
         self._prepared = self.device.prepare_model(addition(self._constant), PrepareOptions())
         self._burst = self._prepared.create_burst()

@@ -9,7 +9,7 @@ import pytest
 from faults.attacked import daemon_for, play
 from faults.attacks.attack import Attack
 from faults.attacks.blocking_fences import BlockingFences
-from faults.attacks.catalogue import ATTACKS, AWAITED
+from faults.attacks.catalogue import ATTACKS
 from faults.daemon_process import DaemonProcess
 
 _SECONDS = 0.3
@@ -23,15 +23,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
         yield daemon
 
 
-def _marks(name: str) -> list[pytest.MarkDecorator]:
-    reason = f"awaits {AWAITED.get(name)}"
-    return [pytest.mark.xfail(reason=reason, strict=False)] if name in AWAITED else []
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "attack", [pytest.param(attack, id=name, marks=_marks(name)) for name, attack in ATTACKS.items()]
-)
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
 def test_an_attack(
     attack: type[Attack], request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -40,7 +33,7 @@ def test_an_attack(
         Attack.listen,
         Attack.descriptors,
     )
-    if is_ordinary and attack.name not in AWAITED:
+    if is_ordinary:
         played = play(attack, request.getfixturevalue("shared"), _SECONDS, _INTENSITY)
     else:
         with daemon_for(attack, tmp_path_factory.mktemp("d")) as daemon:

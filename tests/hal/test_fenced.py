@@ -14,9 +14,18 @@ from neurald._proto import device_pb2
 from neurald.hal.address import Address
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import Device, ExecuteOptions, PrepareOptions
-from neurald.hal.errors import BadData, BadState, Cancelled, DeadObject, MissedDeadlineTransient, OpFailed
+from neurald.hal.errors import (
+    BadData,
+    BadState,
+    Cancelled,
+    DeadObject,
+    MissedDeadlineTransient,
+    OpFailed,
+    ResourceExhaustedTransient,
+)
 from neurald.hal.fence import Fence
 from neurald.hal.fenced_remote import RemoteFencedExecution
+from neurald.hal.limits import Limits
 from neurald.hal.memory import Memory
 from neurald.hal.remote import connect
 from neurald.hal.server import DeviceServer
@@ -175,6 +184,36 @@ def test_what_came_of_it_is_told_once(tmp_path: Path) -> None:
             ask("GetFencedExecutionInfo", device_pb2.GetFencedExecutionInfoRequest(execution=done._handle))
         with pytest.raises(BadState, match="not over"):
             ask("GetFencedExecutionInfo", device_pb2.GetFencedExecutionInfoRequest(execution=waiting._handle))
+    finally:
+        remote.close()
+        server.stop()
+
+
+def test_a_thread_that_cannot_start_leaves_nothing_in_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = DeviceServer(
+        AddingDevice(), Address.parse(f"unix://{tmp_path}/d.sock"), limits=Limits(fenced_executions=1)
+    )
+    server.start()
+    remote = connect(str(server.address))
+    try:
+        prepared_model = remote.prepare_model(addition(CONSTANT), PrepareOptions())
+        work, memory = shared_request()
+        start = threading.Thread.start
+
+        def refuse(thread: threading.Thread) -> None:
+            if thread.name == "neurald fenced execution":
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            for _ in range(2):
+                with pytest.raises(ResourceExhaustedTransient, match="no thread can be started"):
+                    prepared_model.execute_fenced(work, [], ExecuteOptions())
+        prepared_model.execute_fenced(work, [], ExecuteOptions()).result()
+        assert result_in(memory) == [11, 22, 33]
     finally:
         remote.close()
         server.stop()

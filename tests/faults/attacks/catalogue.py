@@ -1,4 +1,4 @@
-"""All attacks by name, and those that wait for a change."""
+"""All attacks by name."""
 
 from collections.abc import Mapping
 
@@ -48,14 +48,4 @@ ATTACKS: Mapping[str, type[Attack]] = {
         UnreadResults,
         EndingProcesses,
     )
-}
-
-#: Attacks that may still succeed, and what they wait for.
-AWAITED: Mapping[str, str] = {
-    "tiny submessages": "messages whose parts are counted before they are parsed",
-    "swelling models": "working memory that is accounted before it is made",
-    "repeated mappings": "mappings that are accounted, for each user too",
-    "many sessions": "limits on memory for each user",
-    "foreign users": "tokens on ports",
-    "compile bombs": "compilation in helper processes",
 }
