@@ -102,7 +102,7 @@ def test_the_end_of_a_client_is_the_end_of_its_session(path: Path, sessions: Ses
     assert client.is_open
     client.close()
     assert not client.is_open
-    wait_until(lambda: not sessions.all(), timeout_s=5)
+    wait_until(lambda: not sessions.all())
     with pytest.raises(DeadObject):
         sessions.find(token)
     with pytest.raises(DeadObject):
@@ -114,7 +114,7 @@ def test_the_end_of_the_daemon_is_seen(tmp_path: Path, sessions: Sessions) -> No
     server.start()
     client = connect(tmp_path / "s")
     server.close()
-    wait_until(lambda: not client.is_open, timeout_s=5)
+    wait_until(lambda: not client.is_open)
     with pytest.raises(DeadObject):
         client.register(SharedMemory.create(100))
     client.close()
@@ -151,7 +151,7 @@ def test_sessions_are_limited(path: Path, sessions: Sessions) -> None:
     with pytest.raises(ResourceExhaustedTransient, match="8 sessions"):
         connect(path)
     clients.pop().close()
-    wait_until(lambda: len(sessions.all()) == LIMITS.sessions - 1, timeout_s=5)
+    wait_until(lambda: len(sessions.all()) == LIMITS.sessions - 1)
     connect(path).close()
     for client in clients:
         client.close()
@@ -249,7 +249,7 @@ def test_whoever_breaks_the_rules_is_cut_off(
     connection.sendmsg([packet], ancillary)
     assert connection.recv(100) == b""
     connection.close()
-    wait_until(lambda: len(sessions.all()) == 1 and not open_files() - before, timeout_s=5)
+    wait_until(lambda: len(sessions.all()) == 1 and not open_files() - before)
     other.register(memory)
     other.close()
 
@@ -363,13 +363,13 @@ def test_threads_may_share_a_client(path: Path, sessions: Sessions) -> None:
 
 def test_nothing_leaks(path: Path, sessions: Sessions) -> None:
     connect(path).close()
-    wait_until(lambda: not sessions.all(), timeout_s=5)
+    wait_until(lambda: not sessions.all())
     gc.collect()
     before = open_files()
     for _ in range(100):
         client = connect(path)
         client.register(SharedMemory.create(4096))
         client.close()
-    wait_until(lambda: not sessions.all(), timeout_s=5)
+    wait_until(lambda: not sessions.all())
     gc.collect()
-    wait_until(lambda: not open_files() - before, timeout_s=5)
+    wait_until(lambda: not open_files() - before)

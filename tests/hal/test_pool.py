@@ -30,7 +30,7 @@ def test_first_come_first_served() -> None:
     threads = [threading.Thread(target=use, args=(number,)) for number in range(20)]
     for number, thread in enumerate(threads):
         thread.start()
-        wait_until(partial(is_waited_for, pool, number + 1), timeout_s=30)
+        wait_until(partial(is_waited_for, pool, number + 1))
     pool.give_back(thing)
     for thread in threads:
         thread.join()
@@ -48,7 +48,7 @@ def test_who_comes_again_and_again_does_not_keep_it() -> None:
 
     thread = threading.Thread(target=take)
     thread.start()
-    wait_until(lambda: pool.waiting, timeout_s=30)
+    wait_until(lambda: pool.waiting)
     pool.give_back(thing)
     with pytest.raises(MissedDeadlineTransient):
         pool.take(time.monotonic() + 0.01)
@@ -143,7 +143,7 @@ def test_a_child_of_a_fork_waits_for_nobody_of_its_parent() -> None:
     thing = pool.take()
     thread = threading.Thread(target=pool.take)
     thread.start()
-    wait_until(lambda: pool.waiting, timeout_s=30)
+    wait_until(lambda: pool.waiting)
     child = os.fork()
     if not child:
         os._exit(0 if pool.take(time.monotonic() + 5) == 0 else 1)

@@ -269,7 +269,7 @@ def test_a_start_that_fails_half_way_leaves_nothing(
         with pytest.raises(RuntimeError, match="new thread"):
             Daemon("cpu").startup()
     assert [path.name for path in directory.iterdir()] == []
-    wait_until(lambda: not [thread for thread in threading.enumerate() if thread not in before], timeout_s=20)
+    wait_until(lambda: not [thread for thread in threading.enumerate() if thread not in before])
     daemon = Daemon("cpu")
     daemon.startup()
     daemon.shutdown()
@@ -362,9 +362,9 @@ def test_while_it_drains() -> None:
         values = np.full(2, -2, np.float32)
         with ThreadPoolExecutor(1) as pool:
             slow = pool.submit(prepared.execute, request(values, values), ExecuteOptions())
-            wait_until(lambda: remote.status().calls == 1, timeout_s=20)
+            wait_until(lambda: remote.status().calls == 1)
             process.terminate()
-            wait_until(lambda: health(address) == health_pb2.HealthCheckResponse.NOT_SERVING, timeout_s=20)
+            wait_until(lambda: health(address) == health_pb2.HealthCheckResponse.NOT_SERVING)
             assert health(address, DEVICE_SERVICE) == health_pb2.HealthCheckResponse.NOT_SERVING
             with pytest.raises(DeadObject):
                 add(remote, 1)
@@ -386,7 +386,7 @@ def test_a_call_that_does_not_end(how: str) -> None:
         values = np.full(2, -60, np.float32)
         with ThreadPoolExecutor(1) as pool:
             endless = pool.submit(prepared.execute, request(values, values), ExecuteOptions())
-            wait_until(lambda: remote.status().calls == 1, timeout_s=20)
+            wait_until(lambda: remote.status().calls == 1)
             started = time.monotonic()
             process.terminate()
             if how == "second signal":
