@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import resource
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tells the tests' own helpers which tests and cases run."""
     set_tier(Tier(config.getoption("--tier")))
     run_only(config.getoption("--case"))
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As in the background of a shell; the processes that tests start and interrupt would ignore it as well.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
