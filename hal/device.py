@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 #: WHILE stops after this many seconds unless the execution says otherwise; longer ones are cut to the maximum.
 LOOP_TIMEOUT_DEFAULT_S = 2.0
 LOOP_TIMEOUT_MAXIMUM_S = 15.0
+#: Threads that one execution may be given.
+MAXIMUM_THREADS = 1024
 
 #: The largest time in nanoseconds that can be told; Android has one more for times that are not known.
 LONGEST_DURATION_NS = 2**64 - 2
@@ -128,7 +130,7 @@ class PrepareOptions:
 
     Attributes:
         deadline_s: on the clock of `time.monotonic()`; None for no limit.
-        threads: how many threads one execution may use; None leaves it to the driver.
+        threads: how many threads one execution may use, at most `MAXIMUM_THREADS`; None leaves it to the driver.
         cache_key: 32 bytes that stand for model, device and options, where `PreparedModel.artifact` will be asked for;
             none where nothing is cached.
         variants: keeps what is compiled for shapes that executions tell; None where nothing is cached. What a client gives

@@ -11,6 +11,7 @@ from neurald.hal.deadline import deadline_in, remaining_s
 from neurald.hal.device import (
     CACHE_KEY_BYTES,
     LOOP_TIMEOUT_MAXIMUM_S,
+    MAXIMUM_THREADS,
     CacheFilesNeeded,
     Capabilities,
     Device,
@@ -32,9 +33,6 @@ from neurald.hal.wire_extension import (
     extension_to_wire,
     extensions_from_wire,
 )
-
-#: Threads that a client may ask for.
-MAXIMUM_THREADS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

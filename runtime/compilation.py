@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from neurald.hal.api_arguments import file_path, instance, integer, member, time_limit
+from neurald.hal.api_arguments import file_path, instance, integer, member, shown, time_limit
 from neurald.hal.deadline import deadline_in
-from neurald.hal.device import Device, PrepareOptions
+from neurald.hal.device import MAXIMUM_THREADS, Device, PrepareOptions
 from neurald.hal.errors import BadData, BadState, OutputInsufficientSize, UnexpectedNull
 from neurald.hal.extension import AttributeUse
 from neurald.hal.extension_attribute import AttributeValue
@@ -63,7 +63,7 @@ class CompilationBuilder:
     Raises:
         UnexpectedNull: there is no model.
         BadState: the model is not finished.
-        BadData: the list of devices is empty or names a device twice, or `threads` is not positive.
+        BadData: the list of devices is empty or names a device twice, or `threads` is not in 1 to 1024.
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class CompilationBuilder:
             raise BadState(f"{type(model).__name__} is no finished model; finish() returns one")
         if devices is not None:
             check_devices(devices)
-        if threads is not None and integer(threads, "threads") < 1:
-            raise BadData(f"threads is {threads}; it must be at least 1")
+        if threads is not None and not 1 <= integer(threads, "threads") <= MAXIMUM_THREADS:
+            raise BadData(f"threads is {shown(threads)}; 1 to {MAXIMUM_THREADS} are expected")
         self._model = model
         self._devices = None if devices is None else tuple(devices)
         self._threads = None if threads is None else integer(threads, "threads")

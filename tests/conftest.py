@@ -1,38 +1,55 @@
 """What all tests share."""
 
-import os
 import resource
-import zlib
+import signal
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
+
+# Under names of their own: a test may put others in their places, and its patch is undone after `_own_limits`.
+from resource import getrlimit, setrlimit
 
 import pytest
+from support.sweeps import run_only
+from support.tiers import Tier, current_tier, is_taken, set_tier
 
-#: Sweeps of many cases alike, and one in how many of them a run of all tests takes: those that compilers are waited for
-#: would take most of its time. With NEURALD_ALL_TESTS it takes every one, and so does a run of a folder or file of them.
-SAMPLED = {
-    "tests/drivers/compiler/lowering/": 4,
-    "tests/drivers/compiler/test_lowering.py": 2,
-    "tests/drivers/cpu/": 2,
-    "tests/drivers/opencl/": 2,
-    "tests/conformance/test_opencl.py": 3,
-    "tests/conformance/test_fresh_models.py": 4,
-}
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of this repository's tests."""
+    parser.addoption(
+        "--tier",
+        choices=[tier.value for tier in Tier],
+        default=Tier.DEFAULT.value,
+        help="how many tests to run: quick (seconds), default, or full",
+    )
+    parser.addoption(
+        "--case", default="", help="of tests that sweep over cases, run those whose names contain this"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tells the tests' own helpers which tests and cases run."""
+    set_tier(Tier(config.getoption("--tier")))
+    run_only(config.getoption("--case"))
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As in the background of a shell; the processes that tests start and interrupt would ignore it as well.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Files that have no test of the tier `quick` are not imported for it: to import all takes longer than to run it."""
+    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    if current_tier() is Tier.QUICK and is_test:
+        return "mark.quick" not in collection_path.read_text(encoding="utf-8") or None
+    return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what a run of all tests does not take, always the same cases."""
-    if os.environ.get("NEURALD_ALL_TESTS") or config.args != config.getini("testpaths"):
-        return
-    kept: list[pytest.Item] = []
-    left: list[pytest.Item] = []
-    for item in items:
-        share = next((share for place, share in SAMPLED.items() if item.nodeid.startswith(place)), 1)
-        is_case = "[" in item.nodeid
-        is_taken = not is_case or zlib.crc32(item.nodeid.encode()) % share == 0
-        (kept if is_taken else left).append(item)
-    config.hook.pytest_deselected(items=left)
-    items[:] = kept
+    """Leaves out the tests of higher tiers."""
+    left = [item for item in items if not is_taken(item, current_tier())]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if is_taken(item, current_tier())]
 
 
 #: A daemon that runs in a test raises the limit of descriptors, which takes nothing from others.
@@ -55,11 +72,11 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _own_limits() -> Iterator[None]:
     """The limits of this process are those it started with: those that a test sets hold in processes of its own."""
-    before = {kind: resource.getrlimit(kind) for kind in _LIMITS}
+    before = {kind: getrlimit(kind) for kind in _LIMITS}
     yield
-    changed = {kind: limit for kind, limit in before.items() if resource.getrlimit(kind) != limit}
+    changed = {kind: limit for kind, limit in before.items() if getrlimit(kind) != limit}
     for kind, limit in changed.items():
-        resource.setrlimit(kind, limit)
+        setrlimit(kind, limit)
     assert not changed, "the test has changed limits of the process that runs all tests"
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.sweeps import sweep
 
 import neurald as nd
 
@@ -75,7 +76,7 @@ def test_a_lost_link_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
         getattr(nd, "lost")  # noqa: B009
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@sweep("folder", FOLDERS)
 def test_folders_are_linked(folder: str) -> None:
     link = ROOT / "src" / "neurald" / folder
     assert link.resolve() == ROOT / folder

@@ -5,7 +5,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
+from support.sweeps import sweep
 
 ROOT = Path(__file__).parents[1]
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
@@ -32,7 +32,7 @@ def promises() -> list[str]:
     return rows
 
 
-@pytest.mark.parametrize("promise", promises(), ids=lambda row: row.split("|")[1].strip()[:60])
+@sweep("promise", promises(), ids=lambda row: row.split("|")[1].strip()[:60])
 def test_a_promise_names_tests_that_exist(promise: str) -> None:
     text, named = promise.strip("| ").rsplit(" | ", 1)
     assert text

@@ -139,9 +139,20 @@ def expect_elements(call: Call, name: str) -> None:
 
 
 def dense(weights: Array) -> Linear:
-    """The linear map of float32 weights of shape (units, elements)."""
+    """The linear map of float32 weights of shape (units, elements).
+
+    Sums are infinite only where they are too large for float32, whatever the order in which they are added: partial sums
+    that overflow to infinities of both signs would make NaN of it, on some processors and not on others.
+    """
     columns = weights.T
-    return lambda rows: rows @ columns
+
+    def linear(rows: Array) -> Array:
+        products: Array = rows @ columns
+        if not np.isfinite(products).all():
+            products = (rows.astype(np.float64) @ columns.astype(np.float64)).astype(np.float32)
+        return products
+
+    return linear
 
 
 def quantized(weights: Array, scale: float, *, asymmetric: bool) -> Linear:

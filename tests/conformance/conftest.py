@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.daemon import daemon_process
+from support.places import PLACES
 
 import neurald as nd
 
@@ -14,8 +15,9 @@ def daemon_address() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(params=["in process", "socket"])
+@pytest.fixture
 def device(request: pytest.FixtureRequest) -> nd.Device:
-    if request.param == "in process":
+    """The device of a place: one of `support.places.PLACES`, which the test gives by `indirect`."""
+    if request.param == PLACES[0]:
         return nd.devices()[0]
     return nd.connect(request.getfixturevalue("daemon_address"))

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from support.data import FRESH_MODELS, NO_FRESH_MODELS
 from support.goldens import Goldens
+from support.places import in_places
+from support.tiers import one_in
 
 import neurald as nd
 
@@ -15,7 +17,10 @@ if FRESH_MODELS is None:
 GOLDENS = Goldens(FRESH_MODELS)
 
 
-@pytest.mark.parametrize(("name", "case"), GOLDENS.cases, ids=GOLDENS.ids)
+# An odd number to one: the cases of the tier `default` take turns between the places.
+@pytest.mark.parametrize(
+    ("name", "case", "device"), one_in(7, *in_places(GOLDENS.cases, GOLDENS.ids)), indirect=["device"]
+)
 def test_golden_outputs(
     name: str, case: Any, device: nd.Device, record_property: Callable[[str, object], None]
 ) -> None:

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from support.data import MODELS, NO_MODELS
 from support.goldens import Goldens
+from support.places import in_places
+from support.sweeps import sweep
+from support.tiers import one_in
 
 import neurald as nd
 
@@ -25,7 +28,10 @@ TRUE_LABELS = {
 }
 
 
-@pytest.mark.parametrize(("name", "case"), GOLDENS.cases, ids=GOLDENS.ids)
+# An odd number to one: the cases of the tier `default` take turns between the places.
+@pytest.mark.parametrize(
+    ("name", "case", "device"), one_in(3, *in_places(GOLDENS.cases, GOLDENS.ids)), indirect=["device"]
+)
 def test_golden_outputs(
     name: str, case: Any, device: nd.Device, record_property: Callable[[str, object], None]
 ) -> None:
@@ -41,7 +47,7 @@ LABELLED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "case", "image"), LABELLED, ids=[f"{n}-{i}" for n, _, i in LABELLED])
+@sweep(("name", "case", "image"), LABELLED, ids=[f"{n}-{i}" for n, _, i in LABELLED])
 def test_photographs_get_their_true_label(name: str, case: Any, image: str) -> None:
     labels = (MODELS / BUNDLE.models[name]["labels"]).read_text().splitlines()
     model = nd.load_tflite(BUNDLE.model_path(name))

@@ -6,6 +6,8 @@ from collections.abc import Callable
 import pytest
 from support.compiled_share import tell_compiled
 from support.data import NO_VECTORS, VECTORS
+from support.places import in_places
+from support.tiers import one_in
 from support.variants import VARIANTS
 
 import neurald as nd
@@ -19,7 +21,8 @@ SPECS = {spec_name(path): path for path in record_files(VECTORS)}
 IMPLEMENTED = {operation.name for operation in DEFINITIONS}
 
 
-@pytest.mark.parametrize("spec", SPECS)
+# An odd number to one: the specs of the tier `default` take turns between the places.
+@pytest.mark.parametrize(("spec", "device"), one_in(3, *in_places(SPECS, SPECS)), indirect=["device"])
 def test_records(spec: str, device: nd.Device, record_property: Callable[[str, object], None]) -> None:
     records = load_records(SPECS[spec])
     missing = set().union(*(record.op_types for record in records)) - IMPLEMENTED
@@ -37,7 +40,7 @@ def test_records(spec: str, device: nd.Device, record_property: Callable[[str, o
     record_property("records", len(records))
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize(("spec", "device"), one_in(5, *in_places(SPECS, SPECS)), indirect=["device"])
 def test_variants(spec: str, device: nd.Device, record_property: Callable[[str, object], None]) -> None:
     records = load_records(SPECS[spec])
     counts: Counter[str] = Counter()

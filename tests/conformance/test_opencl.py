@@ -11,6 +11,7 @@ import pytest
 from support.daemon import running_daemon
 from support.data import MODELS, NO_MODELS, NO_VECTORS, VECTORS, load_module
 from support.opencl_batch import BatchingDevice
+from support.tiers import one_in
 from support.variants import VARIANTS
 
 import neurald as nd
@@ -110,7 +111,7 @@ def test_nothing_that_was_claimed_is_lost(device: BatchingDevice) -> None:
 
 
 @needs_vectors
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", one_in(9, SPECS))
 def test_records(spec: str, device: BatchingDevice, record_property: Callable[[str, object], None]) -> None:
     records = [record for record in load_records(SPECS[spec]) if claims(device, record)]
     if not records:
@@ -121,7 +122,7 @@ def test_records(spec: str, device: BatchingDevice, record_property: Callable[[s
 
 
 @needs_vectors
-@pytest.mark.parametrize("operation", sorted(OPERATIONS))
+@pytest.mark.parametrize("operation", one_in(6, sorted(OPERATIONS)))
 def test_variants(
     operation: str, device: BatchingDevice, record_property: Callable[[str, object], None]
 ) -> None:
@@ -133,7 +134,7 @@ def test_variants(
 
 
 @needs_vectors
-@pytest.mark.parametrize("operation", sorted(OPERATIONS))
+@pytest.mark.parametrize("operation", one_in(6, sorted(OPERATIONS)))
 def test_records_behind_a_socket(
     operation: str, behind_a_socket: nd.Device, record_property: Callable[[str, object], None]
 ) -> None:
@@ -157,9 +158,12 @@ CASES = (
             name,
             case,
             id=f"{name}-{case.name}",
-            marks=[pytest.mark.slow, needs_large_models] if name in LARGE_MODELS else [],
+            marks=[
+                *([pytest.mark.slow, needs_large_models] if name in LARGE_MODELS else []),
+                *([pytest.mark.full] if number % 3 else []),
+            ],
         )
-        for name, case in CASES
+        for number, (name, case) in enumerate(CASES)
     ],
 )
 def test_golden_outputs(name: str, case: Any, device: BatchingDevice) -> None:

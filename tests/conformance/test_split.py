@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from support.daemon import running_daemon
 from support.data import NO_VECTORS, VECTORS
+from support.tiers import one_in
 from support.variants import inputs_as_internal
 
 import neurald as nd
@@ -26,7 +27,7 @@ def split_devices() -> Iterator[list[nd.Device]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", one_in(4, SPECS))
 def test_records(
     spec: str, split_devices: list[nd.Device], record_property: Callable[[str, object], None]
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.snippets import Page, commands, snippets
+from support.sweeps import sweep
 
 from neurald.hal import registry
 
@@ -24,7 +25,7 @@ def _name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
+@sweep("page", PAGES, ids=_name)
 def test_every_block_is_run_or_says_why_not(page: Path) -> None:
     for snippet in snippets(page):
         where = f"{_name(page)}:{snippet.line}"

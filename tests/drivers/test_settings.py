@@ -7,6 +7,7 @@ from enum import Enum
 from pathlib import Path
 
 import pytest
+from support.sweeps import sweep
 
 import neurald.drivers
 from neurald.drivers.cpu.device import CpuDevice
@@ -72,7 +73,7 @@ def test_no_driver_reads_the_environment_past_its_settings() -> None:
     assert reads_of(DRIVERS / "settings.py")
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("variable", "first", "second"),
     [
         ("NEURALD_CPU_COMPILER", "on", "off"),

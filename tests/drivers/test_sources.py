@@ -14,6 +14,8 @@ from neurald.drivers import sources
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.sources import digest_of_directory, digest_of_resources, sources_digest
 
+pytestmark = pytest.mark.quick
+
 FOLDERS = ("drivers/a", "hal")
 
 

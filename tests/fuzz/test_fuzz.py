@@ -15,6 +15,7 @@ from fuzz.shrinking import shrunk
 from fuzz.target import MODULES, kind_of, target_of
 from fuzz.target_tflite import TfliteTarget
 from support.data import MODELS
+from support.sweeps import sweep
 
 import neurald as nd
 
@@ -97,7 +98,7 @@ def test_what_is_found_is_kept_smaller_and_had_again(tmp_path: Path) -> None:
     assert "ValueError" in str(again.findings[0]["why"])
 
 
-@pytest.mark.parametrize("guilty", [[3], [0, 9], [2, 5, 7]])
+@sweep("guilty", [[3], [0, 9], [2, 5, 7]])
 def test_delta_debugging(guilty: list[int]) -> None:
     def fails(pieces: Sequence[int]) -> bool:
         return set(guilty) <= set(pieces)

@@ -15,6 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from support.addition import AddingDevice
 from support.peer import Peer
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald._proto import device_pb2
@@ -211,7 +212,7 @@ def test_the_token_of_an_own_daemon_must_be_private(runtime: Path, fault: str) -
         clients_token(address)
 
 
-@pytest.mark.parametrize("fault", ["pipe", "directory", "missing", "short", "long"])
+@sweep("fault", ["pipe", "directory", "missing", "short", "long"])
 def test_copies_that_hold_no_token_are_refused(tmp_path: Path, fault: str) -> None:
     path = tmp_path / "copy"
     if fault == "pipe":

@@ -3,12 +3,15 @@
 from pathlib import Path
 
 import pytest
+from support.sweeps import sweep
 
 from neurald.hal.address import MEMORY_SUFFIX, Address
 from neurald.hal.errors import BadData
 
+pytestmark = pytest.mark.quick
 
-@pytest.mark.parametrize(
+
+@sweep(
     ("text", "place", "target", "is_loopback"),
     [
         ("unix:///run/neurald/cpu.sock", "cpu", "unix:/run/neurald/cpu.sock", True),
@@ -46,7 +49,7 @@ def test_paths_have_a_limit() -> None:
         Address.parse("unix:///" + "ü" * 60)
 
 
-@pytest.mark.parametrize(
+@sweep(
     "text",
     [
         "",

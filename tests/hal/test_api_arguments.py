@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 
 from neurald.hal.api_arguments import (
     dimensions,
@@ -31,7 +32,7 @@ def test_integers(value: Any) -> None:
     assert (found, type(found)) == (3, int)
 
 
-@pytest.mark.parametrize("value", [3, 3.0, np.float32(3), np.int16(3), np.array(3.0)])
+@sweep("value", [3, 3.0, np.float32(3), np.int16(3), np.array(3.0)])
 def test_numbers(value: Any) -> None:
     found = number(value, "it")
     assert (found, type(found)) == (3.0, float)
@@ -55,7 +56,7 @@ def test_times_that_no_lock_can_wait_for_are_no_limit() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("check", "value", "message"),
     [
         (integer, 3.0, "it is 3.0; an integer is expected"),

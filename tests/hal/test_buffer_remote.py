@@ -268,7 +268,7 @@ def test_memory_counts_towards_the_limits(place: str, device: KeepingDevice) -> 
     del kept
     gc.collect()
     device.buffers.clear()
-    wait_until(lambda: remote.status().memories == 0, timeout_s=20)
+    wait_until(lambda: remote.status().memories == 0)
     allocate(remote, inputs=[role(prepared)])
     remote.close()
     server.stop()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.cached import NEEDED, ORIGIN, artifact, contents, entry_parts, stored
+from support.open_files import open_files
 
 from neurald.hal.cache import LIMIT_VARIABLE, Cache, EntryStatus, Miss
 from neurald.hal.cache_entry import MANIFEST
@@ -238,12 +239,9 @@ def test_a_short_write_is_completed(directory: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_descriptors_are_closed(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def descriptors() -> int:
-        return len(list(Path("/proc/self/fd").iterdir()))
-
     entry = stored(directory, PARTS)
     cache = Cache(directory)
-    before = descriptors()
+    before = open_files()
     for _ in range(5):
         cache.load(KEY, NEEDED)
     (entry / "model1").write_bytes(b"x")
@@ -251,7 +249,7 @@ def test_descriptors_are_closed(directory: Path, monkeypatch: pytest.MonkeyPatch
     with cache.lock(KEY, 1.0):
         pass
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (before + 2, limit[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(before) + 2, limit[1]))
     try:
         assert isinstance(cache.load(KEY, NEEDED), Miss)
     finally:
@@ -259,7 +257,7 @@ def test_descriptors_are_closed(directory: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("neurald.hal.cache_file.os.write", lambda *_: os.close(-1))
     with pytest.raises(OpFailed):
         cache.store(PARTS, artifact(), ORIGIN)
-    assert descriptors() == before
+    assert not open_files() - before
 
 
 # Writers that die

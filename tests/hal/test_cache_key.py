@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.addition import addition
 from support.caching import CachingDevice
+from support.sweeps import sweep
 
 from neurald.hal.cache_key import KeyParts, key_parts
 from neurald.hal.constants import seal_constants
@@ -90,7 +91,7 @@ def test_the_token_matters() -> None:
     assert len(keys) == 3
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("options", "words"),
     [
         ({"preference": Preference.LOW_POWER}, "preference changed from FAST_SINGLE_ANSWER to LOW_POWER"),
@@ -156,7 +157,7 @@ GRAPH_CHANGES: dict[str, Callable[[Model], Model]] = {
 }
 
 
-@pytest.mark.parametrize("change", GRAPH_CHANGES)
+@sweep("change", GRAPH_CHANGES)
 def test_the_graph_matters(change: str) -> None:
     model = addition(CONSTANT)
     before, after = parts(model), parts(GRAPH_CHANGES[change](model))

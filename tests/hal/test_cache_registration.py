@@ -2,6 +2,7 @@
 
 import pytest
 from support.caching import CachingDevice
+from support.sweeps import sweep
 
 from neurald._proto import device_pb2
 from neurald.hal.device import MAXIMUM_CACHE_FILES, CacheFilesNeeded
@@ -10,7 +11,7 @@ from neurald.hal.registry import create_device
 from neurald.hal.wire_device import description_from_wire, description_to_wire
 
 
-@pytest.mark.parametrize(("model", "data"), [(0, 0), (32, 0), (0, 32), (32, 32)])
+@sweep(("model", "data"), [(0, 0), (32, 0), (0, 32), (32, 32)])
 def test_counts_that_are_taken(model: int, data: int) -> None:
     needed = CacheFilesNeeded(model=model, data=data)
     assert bool(needed) == (model + data > 0)
@@ -18,13 +19,13 @@ def test_counts_that_are_taken(model: int, data: int) -> None:
     assert description_from_wire(message).cache_files_needed == needed
 
 
-@pytest.mark.parametrize(("model", "data"), [(33, 0), (0, 33), (-1, 0), (0, -1), (1 << 31, 0)])
+@sweep(("model", "data"), [(33, 0), (0, 33), (-1, 0), (0, -1), (1 << 31, 0)])
 def test_counts_that_are_refused(model: int, data: int) -> None:
     with pytest.raises(BadData, match=f"0 to {MAXIMUM_CACHE_FILES} are expected"):
         CacheFilesNeeded(model=model, data=data)
 
 
-@pytest.mark.parametrize("field", ["model_cache_files", "data_cache_files"])
+@sweep("field", ["model_cache_files", "data_cache_files"])
 def test_a_daemon_that_needs_too_many_is_none(field: str) -> None:
     message = device_pb2.DescribeReply()
     message.CopyFrom(description_to_wire(CachingDevice()))
@@ -50,7 +51,7 @@ def greedy() -> CachingDevice:
     return CachingDevice(model=33)
 
 
-@pytest.mark.parametrize("factory", ["Unsure", "greedy"])
+@sweep("factory", ["Unsure", "greedy"])
 def test_a_driver_whose_device_makes_no_sense_gives_none(
     factory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.addition import addition
 from support.caching import CachingDevice, added, model_adding
+from support.sweeps import sweep
 
 from neurald.hal.address import Address
 from neurald.hal.cache_seal import check_seal, interface_of, make_seal, read_seal
@@ -64,7 +65,7 @@ def test_every_flipped_byte_of_a_seal_is_noticed() -> None:
             check_seal(DEVICE, replace(artifact, seal=bytes(seal)), KEY)
 
 
-@pytest.mark.parametrize("length", [0, 1, MAC_BYTES - 1, MAC_BYTES, MAC_BYTES + 1])
+@sweep("length", [0, 1, MAC_BYTES - 1, MAC_BYTES, MAC_BYTES + 1])
 def test_seals_that_are_too_short(length: int) -> None:
     artifact = made()
     with pytest.raises(BadData, match="was not made by this installation"):

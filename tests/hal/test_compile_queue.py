@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from support.sweeps import sweep
 from support.waiting import wait_until
 
 from neurald.hal.cancellation import Cancellation
@@ -48,7 +49,7 @@ def test_as_many_at_a_time_as_the_limit_says_and_sessions_take_turns() -> None:
     assert modest in compilations.begun[1:3]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("end", "error"),
     [(Session.close, Cancelled), (lambda session: None, MissedDeadlineTransient)],
     ids=["session closed", "deadline"],

@@ -4,13 +4,14 @@ import math
 import time
 
 import pytest
+from support.sweeps import sweep
 
 from neurald.hal.deadline import NEVER_S, deadline_in, nanoseconds, remaining_s
 from neurald.hal.device import ExecuteOptions
 from neurald.hal.errors import BadData
 
 
-@pytest.mark.parametrize("seconds", [-1.0, -1e-300, math.nan, -math.inf])
+@sweep("seconds", [-1.0, -1e-300, math.nan, -math.inf])
 def test_what_is_no_time(seconds: float) -> None:
     with pytest.raises(BadData, match="of at least 0"):
         deadline_in(seconds)
@@ -18,7 +19,7 @@ def test_what_is_no_time(seconds: float) -> None:
         ExecuteOptions().limited_to(seconds)
 
 
-@pytest.mark.parametrize("seconds", [None, NEVER_S, 1e300, math.inf])
+@sweep("seconds", [None, NEVER_S, 1e300, math.inf])
 def test_what_is_no_limit(seconds: float | None) -> None:
     assert deadline_in(seconds) is None
     assert ExecuteOptions().limited_to(seconds).deadline_s is None
@@ -32,7 +33,7 @@ def test_limits() -> None:
     assert ExecuteOptions(deadline_s=0.0).limited_to(3.0).deadline_s == 0.0
 
 
-@pytest.mark.parametrize("deadline_s", [None, 1e300, math.inf])
+@sweep("deadline_s", [None, 1e300, math.inf])
 def test_deadlines_that_never_come(deadline_s: float | None) -> None:
     assert nanoseconds(deadline_s) == 0
     assert remaining_s(deadline_s) is None

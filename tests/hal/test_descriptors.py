@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from support.addition import addition, request
 from support.daemon import daemon_process
+from support.open_files import open_files
+from support.sweeps import sweep
 
 from neurald.hal.descriptors import Acceptor, is_scarce
 from neurald.hal.device import ExecuteOptions, PrepareOptions
@@ -114,23 +116,17 @@ def test_what_is_scarce(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not is_scarce(10**6)
 
 
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 def test_an_acceptor_keeps_a_descriptor_and_gives_it_up() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as listener:
-        before = descriptors()
+        before = open_files()
         acceptor = Acceptor(listener)
-        assert descriptors() == before + 1
+        assert len(open_files() - before) == 1
         acceptor.close()
         acceptor.close()
-        assert descriptors() == before
+        assert not open_files() - before
 
 
-@pytest.mark.parametrize(
-    ("number", "expected"), [(errno.ENOMEM, OutOfMemory), (errno.EMFILE, ResourceExhaustedTransient)]
-)
+@sweep(("number", "expected"), [(errno.ENOMEM, OutOfMemory), (errno.EMFILE, ResourceExhaustedTransient)])
 def test_memory_that_cannot_be_mapped_is_not_called_bad(
     monkeypatch: pytest.MonkeyPatch, number: int, expected: type[Error]
 ) -> None:

@@ -1,13 +1,13 @@
 """The error tree: one class a result code, all of them caught as nd.Error."""
 
-import pytest
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import OpFailed, error_for, members
 from neurald.hal.types import Duration
 
 
-@pytest.mark.parametrize("code", [code for code in nd.ResultCode if code], ids=str)
+@sweep("code", [code for code in nd.ResultCode if code], ids=str)
 def test_every_code_has_its_error(code: nd.ResultCode) -> None:
     error = error_for(code, "what went wrong")
     assert isinstance(error, nd.Error)

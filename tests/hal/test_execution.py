@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from support.addition import addition, request
+from support.sweeps import sweep
 
 from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import ExecuteOptions
@@ -54,7 +55,7 @@ def test_an_output_that_does_not_fit_is_not_written() -> None:
     np.testing.assert_array_equal(short, 0)
 
 
-@pytest.mark.parametrize("results", [(), (ONES, ONES), (ONES.T,), (ONES[:1],)])
+@sweep("results", [(), (ONES, ONES), (ONES.T,), (ONES[:1],)])
 def test_wrong_results_are_refused(results: Sequence[Array]) -> None:
     target = np.zeros((2, 3), np.float32)
     with pytest.raises(OpFailed):

@@ -1,6 +1,7 @@
 """Declarations of vendors' extensions, their types, and what of them is believed when it comes from elsewhere."""
 
 import pytest
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald._proto import types_pb2
@@ -19,6 +20,8 @@ from neurald.hal.validate import validate_model
 from neurald.hal.wire import decode_model, encode_model, model_from_wire, model_to_wire
 from neurald.hal.wire_extension import MAXIMUM_EXTENSIONS, extension_to_wire, extensions_from_wire
 
+pytestmark = pytest.mark.quick
+
 FLOAT = nd.OperandType.TENSOR_FLOAT32
 
 
@@ -36,7 +39,7 @@ def to_pixels() -> nd.Model:
     return builder.finish()
 
 
-@pytest.mark.parametrize(
+@sweep(
     "name",
     ["", "vendor", "Com.vendor", "com..x", ".com.x", "com.x.", "com.x\n", "com.vendör", "a." + 300 * "b"],
 )
@@ -45,7 +48,7 @@ def test_names(name: str) -> None:
         Extension(name=name)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("make", "words"),
     [
         (lambda: kind(code=0x10000), "code 65536; 0 to 65535"),
@@ -151,7 +154,7 @@ def hostile() -> list[tuple[types_pb2.Model, str]]:
     return found
 
 
-@pytest.mark.parametrize(("message", "words"), hostile())
+@sweep(("message", "words"), hostile())
 def test_hostile_models(message: types_pb2.Model, words: str) -> None:
     with pytest.raises(BadData, match=words):
         validate_model(model_from_wire(message, (), (EXTENSION,)))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from support.models import add_model
+from support.sweeps import sweep
 
 from neurald._proto import device_pb2, types_pb2
 from neurald.drivers.sample.device import create_all
@@ -53,7 +54,7 @@ def test_values_travel_with_the_options() -> None:
     assert attribute_value(compilation.attributes, WIDE, 2) is None
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("values", "words"),
     [
         ([given(99)], r"has no compilation attribute 99; it has 0 \(C0\), 1 .*, 7 \(C7\) and 57 others"),

@@ -4,9 +4,12 @@ import os
 import threading
 
 import pytest
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.fence import Fence
+
+pytestmark = pytest.mark.quick
 
 
 def test_a_fence_signals_once_and_for_all() -> None:
@@ -59,7 +62,7 @@ def test_a_fence_that_its_holder_has_filled_still_signals() -> None:
     assert fence.is_signalled
 
 
-@pytest.mark.parametrize("is_full", [True, False])
+@sweep("is_full", [True, False])
 def test_a_fence_whose_holder_made_it_block_never_blocks_another_one(is_full: bool) -> None:
     descriptor = os.eventfd(0, os.EFD_CLOEXEC)
     fence = Fence.received(os.dup(descriptor))

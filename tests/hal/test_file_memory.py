@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.sweeps import sweep
 
 from neurald.hal import file_memory
 from neurald.hal.file_memory import FileMemory, FileState
@@ -59,7 +60,7 @@ def test_a_write_makes_another_state(tmp_path: Path) -> None:
     assert after != before
 
 
-@pytest.mark.parametrize("change", ["replaced", "removed", "longer"])
+@sweep("change", ["replaced", "removed", "longer"])
 def test_another_file_of_the_name_has_none(tmp_path: Path, change: str) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"content")

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from support.open_files import open_files
 
 from neurald.hal.errors import BadData, DeadObject, ResourceExhaustedPersistent, ResourceExhaustedTransient
 from neurald.hal.fence import Fence
@@ -28,15 +29,11 @@ def mappings(size_bytes: int) -> int:
     return sum(int(end, 16) - int(begin, 16) == size_bytes for begin, end in ranges)
 
 
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 def test_one_memory_given_16000_times_is_mapped_once_for_each_session() -> None:
     sessions = Sessions(Limits(user_memory_bytes=1 << 30))
     size = 64 * MIB + 4096
     memory = SharedMemory.create(size)
-    before = mappings(size), descriptors()
+    mapped, before = mappings(size), open_files()
     opened = [sessions.open(1000) for _ in range(16)]
     kept: list[Memory] = []
     full = 0
@@ -46,13 +43,14 @@ def test_one_memory_given_16000_times_is_mapped_once_for_each_session() -> None:
         except ResourceExhaustedTransient:
             full += 1
     assert (len(kept), full) == (15_000, 1), "of 1 GiB there are 15 times 64 MiB and a little"
-    assert mappings(size) == before[0] + 15
-    assert descriptors() == before[1] + 15
+    assert mappings(size) == mapped + 15
+    assert len(open_files() - before) == 15
     assert kept[0].address == kept[999].address
     kept[0].view()[:1] = b"!"
     assert bytes(memory.view(0, 1)) == b"!"
     kept.clear()
-    assert (mappings(size), descriptors()) == before
+    assert mappings(size) == mapped
+    assert not open_files() - before
     assert sessions.lender.memory.used == sessions.lender.descriptors.used == 0
 
 
@@ -111,7 +109,7 @@ def test_what_is_refused_leaves_nothing_behind() -> None:
     sessions = Sessions(LIMITS)
     session = sessions.open(1000)
     large, small = SharedMemory.create(256 * MIB + 4096), SharedMemory.create(4096)
-    before = descriptors()
+    before = open_files()
     with pytest.raises(ResourceExhaustedPersistent):
         receive(session, large)
     for size, constant in ((4095, False), (0, False), (1 << 63, False), (4096, True)):
@@ -119,7 +117,7 @@ def test_what_is_refused_leaves_nothing_behind() -> None:
             session.receive_memory(os.dup(small.fd), size, constant=constant)
     with pytest.raises(BadData):
         session.receive_memory(os.memfd_create("unsealed", os.MFD_ALLOW_SEALING), 0, constant=False)
-    assert descriptors() == before
+    assert not open_files() - before
     assert (session.memories, sessions.lender.memory.used, sessions.lender.descriptors.used) == (0, 0, 0)
 
 

@@ -19,6 +19,7 @@ from support.addition import request as bound
 from support.daemon import daemon_process
 from support.errors import error_code
 from support.peer import Peer
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald._proto import device_pb2
@@ -205,7 +206,7 @@ def prepare(device: RemoteDevice, error: type[nd.Error] | None, words: str) -> N
         call()
 
 
-@pytest.mark.parametrize(("operands", "is_allowed"), [(3, True), (4, True), (5, False)])
+@sweep(("operands", "is_allowed"), [(3, True), (4, True), (5, False)])
 def test_operands_of_a_model(monkeypatch: pytest.MonkeyPatch, operands: int, is_allowed: bool) -> None:
     monkeypatch.setattr(wire, "MAXIMUM_OPERANDS", 4)
     graph = Subgraph(

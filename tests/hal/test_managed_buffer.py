@@ -3,6 +3,7 @@
 import pytest
 from support.buffers import KeptBuffer
 from support.models import add_model
+from support.sweeps import sweep
 
 from neurald.hal.buffer_host import bring_to_host, execute_on_host
 from neurald.hal.buffer_use import buffers_in_use
@@ -12,6 +13,8 @@ from neurald.hal.managed_buffer import ManagedBuffer, Role, described_operand
 from neurald.hal.memory import HostMemory
 from neurald.hal.registry import create_device
 from neurald.hal.types import Argument, Dimensions, Operand, OperandType, Request, value_size
+
+pytestmark = pytest.mark.quick
 
 FLOAT = OperandType.TENSOR_FLOAT32
 OWNER = object()
@@ -41,9 +44,7 @@ def result(*dimensions: int, sufficient: bool = True) -> ExecutionResult:
     return ExecutionResult(output_shapes=(OutputShape(dimensions=dimensions, sufficient=sufficient),))
 
 
-@pytest.mark.parametrize(
-    ("dimensions", "size"), [((2, 3), 24), ((), 4), ((2, 0), None), (None, None), ((0,), None)]
-)
+@sweep(("dimensions", "size"), [((2, 3), 24), ((), 4), ((2, 0), None), (None, None), ((0,), None)])
 def test_sizes_of_values(dimensions: Dimensions, size: int | None) -> None:
     assert value_size(FLOAT, dimensions) == size
     assert value_size(OperandType.TENSOR_STRING, dimensions) is None

@@ -91,7 +91,7 @@ def test_a_request_of_four_bytes_that_needs_4_gib_between_operations(any_driver:
     assert daemon.of("VmHWM") <= before[0] + 96
     (largest,) = daemon.compiled(tiled(1000)).run(np.full((1, 1), 7, np.float32))
     assert largest.tolist() == [7]
-    wait_until(lambda: daemon.is_back(before), timeout_s=2)
+    wait_until(lambda: daemon.is_back(before))
 
 
 class Side:
@@ -153,7 +153,7 @@ def test_one_memory_given_16000_times() -> None:
         daemon.compiled(add_model((3, 3)))
         for side in sides:
             side.socket.close()
-        wait_until(lambda: daemon.is_back(before) and daemon.of("VmSize") <= size_before + 512, timeout_s=2)
+        wait_until(lambda: daemon.is_back(before) and daemon.of("VmSize") <= size_before + 512)
 
 
 @pytest.mark.parametrize("limit", ["memory_bytes=256MiB", "user_memory_bytes=256MiB"])
@@ -168,7 +168,7 @@ def test_six_sessions_of_250_mib(limit: str) -> None:
         daemon.serves()
         for side in sides:
             side.socket.close()
-        wait_until(lambda: daemon.is_back(before), timeout_s=2)
+        wait_until(lambda: daemon.is_back(before))
 
 
 _KILLED = """
@@ -210,8 +210,8 @@ def test_what_a_killed_client_had_is_there_for_others(driver: str) -> None:
             client.wait()
             client.stdout.close()
             # All of the user's memory but a little can be had again.
-            wait_until(lambda: _can_take(address, 250 * MIB), timeout_s=2)
-        wait_until(lambda: daemon.is_back(before), timeout_s=2)
+            wait_until(lambda: _can_take(address, 250 * MIB))
+        wait_until(lambda: daemon.is_back(before))
         daemon.serves()
 
 

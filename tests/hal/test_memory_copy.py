@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.addition import FLOAT
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import BadData, UnexpectedNull, Unmappable
@@ -14,6 +15,8 @@ from neurald.hal.memory import HostMemory, Memory, SharedMemory
 from neurald.hal.types import Argument, Operand, Request
 from neurald.hal.validate import validate_argument
 from neurald.hal.wire import request_from_wire, request_to_wire
+
+pytestmark = pytest.mark.quick
 
 CONTENT = bytes(range(100))
 
@@ -73,7 +76,7 @@ def test_a_constant_memfd_stays_constant() -> None:
     assert bytes(again.view()) == CONTENT
 
 
-@pytest.mark.parametrize("seals", [0, fcntl.F_SEAL_GROW, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW])
+@sweep("seals", [0, fcntl.F_SEAL_GROW, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW])
 def test_a_memfd_that_can_change_does_not(seals: int) -> None:
     fd = os.memfd_create("test", os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, 100)
@@ -118,7 +121,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
             Memory.from_fd(fd, 1)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("size", "offset"), [(0, 0), (-1, 0), (101, 0), (100, 1), (1, 100), (1, -1), (1 << 70, 0), (1, 1 << 70)]
 )
 def test_ranges_outside_of_the_file(tmp_path: Path, size: int, offset: int) -> None:
@@ -133,8 +136,8 @@ def test_ranges_outside_of_the_file(tmp_path: Path, size: int, offset: int) -> N
 OPERAND = Operand(type=FLOAT, dimensions=(5,))
 
 
-@pytest.mark.parametrize("is_output", [False, True])
-@pytest.mark.parametrize(
+@sweep("is_output", [False, True])
+@sweep(
     ("offset", "length", "padding", "is_valid"),
     [
         (0, 20, 0, True),

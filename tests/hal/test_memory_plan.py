@@ -2,9 +2,9 @@
 
 import random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.sweeps import sweep
 
 from neurald.hal.memory_plan import Lifespan, Strategy, plan_memory
 
@@ -28,7 +28,7 @@ def assert_apart(spans: list[Lifespan], offsets: dict[int, int]) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(LIFESPANS, st.sampled_from((1, 4, 64, 128)))
-def test_g03_no_two_that_live_at_once_overlap(spans: list[Lifespan], alignment: int) -> None:
+def test_no_two_that_live_at_once_overlap(spans: list[Lifespan], alignment: int) -> None:
     plan = plan_memory(spans, alignment=alignment)
     assert sorted(plan.offsets) == [span.value for span in spans]
     assert_apart(spans, dict(plan.offsets))
@@ -38,7 +38,7 @@ def test_g03_no_two_that_live_at_once_overlap(spans: list[Lifespan], alignment: 
 
 @settings(max_examples=200, deadline=None)
 @given(LIFESPANS)
-def test_g03_the_best_is_taken(spans: list[Lifespan]) -> None:
+def test_the_best_is_taken(spans: list[Lifespan]) -> None:
     plan = plan_memory(spans, alignment=64)
     assert set(plan.sizes_bytes) == set(Strategy)
     assert plan.size_bytes == plan.sizes_bytes[plan.strategy] == min(plan.sizes_bytes.values())
@@ -60,7 +60,7 @@ def test_the_order_of_lifespans_does_not_matter() -> None:
     assert plan_memory(spans, alignment=64) == plan_memory(shuffled, alignment=64)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("strategy", "rows"),
     [
         (Strategy.SIZE, ((4, 0, 1), (4, 1, 2), (4, 2, 3))),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.message import Message
+from support.sweeps import sweep
 
 from neurald._proto import device_pb2, types_pb2
 from neurald.hal import message_scan
@@ -80,7 +81,7 @@ def parts(message: Any) -> int:
     return count
 
 
-@pytest.mark.parametrize("seed", range(20))
+@sweep("seed", range(20))
 def test_parts_are_counted_and_pieces_make_up_the_message(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     rng = random.Random(seed)
     monkeypatch.setattr(message_scan, "_PIECE_BYTES", rng.choice((1, 10, 100, 1000, 1 << 20)))
@@ -101,7 +102,7 @@ def outcome(call: Any) -> Message | type[Error]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(10))
+@sweep("seed", range(10))
 def test_damaged_messages_are_refused_as_protobuf_refuses_them(
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -126,7 +127,7 @@ def test_damaged_messages_are_refused_as_protobuf_refuses_them(
     assert 50 < refused < 300
 
 
-@pytest.mark.parametrize(
+@sweep(
     "data",
     [
         b"\x0a",  # no length

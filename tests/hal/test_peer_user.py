@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.addition import AddingDevice
+from support.sweeps import sweep
 
 from neurald.hal.address import Address
 from neurald.hal.peer_user import peer_user
@@ -13,7 +14,7 @@ from neurald.hal.remote import connect
 from neurald.hal.server import DeviceServer
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("peer", "user"),
     [
         ("ipv4:10.0.0.7:4000", "10.0.0.7"),
@@ -28,7 +29,7 @@ def test_other_hosts_are_told_apart(peer: str, user: str) -> None:
     assert peer_user(peer, 5) == user
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+@sweep("host", ["127.0.0.1", "::1"])
 def test_users_of_this_host_are_known(host: str) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, 0), family=family) as server:

@@ -7,6 +7,7 @@ from collections import Counter
 from functools import partial
 
 import pytest
+from support.sweeps import sweep
 from support.waiting import wait_until
 
 from neurald.hal.cancellation import Cancellation
@@ -29,7 +30,7 @@ def test_first_come_first_served() -> None:
     threads = [threading.Thread(target=use, args=(number,)) for number in range(20)]
     for number, thread in enumerate(threads):
         thread.start()
-        wait_until(partial(is_waited_for, pool, number + 1), timeout_s=30)
+        wait_until(partial(is_waited_for, pool, number + 1))
     pool.give_back(thing)
     for thread in threads:
         thread.join()
@@ -47,7 +48,7 @@ def test_who_comes_again_and_again_does_not_keep_it() -> None:
 
     thread = threading.Thread(target=take)
     thread.start()
-    wait_until(lambda: pool.waiting, timeout_s=30)
+    wait_until(lambda: pool.waiting)
     pool.give_back(thing)
     with pytest.raises(MissedDeadlineTransient):
         pool.take(time.monotonic() + 0.01)
@@ -114,7 +115,7 @@ def test_a_wait_ends_by_cancellation() -> None:
     assert pool.take(time.monotonic()) == 0
 
 
-@pytest.mark.parametrize("deadline_s", [1e300, float("inf")])
+@sweep("deadline_s", [1e300, float("inf")])
 def test_no_deadline_is_too_far_away(deadline_s: float) -> None:
     pool = Pool([0], int, 1)
     thing = pool.take()
@@ -142,7 +143,7 @@ def test_a_child_of_a_fork_waits_for_nobody_of_its_parent() -> None:
     thing = pool.take()
     thread = threading.Thread(target=pool.take)
     thread.start()
-    wait_until(lambda: pool.waiting, timeout_s=30)
+    wait_until(lambda: pool.waiting)
     child = os.fork()
     if not child:
         os._exit(0 if pool.take(time.monotonic() + 5) == 0 else 1)

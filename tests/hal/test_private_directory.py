@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadState
 from neurald.hal.private_directory import make_directory, open_private
@@ -44,7 +45,7 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
         open_private(tmp_path / "file", may_be_link=True)
 
 
-@pytest.mark.parametrize("mode", [0o777, 0o707, 0o703])
+@sweep("mode", [0o777, 0o707, 0o703])
 def test_others_may_write_nowhere_on_the_way(tmp_path: Path, mode: int) -> None:
     above = tmp_path / "above"
     inner = above / "mine"

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from support.sweeps import sweep
 
 from neurald._proto import device_pb2, types_pb2
 from neurald.hal import reader as module
@@ -33,7 +34,7 @@ def content(operands: int) -> bytes:
     return KIND(model=types_pb2.Model(main=graph)).SerializeToString()
 
 
-@pytest.mark.parametrize("operands", [1, 1000, 10_000])
+@sweep("operands", [1, 1000, 10_000])
 def test_messages_of_all_sizes(operands: int) -> None:
     data, reader, context = content(operands), Reader(), Context("a")
     with reader.reading(KIND, data, context) as message:  # type: ignore[arg-type]

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 from support.addition import AddingDevice
+from support.sweeps import sweep
 
 import neurald.hal.registry as registry
 from neurald.hal.address import Address
 from neurald.hal.errors import BadData, OutOfMemory, UnavailableDevice
 from neurald.hal.server import DeviceServer
 from neurald.hal.types import DeviceType
+
+pytestmark = pytest.mark.quick
 
 NOT_CALLABLE = 5
 
@@ -71,7 +74,7 @@ def test_factories() -> None:
     assert registry.create_device("support.addition:AddingDevice").version == "1"
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("driver", "kind", "reason"),
     [
         ("opengl", UnavailableDevice, "no driver 'opengl'; there are cpu"),

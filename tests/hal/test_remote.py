@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.addition import FLOAT, AddingDevice, addition, request
+from support.sweeps import sweep
 from support.waiting import wait_until
 
 import neurald.hal.constants as constants
@@ -458,7 +459,7 @@ def test_nothing_leaks(server: DeviceServer) -> None:
 # Nobody there
 
 
-@pytest.mark.parametrize("address", ["", "nonsense", "unix:", "host:port", "unix://relative/x"])
+@sweep("address", ["", "nonsense", "unix:", "host:port", "unix://relative/x"])
 def test_addresses_that_are_none(address: str) -> None:
     with pytest.raises(BadData, match="address"):
         connect(address)

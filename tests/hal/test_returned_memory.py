@@ -55,7 +55,7 @@ def used(server: DeviceServer) -> tuple[int, int]:
 
 
 def all_is_back(server: DeviceServer) -> None:
-    wait_until(lambda: used(server) == (0, 0), timeout_s=2)
+    wait_until(lambda: used(server) == (0, 0))
 
 
 class Stream:

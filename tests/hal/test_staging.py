@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 
 from neurald.hal.device import OutputShape
 from neurald.hal.errors import BadData
@@ -27,8 +28,8 @@ def content(request: Request, argument: Argument) -> bytes:
     return bytes(request.pools[argument.pool].view(argument.offset, argument.length))
 
 
-@pytest.mark.parametrize("apart", [False, True])
-@pytest.mark.parametrize("seed", range(15))
+@sweep("apart", [False, True])
+@sweep("seed", range(15))
 def test_every_argument_arrives_and_comes_back(seed: int, apart: bool) -> None:
     rng = random.Random(seed)
     pools: list[Memory] = []
@@ -77,9 +78,7 @@ def test_every_argument_arrives_and_comes_back(seed: int, apart: bool) -> None:
         assert content(request, old) == result
 
 
-@pytest.mark.parametrize(
-    ("dimensions", "written"), [((3,), 3), ((0,), 0), ((99,), 8), (None, 8), ((2**32 - 1, 2**32 - 1), 8)]
-)
+@sweep(("dimensions", "written"), [((3,), 3), ((0,), 0), ((99,), 8), (None, 8), ((2**32 - 1, 2**32 - 1), 8)])
 def test_only_what_an_output_has_is_written(dimensions: Dimensions, written: int) -> None:
     target = bytearray(b"." * 8)
     request = Request(inputs=(), outputs=(Argument(pool=0, length=8),), pools=(HostMemory(target),))

@@ -3,6 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.strings import as_strings, decode_strings, encode_strings, least_bytes
@@ -14,7 +15,7 @@ def buffer(*numbers: int, content: bytes = b"") -> memoryview:
     return memoryview(struct.pack(f"<{len(numbers)}i", *numbers) + content)
 
 
-@pytest.mark.parametrize("shape", [(6,), (2, 3), (1, 6, 1)])
+@sweep("shape", [(6,), (2, 3), (1, 6, 1)])
 def test_strings_survive_storage(shape: tuple[int, ...]) -> None:
     strings = np.array(ODD, object).reshape(shape)
     stored = encode_strings(strings)
@@ -41,7 +42,7 @@ def test_what_follows_means_nothing() -> None:
     assert decode_strings(buffer(1, 13, 14, content=b"abc"), (1,)).tolist() == [b"b"]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("source", "shape", "message"),
     [
         (buffer(), (1,), "0 bytes; 1 strings have at least 12"),
@@ -75,7 +76,7 @@ def test_more_than_offsets_can_tell_is_refused() -> None:
         encode_strings(np.full(3000, b"x" * 1_000_000, object))
 
 
-@pytest.mark.parametrize(
+@sweep(
     "given",
     [
         np.array([[b"a\0b", "\u00e9"]], object),
@@ -93,7 +94,7 @@ def test_strings_of_all_kinds_are_taken(given: np.ndarray[Any, Any]) -> None:
     assert as_strings(given, "it").tolist() == [[b"a\0b", b"\xc3\xa9"]]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("given", "message"),
     [
         (np.array([1, 2]), "it: an array of int64; strings are expected"),

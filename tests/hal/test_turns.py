@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from support.addition import AddingDevice, addition, request
 from support.fakes import WithoutCacheAndBuffers
+from support.sweeps import sweep
 
 from neurald.hal.address import Address
 from neurald.hal.cancellation import Cancellation
@@ -89,7 +90,7 @@ class Backlog:
             time.sleep(0.0005)
 
 
-def test_d06_priorities_order_a_backlog() -> None:
+def test_priorities_order_a_backlog() -> None:
     backlog = Backlog(1)
     backlog.add("first", LOW)
     for n in range(2):
@@ -99,7 +100,7 @@ def test_d06_priorities_order_a_backlog() -> None:
     assert backlog.work_off(0.01) == ["high 0", "high 1", "medium 0", "medium 1", "low 0", "low 1"]
 
 
-def test_d06_a_high_one_overtakes_low_ones_that_take_long() -> None:
+def test_a_high_one_overtakes_low_ones_that_take_long() -> None:
     """What ages is what gets nothing; a long execution under way does not make those behind it urgent."""
     backlog = Backlog(1)
     backlog.add("first", LOW, "slow")
@@ -109,7 +110,7 @@ def test_d06_a_high_one_overtakes_low_ones_that_take_long() -> None:
     assert backlog.work_off(3 * AGEING_S)[0] == "high"
 
 
-def test_d06_low_priorities_are_not_starved() -> None:
+def test_low_priorities_are_not_starved() -> None:
     backlog = Backlog(1)
     backlog.add("high 0", HIGH)
     backlog.add("low", LOW)
@@ -238,7 +239,7 @@ def test_who_is_cancelled_leaves_the_queue() -> None:
     one.pass_on(one.take(LOW, time.monotonic()))
 
 
-@pytest.mark.parametrize("deadline_s", [1e300, float("inf")])
+@sweep("deadline_s", [1e300, float("inf")])
 def test_no_deadline_is_too_far_away(deadline_s: float) -> None:
     one = Turns(1)
     turn = one.take(LOW)
@@ -279,7 +280,7 @@ def test_devices_say_how_many_run_at_once() -> None:
     assert executions_at_once(device) == 5
 
 
-def test_d06_a_daemon_takes_turns(tmp_path: Path) -> None:
+def test_a_daemon_takes_turns(tmp_path: Path) -> None:
     device = AddingDevice()
     device.executions_at_once = 1
     first, go_on = threading.Event(), threading.Event()

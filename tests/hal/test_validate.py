@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.memory import HostMemory, Memory
@@ -77,7 +78,7 @@ def with_operation(index: int, **changes: Any) -> Model:
     return with_graph(base, operations=tuple(operations))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("valid", "level"),
     [
         (model(), FeatureLevel.LEVEL_1),
@@ -95,7 +96,7 @@ POOL = Location(pool=0, offset=0, length=24)
 QUANT = ChannelQuant(dimension=0, scales=(0.5, 0.5))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("broken", "message"),
     [
         (with_operand(0, dimensions=(-1, 3)), "operand 0: dimensions"),
@@ -186,7 +187,7 @@ def referring(*targets: int) -> Subgraph:
     return replace(graph, operands=(*graph.operands, *references))
 
 
-@pytest.mark.parametrize("referenced", [[(0,)], [(1,), (0,)], [(1, 2), (2,), (0,)]])
+@sweep("referenced", [[(0,)], [(1,), (0,)], [(1, 2), (2,), (0,)]])
 def test_reference_cycles(referenced: list[tuple[int, ...]]) -> None:
     graphs = tuple(referring(*targets) for targets in referenced)
     broken = replace(model(), main=referring(0), referenced=graphs)
@@ -194,7 +195,7 @@ def test_reference_cycles(referenced: list[tuple[int, ...]]) -> None:
         validate_model(broken)
 
 
-@pytest.mark.parametrize(("inputs", "outputs"), [((99,), (4,)), ((0,), (99,)), ((-1,), (4,))])
+@sweep(("inputs", "outputs"), [((99,), (4,)), ((0,), (99,)), ((-1,), (4,))])
 def test_control_flow_to_a_graph_with_ends_that_are_not_there(
     inputs: tuple[int, ...], outputs: tuple[int, ...]
 ) -> None:
@@ -248,7 +249,7 @@ def test_valid_requests() -> None:
 GOOD = Argument(pool=0, length=24)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("make", "message"),
     [
         (lambda: request(inputs=()), "0 inputs; the model has 1"),
@@ -277,7 +278,7 @@ def test_an_input_whose_shape_stays_open() -> None:
             validate_request(model(dimensions=dimensions), request())
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("declared", "given", "merged"),
     [
         (None, None, None),
@@ -296,7 +297,7 @@ def test_merge_dimensions(
     assert merge_dimensions(declared, given, "it") == merged
 
 
-@pytest.mark.parametrize(("declared", "given"), [((2, 3), (3, 3)), ((2,), (2, 1)), ((), (1,))])
+@sweep(("declared", "given"), [((2, 3), (3, 3)), ((2,), (2, 1)), ((), (1,))])
 def test_dimensions_that_differ(declared: tuple[int, ...], given: tuple[int, ...]) -> None:
     with pytest.raises(BadData, match="it: shape"):
         merge_dimensions(declared, given, "it")

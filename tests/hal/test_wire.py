@@ -9,6 +9,7 @@ from enum import IntEnum
 import numpy as np
 import pytest
 from support.addition import AddingDevice, addition
+from support.sweeps import sweep
 
 import neurald.hal.wire as wire
 import neurald.hal.wire_device as wire_device
@@ -48,8 +49,10 @@ from neurald.hal.types import (
 )
 from neurald.hal.validate import validate_model
 
+pytestmark = pytest.mark.quick
 
-@pytest.mark.parametrize(
+
+@sweep(
     ("members", "message", "prefix"),
     [
         (ResultCode, types_pb2.ResultCode, "RESULT_CODE_"),
@@ -117,7 +120,7 @@ def _graph(rng: random.Random) -> Subgraph:
     )
 
 
-@pytest.mark.parametrize("seed", range(30))
+@sweep("seed", range(30))
 def test_a_model_survives_the_way(seed: int) -> None:
     rng = random.Random(seed)
     model = Model(
@@ -148,7 +151,7 @@ def test_names_that_are_no_text_are_sent_all_the_same() -> None:
     assert wire.model_from_wire(message, ()).main.operands[0].name == "a?b"
 
 
-@pytest.mark.parametrize(
+@sweep(
     "operand",
     [
         Operand(type=OperandType.TENSOR_FLOAT32, dimensions=(2**32,)),
@@ -164,7 +167,7 @@ def test_what_no_field_holds_is_refused(operand: Operand) -> None:
         wire.model_to_wire(Model(main=graph), ())
 
 
-@pytest.mark.parametrize("number", [-1, 16, 12345, 2**31 - 1, -(2**31)])
+@sweep("number", [-1, 16, 12345, 2**31 - 1, -(2**31)])
 def test_numbers_that_are_not_known_are_refused(number: int) -> None:
     message = types_pb2.Model()
     message.main.operands.add().type = number  # type: ignore[assignment]
@@ -248,7 +251,7 @@ def test_a_request_survives_the_way() -> None:
         wire.request_to_wire(Request(inputs=(Argument(offset=-1),), outputs=(), pools=()), ())
 
 
-@pytest.mark.parametrize("timing", [Timing(), Timing(on_device_ns=0, in_driver_ns=2**63)])
+@sweep("timing", [Timing(), Timing(on_device_ns=0, in_driver_ns=2**63)])
 def test_a_result_survives_the_way(timing: Timing) -> None:
     shapes = (
         OutputShape(dimensions=None, sufficient=False),
@@ -288,7 +291,7 @@ def test_deadlines_travel_as_the_time_that_is_left() -> None:
     assert not wire_device.execute_options_to_wire(ExecuteOptions(deadline_s=math.inf)).HasField("deadline_s")
 
 
-@pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf])
+@sweep("seconds", [-1.0, math.nan, math.inf])
 def test_deadlines_that_are_none_are_refused(seconds: float) -> None:
     with pytest.raises(BadData, match="deadline"):
         wire_device.execute_options_from_wire(device_pb2.ExecuteOptions(deadline_s=seconds))
@@ -298,7 +301,7 @@ def test_deadlines_that_are_none_are_refused(seconds: float) -> None:
         )
 
 
-@pytest.mark.parametrize("seconds", [1e9, 1e10, 1e300])
+@sweep("seconds", [1e9, 1e10, 1e300])
 def test_deadlines_that_no_wait_could_count_are_none(seconds: float) -> None:
     assert (
         wire_device.execute_options_from_wire(device_pb2.ExecuteOptions(deadline_s=seconds)).deadline_s

@@ -1,6 +1,7 @@
 """Times of kernels as messages: nothing is lost, and nothing that is wrong gets through."""
 
 import pytest
+from support.sweeps import sweep
 
 import neurald.hal.wire_profile as wire_profile
 from neurald._proto import device_pb2
@@ -19,7 +20,7 @@ def message(**fields: object) -> device_pb2.ProfileReply:
     return device_pb2.ProfileReply(kernels=[device_pb2.KernelTime(**fields)])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("operations", [3, 100, None])
+@sweep("operations", [3, 100, None])
 def test_nothing_is_lost(operations: int | None) -> None:
     data = profile_to_wire(KERNELS).SerializeToString()
     assert profile_from_wire(device_pb2.ProfileReply.FromString(data), operations) == KERNELS
@@ -45,7 +46,7 @@ def test_what_is_no_time() -> None:
         profile_from_wire(message(duration_ns=2**64 - 1), 1)
 
 
-@pytest.mark.parametrize("field", ["name", "label"])
+@sweep("field", ["name", "label"])
 def test_long_texts_are_refused(field: str) -> None:
     with pytest.raises(BadData, match="256 characters"):
         profile_from_wire(message(**{field: "x" * 257}), 1)

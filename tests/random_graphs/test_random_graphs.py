@@ -10,6 +10,7 @@ from random_graphs.graph import RandomGraph, random_graph
 from random_graphs.reduction import reduced
 from random_graphs.reference import Evaluation
 from random_graphs.run import run
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.operation_type import OperationType
@@ -27,7 +28,7 @@ def test_every_way_gives_the_same() -> None:
     assert len(types) > 60
 
 
-@pytest.mark.parametrize("seed", range(200, 230))
+@sweep("seed", range(200, 230))
 def test_splits_of_references_give_the_same_bits(seed: int) -> None:
     assert list(mismatches(random_graph(seed), ["references", "split references"])) == []
 

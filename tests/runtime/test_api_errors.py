@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from support.models import add_model, compiled_add
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.memory import Memory
@@ -212,7 +212,7 @@ def wrong_uses(call: Call) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
             yield call.arguments, {**dict(call.named), name: value}
 
 
-@pytest.mark.parametrize("call", list(calls()), ids=str)
+@sweep("call", list(calls()), ids=str)
 def test_wrong_arguments(call: Call) -> None:
     wrong = []
     for arguments, named in wrong_uses(call):

@@ -34,7 +34,7 @@ lifespans = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(lifespans)
-def test_e18_no_two_that_live_at_once_overlap(spans: list[Lifespan]) -> None:
+def test_no_two_that_live_at_once_overlap(spans: list[Lifespan]) -> None:
     plan = plan_arena(spans)
     offsets = dict(plan.offsets)
     assert sorted(offsets) == [span.value for span in spans]

@@ -98,7 +98,7 @@ def test_a_reusable_execution_makes_no_call(remote: Any) -> None:
         assert remote.wire.messages_sent == messages
 
 
-def test_e09_an_execution_of_another_compilation(compilation: nd.Compilation) -> None:
+def test_an_execution_of_another_compilation(compilation: nd.Compilation) -> None:
     other = Run(nd.CompilationBuilder(sums(1), devices=[nd.devices()[0]]).finish())
     with compilation.create_burst() as burst:
         assert error_code(lambda: other.execution.compute(burst=burst)) == nd.ResultCode.BAD_DATA
@@ -106,7 +106,7 @@ def test_e09_an_execution_of_another_compilation(compilation: nd.Compilation) ->
     other.execution.compute()
 
 
-def test_e09_two_at_the_same_time(remote: nd.Device, device: AddingDevice) -> None:
+def test_two_at_the_same_time(remote: nd.Device, device: AddingDevice) -> None:
     started, proceed = threading.Event(), threading.Event()
 
     def on_execute(*_: Any) -> None:
@@ -140,7 +140,7 @@ def test_a_closed_burst(compilation: nd.Compilation) -> None:
 
 
 @pytest.mark.parametrize("burst_first", [True, False])
-def test_e08_memories_and_bursts_are_freed_in_any_order(
+def test_memories_and_bursts_are_freed_in_any_order(
     remote: nd.Device, server: DeviceServer, burst_first: bool
 ) -> None:
     compilation = compiled(remote)

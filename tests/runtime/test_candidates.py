@@ -74,7 +74,7 @@ def test_graphs_that_are_never_interpreted_are_not_asked_about() -> None:
     assert len(device.asked) == 1
 
 
-def test_c07_with_mode_none_no_driver_is_asked() -> None:
+def test_with_mode_none_no_driver_is_asked() -> None:
     device = Recorder()
 
     class Loud(Recorder):
@@ -102,7 +102,7 @@ def test_the_cpu_device_is_that_of_this_process_if_it_is_listed() -> None:
     assert [c.is_cpu for c in found] == [False, True, False]
 
 
-def test_c13_a_device_that_fails_supports_nothing() -> None:
+def test_a_device_that_fails_supports_nothing() -> None:
     class Dead(SampleDevice):
         def supported_operations(self, model: Model) -> Sequence[Verdict]:
             raise DeadObject("gone")
@@ -116,7 +116,7 @@ def test_c13_a_device_that_fails_supports_nothing() -> None:
     assert mute.why_not((MAIN, 0)) == "its capabilities are not known: gone"
 
 
-def test_c12_an_old_device_is_asked_about_what_its_level_has() -> None:
+def test_an_old_device_is_asked_about_what_its_level_has() -> None:
     device = SampleDevice("old")
     device.feature_level = nd.FeatureLevel.LEVEL_1
     _, old = find_candidates(flow(), [CPU, device])

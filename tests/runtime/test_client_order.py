@@ -11,6 +11,7 @@ from support.control_flow import Graph, below, branching, counting
 from support.daemon import running_daemon
 from support.devices import FailingDevice
 from support.plans import all_but, cpu, only
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
@@ -75,7 +76,7 @@ def explained(
     return compilation, compilation.explain()
 
 
-@pytest.mark.parametrize("seed", range(25))
+@sweep("seed", range(25))
 def test_every_position_is_the_applications(seed: int) -> None:
     subject = Shuffled(seed)
     taken = random.Random(seed).sample(UNARY + BINARY, 4)
@@ -110,7 +111,7 @@ def test_every_position_is_the_applications(seed: int) -> None:
     arrays = [np.ones((2, 3), np.float32), np.full((2, 3), -0.5, np.float32)]
     whole = nd.CompilationBuilder(subject.model, [cpu()]).finish()
     for expected, found in zip(whole.run(*arrays), compilation.run(*arrays), strict=True):
-        np.testing.assert_array_equal(expected, found)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     for profile in (*compilation.profile(), *whole.profile()):
         for kernel in profile.kernels:
             for number in kernel.operations if kernel.is_reference else ():
@@ -118,7 +119,7 @@ def test_every_position_is_the_applications(seed: int) -> None:
             assert set(kernel.operations) <= set(profile.operations)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@sweep("seed", range(10))
 def test_positions_that_are_taken_are_the_applications(seed: int) -> None:
     subject = Shuffled(seed)
     chosen = random.Random(seed).randrange(len(subject.types))
@@ -249,7 +250,7 @@ def test_errors_of_branches_name_the_graph() -> None:
     arrays = [np.array([True]), np.array([0, 7], np.float32)]
     for devices in ([cpu()], [cpu(), gatherer]):
         compilation = nd.CompilationBuilder(model, devices).finish()
-        with pytest.raises(nd.Error, match=r"graph 1 operation 0 GATHER.*operand 3 \(indices of GATHER\)"):
+        with pytest.raises(nd.Error, match=r"graph 1 operation .*0 GATHER.*operand 3 \(indices of GATHER\)"):
             compilation.run(*arrays)
 
 

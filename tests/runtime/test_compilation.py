@@ -11,12 +11,15 @@ import pytest
 from support.devices import SampleDevice
 from support.errors import error_code
 from support.models import add_model, bound_execution
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
 from neurald.hal.device import PreparedModel, PrepareOptions, Verdict
 from neurald.hal.errors import OpFailed
 from neurald.service.demo.digits import MODEL
+
+pytestmark = pytest.mark.quick
 
 BAD_DATA, BAD_STATE = nd.ResultCode.BAD_DATA, nd.ResultCode.BAD_STATE
 
@@ -61,14 +64,14 @@ def entries(directory: Path) -> list[str]:
     return [path.name for path in directory.iterdir() if len(path.name) == 64]
 
 
-def test_k02_a_device_that_needs_no_cache_files_writes_none(tmp_path: Path) -> None:
+def test_a_device_that_needs_no_cache_files_writes_none(tmp_path: Path) -> None:
     builder = nd.CompilationBuilder(add_model(), [ReferenceDevice()])
     builder.set_caching(tmp_path, os.urandom(32))
     builder.finish()
     assert not list(tmp_path.iterdir())
 
 
-def test_k02_the_cpu_device_writes_what_it_compiles_and_nothing_if_told_so(tmp_path: Path) -> None:
+def test_the_cpu_device_writes_what_it_compiles_and_nothing_if_told_so(tmp_path: Path) -> None:
     for directory in (tmp_path / "own", None):
         builder = nd.CompilationBuilder(add_model(), [CpuDevice()])
         builder.set_caching(directory, os.urandom(32))
@@ -78,7 +81,7 @@ def test_k02_the_cpu_device_writes_what_it_compiles_and_nothing_if_told_so(tmp_p
             assert entries(directory) == [report.key]
 
 
-def test_k07_a_directory_that_no_system_has(tmp_path: Path) -> None:
+def test_a_directory_that_no_system_has(tmp_path: Path) -> None:
     builder = nd.CompilationBuilder(add_model(), [CpuDevice()])
     for path in ("with\0nul", b"with\0nul"):
         directory: Any = path
@@ -90,7 +93,7 @@ def test_k07_a_directory_that_no_system_has(tmp_path: Path) -> None:
     assert not report.is_stored
 
 
-@pytest.mark.parametrize("threads", [0, -1])
+@sweep("threads", [0, -1, 1025, 2**70])
 def test_threads(threads: int) -> None:
     assert error_code(lambda: nd.CompilationBuilder(add_model(), threads=threads)) is BAD_DATA
 
@@ -140,7 +143,7 @@ def test_preference_decides_between_time_and_power() -> None:
         assert builder.finish().plan.steps[0].device is expected
 
 
-def test_c06_no_device_can_run_an_operation() -> None:
+def test_no_device_can_run_an_operation() -> None:
     device = SampleDevice("picky", supports=lambda _: False)
     with pytest.raises(nd.Error, match=r"operation 0 ADD.*picky: not on this device") as caught:
         nd.CompilationBuilder(add_model(), [device]).finish()
@@ -152,7 +155,7 @@ class Refusing(SampleDevice):
         raise OpFailed("out of order")
 
 
-def test_c08_a_device_that_cannot_prepare(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_cannot_prepare(monkeypatch: pytest.MonkeyPatch) -> None:
     device = Refusing("broken", performance=0.1)
     builder = nd.CompilationBuilder(add_model(), [device])
     for _ in range(2):
@@ -176,7 +179,7 @@ class Failing(SampleDevice):
         raise OpFailed("no answer today")
 
 
-def test_c13_what_devices_support() -> None:
+def test_what_devices_support() -> None:
     model = add_model(operations=2)
     devices = [cpu(), Confused("confused"), Failing("failing"), SampleDevice("able")]
     verdicts = nd.supported_operations(model, devices)
@@ -210,7 +213,7 @@ def test_representations_are_short() -> None:
     assert all(len(repr(each)) < 1000 for each in shown)
 
 
-@pytest.mark.parametrize("is_executed", [False, True])
+@sweep("is_executed", [False, True])
 def test_a_compilation_goes_with_its_last_reference(*, is_executed: bool) -> None:
     """Daemons hold something for each prepared model: it must not wait until garbage is collected."""
     gc.collect()

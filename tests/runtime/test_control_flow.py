@@ -15,6 +15,7 @@ from support.errors import error_code
 from support.fakes import FakePreparedModel
 from support.modes import MODES, compute
 from support.plans import CONTROL_FLOW, Array, all_but, compiled, cpu, only, program
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.address import Address
@@ -123,7 +124,7 @@ def floats(*values: float) -> Array:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("placed", ["whole", "interpreted"])
 @pytest.mark.parametrize("listed", ["explicit list", "fallback"])
-def test_e13_a_counter_that_never_reaches_its_bound(
+def test_a_counter_that_never_reaches_its_bound(
     listed: str, placed: str, mode: str, reach: Reach, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = loop(below(5, extra=1), counting(0, 1))
@@ -150,8 +151,8 @@ def test_e13_a_counter_that_never_reaches_its_bound(
     assert [output.tolist() for output in outputs] == [[5], [1, 2]]
 
 
-@pytest.mark.parametrize("placed", ["whole", "interpreted"])
-def test_e13_no_time_for_a_loop_is_enough_for_none(placed: str) -> None:
+@sweep("placed", ["whole", "interpreted"])
+def test_no_time_for_a_loop_is_enough_for_none(placed: str) -> None:
     model = loop(below(5, extra=1), counting(1, 1))
     device = NumberedDevice("able") if placed == "whole" else all_but("flat", *CONTROL_FLOW)
     counter = floats(4)
@@ -164,7 +165,7 @@ def test_e13_no_time_for_a_loop_is_enough_for_none(placed: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_e13_default_and_maximum(mode: str, reach: Reach) -> None:
+def test_default_and_maximum(mode: str, reach: Reach) -> None:
     assert (LOOP_TIMEOUT_DEFAULT_S, LOOP_TIMEOUT_MAXIMUM_S) == (2.0, 15.0)
     device = NumberedDevice("able")
     compilation = compiled(loop(below(5, extra=1), counting(1, 2)), reach(device))
@@ -214,7 +215,7 @@ def loop_then_tanh() -> nd.Model:
         (frozenset(range(1, 100)), frozenset({1}), (11, 1)),
     ],
 )
-def test_e05_exactly_the_step_that_failed_is_done_again(
+def test_exactly_the_step_that_failed_is_done_again(
     in_loop: frozenset[int],
     after: frozenset[int],
     runs: tuple[int, int],
@@ -244,7 +245,7 @@ def test_e05_exactly_the_step_that_failed_is_done_again(
     assert compilation.recovery.fallbacks == ()
 
 
-def test_e05_a_failing_step_without_fallback_ends_the_execution(reach: Reach) -> None:
+def test_a_failing_step_without_fallback_ends_the_execution(reach: Reach) -> None:
     looping = NumberedDevice("looping", ADD, MUL, LESS, failing=frozenset({7}))
     last = NumberedDevice("last", TANH)
     compilation = compiled(loop_then_tanh(), cpu(), reach(looping), reach(last))
@@ -287,7 +288,7 @@ def if_while_if() -> nd.Model:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_c10_if_in_while_in_if_over_two_devices(mode: str, reach: Reach) -> None:
+def test_if_in_while_in_if_over_two_devices(mode: str, reach: Reach) -> None:
     model = if_while_if()
     devices = reach(only("adder", ADD)), reach(only("other", MUL, LESS))
     compilation = compiled(model, cpu(), *devices)
@@ -305,7 +306,7 @@ def test_c10_if_in_while_in_if_over_two_devices(mode: str, reach: Reach) -> None
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_c10_nesting_with_failures_in_every_place(
+def test_nesting_with_failures_in_every_place(
     mode: str, reach: Reach, monkeypatch: pytest.MonkeyPatch, no_pauses: None
 ) -> None:
     model = if_while_if()

@@ -28,6 +28,7 @@ from support.plans import (
     program,
     request_for,
 )
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel, PrepareOptions
@@ -46,7 +47,7 @@ def floats(*values: float) -> Array:
     return np.array(values, np.float32)
 
 
-def test_c10_if_on_a_device_without_control_flow() -> None:
+def test_if_on_a_device_without_control_flow() -> None:
     model = branching(arithmetic(ADD, 10), arithmetic(MUL, 10))
     compilation = compiled(model, cpu(), all_but("device", *CONTROL_FLOW))
     assert program(compilation) == ["If", "device", "Goto", "device"]
@@ -55,7 +56,7 @@ def test_c10_if_on_a_device_without_control_flow() -> None:
         np.testing.assert_array_equal(result, expected)
 
 
-def test_c10_while_on_a_device_without_control_flow() -> None:
+def test_while_on_a_device_without_control_flow() -> None:
     model = loop(below(5, extra=1), counting(1, 2))
     compilation = compiled(model, cpu(), all_but("device", *CONTROL_FLOW))
     assert program(compilation) == ["While", "device", "Goto", "device", "Goto"]
@@ -192,8 +193,8 @@ def test_invariant_and_state_only_values() -> None:
     assert result[0] == 6
 
 
-@pytest.mark.parametrize("devices", ["cpu", "split"])
-def test_e13_a_loop_that_never_ends_is_stopped(devices: str) -> None:
+@sweep("devices", ["cpu", "split"])
+def test_a_loop_that_never_ends_is_stopped(devices: str) -> None:
     model = loop(below(5, extra=1), counting(0, 1))
     chosen = [cpu()] if devices == "cpu" else [cpu(), all_but("device", *CONTROL_FLOW)]
     execution = nd.Execution(compiled(model, *chosen), reusable=True)
@@ -337,7 +338,7 @@ def loop_request(value: Array, room: int) -> tuple[Request, Array, Array]:
     return request_for([floats(0), value], [count, result]), count, result
 
 
-@pytest.mark.parametrize("size", [0, 1, 40])
+@sweep("size", [0, 1, 40])
 def test_a_carried_value_may_grow(size: int) -> None:
     executor = interpreted_loop(growing_loop())
     value = np.arange(size, dtype=np.float32)

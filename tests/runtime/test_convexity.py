@@ -4,6 +4,7 @@ import random
 
 import pytest
 from support.graphs import graph, model, random_graph
+from support.sweeps import sweep
 
 from neurald.hal.errors import OpFailed
 from neurald.hal.operation_type import OperationType
@@ -11,6 +12,8 @@ from neurald.hal.types import Subgraph
 from neurald.runtime.boundary import waits_for, writers
 from neurald.runtime.convexity import check_groups, is_convex
 from neurald.runtime.grouping import MAIN, IfGroup, StepGroup
+
+pytestmark = pytest.mark.quick
 
 ADD, IF = OperationType.ADD, OperationType.IF
 
@@ -25,7 +28,7 @@ def reachable(subject: Subgraph) -> list[set[int]]:
     return before
 
 
-@pytest.mark.parametrize("seed", range(40))
+@sweep("seed", range(40))
 def test_against_a_search_for_paths(seed: int) -> None:
     generator = random.Random(seed)
     subject = random_graph(generator, 14, (ADD,))
@@ -54,7 +57,7 @@ def test_right_sequences() -> None:
         check_groups(DIAMOND, groups)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("groups", "words"),
     [
         ([step(0, 3), step(1, 2)], "operation 3 ADD runs before operand 2 is written"),

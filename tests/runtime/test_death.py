@@ -79,7 +79,7 @@ class Caller:
 
 
 @pytest.mark.parametrize("mode", ["burst", "calls"])
-def test_a09_killed_in_any_phase_of_many_runs(mode: str, daemon: Daemon, compilation: nd.Compilation) -> None:
+def test_killed_in_any_phase_of_many_runs(mode: str, daemon: Daemon, compilation: nd.Compilation) -> None:
     rng = random.Random(mode)
     caller = Caller(compilation)
     slowest = 0.0

@@ -4,6 +4,7 @@ import os
 
 import pytest
 from support.errors import error_code
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import DeadObject, MissedDeadlineTransient
@@ -11,7 +12,7 @@ from neurald.hal.fence import Fence
 from neurald.runtime.event import Event
 
 
-def test_e10_wait_can_be_repeated() -> None:
+def test_wait_can_be_repeated() -> None:
     event = Event()
     assert not event.is_done
     event.signal(None)
@@ -54,7 +55,7 @@ def test_an_event_without_a_fence_has_no_descriptor() -> None:
     assert error_code(Event().fence_fd) is nd.ResultCode.BAD_DATA
 
 
-@pytest.mark.parametrize("fd", [-1, 0, 98765])
+@sweep("fd", [-1, 0, 98765])
 def test_descriptors_that_are_no_fence(fd: int) -> None:
     assert error_code(lambda: Event.from_fence_fd(fd)) is nd.ResultCode.BAD_DATA
 

@@ -9,11 +9,14 @@ import pytest
 from support.devices import AnsweringDevice, PausedDevice
 from support.errors import error_code
 from support.models import FLOAT, add_model, bound_execution, compiled_add
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.device import ExecutionResult, OutputShape
 from neurald.hal.errors import BadData, DeadObject, MissedDeadlinePersistent, UnavailableDevice
 from neurald.hal.types import Request
+
+pytestmark = pytest.mark.quick
 
 BAD_DATA, BAD_STATE = nd.ResultCode.BAD_DATA, nd.ResultCode.BAD_STATE
 
@@ -31,14 +34,14 @@ def test_compute(compilation: nd.Compilation) -> None:
     assert execution.output_rank(0) == 2
 
 
-def test_e02_one_shot_computes_once(compilation: nd.Compilation) -> None:
+def test_one_shot_computes_once(compilation: nd.Compilation) -> None:
     execution, _ = bound_execution(compilation)
     execution.compute()
     assert error_code(execution.compute) is BAD_STATE
     assert error_code(execution.start_compute) is BAD_STATE
 
 
-def test_e02_reusable_computes_again_with_the_bound_buffers(compilation: nd.Compilation) -> None:
+def test_reusable_computes_again_with_the_bound_buffers(compilation: nd.Compilation) -> None:
     execution = nd.Execution(compilation, reusable=True)
     first, second = np.zeros((2, 3), np.float32), np.ones((2, 3), np.float32)
     output = np.zeros((2, 3), np.float32)
@@ -51,7 +54,7 @@ def test_e02_reusable_computes_again_with_the_bound_buffers(compilation: nd.Comp
         np.testing.assert_array_equal(output, first + 1)
 
 
-def test_e02_concurrent_use_is_bad_state() -> None:
+def test_concurrent_use_is_bad_state() -> None:
     device = PausedDevice()
     compilation = nd.CompilationBuilder(add_model(), [device]).finish()
     execution, output = bound_execution(compilation, reusable=True)
@@ -95,7 +98,7 @@ def test_many_threads_on_one_reusable_execution(compilation: nd.Compilation) -> 
     assert nd.ResultCode.NO_ERROR in codes
 
 
-def test_e03_missing_arguments_can_be_bound_afterwards(compilation: nd.Compilation) -> None:
+def test_missing_arguments_can_be_bound_afterwards(compilation: nd.Compilation) -> None:
     execution = nd.Execution(compilation)
     execution.set_input(0, np.ones((2, 3), np.float32))
     with pytest.raises(nd.Error, match="input 1 is not bound"):
@@ -108,7 +111,7 @@ def test_e03_missing_arguments_can_be_bound_afterwards(compilation: nd.Compilati
     np.testing.assert_array_equal(output, np.full((2, 3), 2))
 
 
-@pytest.mark.parametrize(
+@sweep(
     "array",
     [
         np.zeros((2, 2), np.float32),
@@ -121,7 +124,7 @@ def test_e03_missing_arguments_can_be_bound_afterwards(compilation: nd.Compilati
     ],
     ids=str,
 )
-def test_e03_wrong_arrays(compilation: nd.Compilation, array: Any) -> None:
+def test_wrong_arrays(compilation: nd.Compilation, array: Any) -> None:
     execution, _ = bound_execution(compilation)
     fresh = nd.Execution(compilation)
     assert error_code(lambda: fresh.set_input(0, array)) is BAD_DATA
@@ -129,7 +132,7 @@ def test_e03_wrong_arrays(compilation: nd.Compilation, array: Any) -> None:
     assert error_code(lambda: execution.set_input(0, array)) is BAD_STATE
 
 
-def test_e03_wrong_indexes_and_outputs(compilation: nd.Compilation) -> None:
+def test_wrong_indexes_and_outputs(compilation: nd.Compilation) -> None:
     execution = nd.Execution(compilation)
     good = np.zeros((2, 3), np.float32)
     for index in (-1, 2, 1 << 40):
@@ -141,7 +144,7 @@ def test_e03_wrong_indexes_and_outputs(compilation: nd.Compilation) -> None:
     assert error_code(execution.set_output, 0, None) is nd.ResultCode.UNEXPECTED_NULL
 
 
-def test_e03_set_twice_and_after_start(compilation: nd.Compilation) -> None:
+def test_set_twice_and_after_start(compilation: nd.Compilation) -> None:
     execution, _ = bound_execution(compilation, reusable=True)
     good = np.zeros((2, 3), np.float32)
     memory = nd.Memory.allocate(64)
@@ -182,15 +185,15 @@ def open_shape_model(dimensions: tuple[int, ...] = (0, 3)) -> nd.Compilation:
     return compiled_add(dimensions)
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7])
-def test_e04_open_shapes_take_any_size(rows: int) -> None:
+@sweep("rows", [1, 2, 7])
+def test_open_shapes_take_any_size(rows: int) -> None:
     compilation = open_shape_model()
     first = np.ones((rows, 3), np.float32)
     (result,) = compilation.run(first, first)
     np.testing.assert_array_equal(result, np.full((rows, 3), 2))
 
 
-def test_e04_short_buffer_reports_the_shape_that_is_needed() -> None:
+def test_short_buffer_reports_the_shape_that_is_needed() -> None:
     compilation = open_shape_model()
     execution = nd.Execution(compilation)
     for position in range(2):
@@ -278,7 +281,7 @@ def answers(shapes: list[tuple[tuple[int, ...] | None, bool]]) -> Callable[[Requ
     return lambda _: result
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shapes", "code"),
     [
         ([((2, 3), True)], nd.ResultCode.NO_ERROR),
@@ -305,8 +308,8 @@ def test_what_a_device_says_of_shapes_is_checked(
         assert error_code(event.wait) is code
 
 
-@pytest.mark.parametrize("error", [DeadObject, MissedDeadlinePersistent, UnavailableDevice])
-def test_e06_errors_of_an_explicit_device_reach_the_caller(error: type[nd.Error]) -> None:
+@sweep("error", [DeadObject, MissedDeadlinePersistent, UnavailableDevice])
+def test_errors_of_an_explicit_device_reach_the_caller(error: type[nd.Error]) -> None:
     def fail(_: Request) -> ExecutionResult:
         raise error("as told")
 
@@ -320,7 +323,7 @@ def test_null_compilation() -> None:
     assert error_code(nd.Execution, None) is nd.ResultCode.UNEXPECTED_NULL
 
 
-def test_e19_step_durations(compilation: nd.Compilation) -> None:
+def test_step_durations(compilation: nd.Compilation) -> None:
     execution, _ = bound_execution(compilation)
     execution.set_measure_timing()
     execution.compute()
@@ -334,7 +337,7 @@ def test_e19_step_durations(compilation: nd.Compilation) -> None:
     assert error_code(unmeasured.step_durations) is BAD_STATE
 
 
-@pytest.mark.parametrize(("first", "second", "output"), [(0, 64, 0), (0, 64, 8), (0, 64, 60), (0, 0, 20)])
+@sweep(("first", "second", "output"), [(0, 64, 0), (0, 64, 8), (0, 64, 60), (0, 0, 20)])
 def test_an_output_where_an_input_lies_is_refused(
     compilation: nd.Compilation, first: int, second: int, output: int
 ) -> None:

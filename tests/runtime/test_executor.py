@@ -17,6 +17,7 @@ from support.errors import error_code
 from support.fakes import FakePreparedModel
 from support.models import FLOAT, add_model
 from support.plans import Array, all_but, assert_same_as_on_cpu, compiled, cpu, executed, only, request_for
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.cancellation import Cancellation
@@ -94,7 +95,7 @@ class Counting(SampleDevice):
         return Prepared()
 
 
-def test_e14_temporaries_of_unknown_size() -> None:
+def test_temporaries_of_unknown_size() -> None:
     for relu in (False, True):
         model = pads(relu=relu)
         compilation = split_pads(model)
@@ -102,7 +103,7 @@ def test_e14_temporaries_of_unknown_size() -> None:
             assert_same_as_on_cpu(model, compilation, VALUE, padding, padding)
 
 
-def test_e14_the_producer_runs_again_with_as_much_as_it_says() -> None:
+def test_the_producer_runs_again_with_as_much_as_it_says() -> None:
     padder = Counting("padder", [Op.PAD])
     compilation = compiled(pads(), padder, all_but("other", Op.PAD))
     inputs = [VALUE, amounts(0, 50, 0, 50), amounts(0, 50, 0, 50)]
@@ -114,7 +115,7 @@ def test_e14_the_producer_runs_again_with_as_much_as_it_says() -> None:
     assert len(padder.requests) == 1
 
 
-def test_e14_without_a_shape_the_room_is_doubled() -> None:
+def test_without_a_shape_the_room_is_doubled() -> None:
     def silent(request: Request, result: ExecutionResult) -> ExecutionResult:
         if result.is_sufficient:
             return result
@@ -132,8 +133,8 @@ def test_e14_without_a_shape_the_room_is_doubled() -> None:
     assert all(after == 2 * before for before, after in itertools.pairwise(lengths))
 
 
-@pytest.mark.parametrize("shape", [(2, 3), (1, 1)])
-def test_e14_a_device_that_is_never_content_is_stopped(shape: tuple[int, ...]) -> None:
+@sweep("shape", [(2, 3), (1, 1)])
+def test_a_device_that_is_never_content_is_stopped(shape: tuple[int, ...]) -> None:
     def greedy(request: Request, result: ExecutionResult) -> ExecutionResult:
         return ExecutionResult(
             output_shapes=tuple(OutputShape(dimensions=shape, sufficient=False) for _ in request.outputs)
@@ -161,8 +162,8 @@ def test_a_device_that_always_wants_twice_as_much_is_stopped() -> None:
     assert len(padder.requests) < 30
 
 
-@pytest.mark.parametrize("output", [(), (0, 0), (3, 0), (3, 5)])
-def test_e04_outputs_of_compound_plans(output: tuple[int, ...]) -> None:
+@sweep("output", [(), (0, 0), (3, 0), (3, 5)])
+def test_outputs_of_compound_plans(output: tuple[int, ...]) -> None:
     compilation = split_pads(pads(output))
     inputs = [VALUE, amounts(1, 0, 1, 1), amounts(0, 1, 2, 0)]
     (expected,) = compiled(pads(output), cpu()).run(*inputs)
@@ -195,7 +196,7 @@ def chain(*types: nd.OperationType, shape: tuple[int, ...] = (2, 3), between: bo
     return builder.finish()
 
 
-def test_c05_outputs_that_later_steps_read() -> None:
+def test_outputs_that_later_steps_read() -> None:
     model = chain(Op.TANH, Op.RELU, Op.ABS, Op.LOGISTIC, between=True)
     compilation = compiled(model, only("a", Op.TANH, Op.ABS), only("b", Op.RELU, Op.LOGISTIC))
     assert len(compilation.plan.steps) == 4
@@ -273,7 +274,7 @@ def two_devices(model: nd.Model) -> nd.Compilation:
     return compiled(model, only("a", Op.TANH, Op.ABS), only("b", Op.RELU))
 
 
-def test_e19_where_the_time_went() -> None:
+def test_where_the_time_went() -> None:
     compilation = two_devices(chain(Op.TANH, Op.RELU, Op.ABS))
     request = request_for([VALUE], [np.zeros((2, 3), np.float32)])
     executor = plan_executor(compilation.plan)
@@ -309,7 +310,7 @@ def test_a_device_without_a_clock() -> None:
     assert second.compute_ns is not None
 
 
-def test_a13_a_deadline_that_passes_between_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadline_that_passes_between_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     compilation = two_devices(chain(Op.TANH, Op.RELU, Op.ABS))
     request = request_for([VALUE], [np.zeros((2, 3), np.float32)])
     now = 1000.0
@@ -329,7 +330,7 @@ def test_a13_a_deadline_that_passes_between_steps(monkeypatch: pytest.MonkeyPatc
     assert ran == ["a", "b"]
 
 
-def test_a13_a_cancelled_execution_stops_before_the_next_step() -> None:
+def test_a_cancelled_execution_stops_before_the_next_step() -> None:
     compilation = two_devices(chain(Op.TANH, Op.RELU, Op.ABS))
     request = request_for([VALUE], [np.zeros((2, 3), np.float32)])
     cancellation = Cancellation()

@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
-import pytest
 from support.graphs import all_but, candidate, chain, model, only, random_graph
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import Model, OperandType, Preference
@@ -233,7 +233,7 @@ def test_the_page_draws_every_operation_and_edge() -> None:
     assert page.count("<title>") == 61
 
 
-@pytest.mark.parametrize("operations", [1, 700])
+@sweep("operations", [1, 700])
 def test_large_models(operations: int) -> None:
     subject = Model(main=random_graph(random.Random(2), operations, (ADD, MUL, SUB)))
     candidates = [*pair(subject), candidate("third", only(SUB), model=subject, time=0.2)]

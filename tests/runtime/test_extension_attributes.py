@@ -10,6 +10,7 @@ import pytest
 from support.daemon import running_daemon
 from support.models import add_model
 from support.plans import cpu
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.sample.device import SampleDevice, create_all
@@ -153,7 +154,7 @@ WRONG: tuple[tuple[Any, Any, Any, str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("name", "code", "value", "words"), WRONG)
+@sweep(("name", "code", "value", "words"), WRONG)
 def test_attributes_that_are_refused_change_nothing(name: Any, code: Any, value: Any, words: str) -> None:
     device = create_all()
     builder = builder_for(device)

@@ -9,6 +9,7 @@ from support.daemon import running_daemon
 from support.devices import FailingDevice, PausedDevice
 from support.errors import error_code
 from support.models import add_model, bound_execution
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.cancellation import Cancellation
@@ -50,7 +51,7 @@ def values(memory: nd.Memory, slot: int) -> "np.ndarray[tuple[int, int], np.dtyp
     return np.frombuffer(memory.view(slot * 64, NBYTES), np.float32).reshape(SHAPE)
 
 
-def test_e11_chains_over_devices(compilations: list[nd.Compilation]) -> None:
+def test_chains_over_devices(compilations: list[nd.Compilation]) -> None:
     memory = nd.Memory.allocate(16 * 64)
     values(memory, 0)[:] = 1
     events: list[Event] = []
@@ -62,7 +63,7 @@ def test_e11_chains_over_devices(compilations: list[nd.Compilation]) -> None:
     assert all(event.is_done for event in events)
 
 
-def test_e11_joins(compilations: list[nd.Compilation]) -> None:
+def test_joins(compilations: list[nd.Compilation]) -> None:
     memory = nd.Memory.allocate(4 * 64)
     values(memory, 0)[:] = 1
     branches = [
@@ -152,7 +153,7 @@ def test_outputs_must_be_fully_specified() -> None:
     execution.compute()
 
 
-@pytest.mark.parametrize("where", ["in process", "daemon"])
+@sweep("where", ["in process", "daemon"])
 def test_cancel(where: str, addresses: tuple[str, str]) -> None:
     device = nd.devices()[0] if where == "in process" else nd.connect(addresses[0])
     compilation = nd.CompilationBuilder(endless_loop(), [device]).finish()

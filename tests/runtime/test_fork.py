@@ -17,6 +17,7 @@ import pytest
 from support.daemon import daemon_process
 from support.forking import in_child
 from support.models import add_model
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler import collection
@@ -229,7 +230,7 @@ def shared_mappings() -> set[str]:
     return {line for line in lines if line.split()[1] == "rw-s" and "/dev/zero" in line}
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@sweep("threads", [1, 2])
 def test_a_device_in_this_process_computes_in_memory_of_its_own(threads: int) -> None:
     """Else a child and its parent would write intermediate values over each other's."""
     before = shared_mappings()

@@ -1,6 +1,6 @@
 import random
 
-import pytest
+from support.sweeps import sweep
 
 from neurald.runtime.graph_layout import Spot, layered
 
@@ -23,7 +23,7 @@ def test_nothing() -> None:
     assert layered([]) == []
 
 
-@pytest.mark.parametrize("seed", range(10))
+@sweep("seed", range(10))
 def test_random_graphs(seed: int) -> None:
     generator = random.Random(seed)
     after = [generator.sample(range(n), k=min(n, generator.randint(0, 3))) for n in range(200)]

@@ -15,6 +15,7 @@ from support.fakes import FakePreparedModel
 from support.models import add_model, bound_execution
 from support.modes import MODES, compute
 from support.plans import CONTROL_FLOW, assert_same_as_on_cpu, compiled, cpu, only
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald._proto import device_pb2
@@ -99,7 +100,7 @@ def durations(execution: nd.Execution) -> dict[nd.Duration, int | None]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_e12_on_hardware_in_driver_and_around(mode: str, reach: Reach) -> None:
+def test_on_hardware_in_driver_and_around(mode: str, reach: Reach) -> None:
     execution = measured(compiled(add_model(), reach(TimedDevice())))
     for _ in range(3):
         started = time.perf_counter_ns()
@@ -121,7 +122,7 @@ def test_e12_on_hardware_in_driver_and_around(mode: str, reach: Reach) -> None:
     ("on_device", "in_driver"),
     [(None, None), (0, 0), (1, 2), (None, 5), (5, None), (LONGEST_DURATION_NS - 10, LONGEST_DURATION_NS)],
 )
-def test_e12_what_drivers_tell(on_device: int | None, in_driver: int | None, mode: str, reach: Reach) -> None:
+def test_what_drivers_tell(on_device: int | None, in_driver: int | None, mode: str, reach: Reach) -> None:
     device = TimedDevice()
     device.timing = Timing(on_device_ns=on_device, in_driver_ns=in_driver)
     execution = measured(compiled(add_model(), reach(device)))
@@ -144,7 +145,7 @@ def test_e12_what_drivers_tell(on_device: int | None, in_driver: int | None, mod
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_e12_no_duration_of_what_failed_or_was_not_measured(mode: str, reach: Reach) -> None:
+def test_no_duration_of_what_failed_or_was_not_measured(mode: str, reach: Reach) -> None:
     device = TimedDevice()
     compilation = compiled(add_model(), reach(device))
     execution = measured(compilation)
@@ -161,7 +162,7 @@ def test_e12_no_duration_of_what_failed_or_was_not_measured(mode: str, reach: Re
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_e19_durations_of_plans_over_two_devices(mode: str, reach: Reach) -> None:
+def test_durations_of_plans_over_two_devices(mode: str, reach: Reach) -> None:
     model = chain(ADD, MUL)
     adder = reach(SampleDevice("adder", supports=lambda kind: kind is ADD))
     multiplier = reach(SampleDevice("multiplier", supports=lambda kind: kind is MUL))
@@ -239,7 +240,7 @@ class OldDevice(SampleDevice):
 #: MAXIMUM is of level 3.
 @pytest.mark.parametrize("types", sorted(set(itertools.permutations((ADD, T.MAXIMUM, ADD)))), ids=repr)
 @pytest.mark.parametrize("level", [FeatureLevel.LEVEL_1, FeatureLevel.LEVEL_2, FeatureLevel.LEVEL_3])
-def test_c12_an_old_device_alone_and_with_the_cpu(
+def test_an_old_device_alone_and_with_the_cpu(
     types: Sequence[nd.OperationType], level: FeatureLevel, reach: Reach
 ) -> None:
     model = chain(*types)
@@ -259,7 +260,7 @@ def test_c12_an_old_device_alone_and_with_the_cpu(
     assert_same_as_on_cpu(model, both, np.array([-2, 3], np.float32))
 
 
-def test_c12_a_device_too_old_for_everything(reach: Reach) -> None:
+def test_a_device_too_old_for_everything(reach: Reach) -> None:
     model = chain(T.MAXIMUM, T.MINIMUM)
     device = reach(OldDevice(FeatureLevel.LEVEL_1))
     assert not any(verdict.ok for verdict in nd.supported_operations(model, [device])[device.name])
@@ -299,9 +300,7 @@ def control_flow(then: nd.Model) -> nd.Model:
         FeatureLevel.LEVEL_8,
     ],
 )
-def test_c12_control_flow_is_as_new_as_its_branches(
-    level: FeatureLevel, then: nd.Model, reach: Reach
-) -> None:
+def test_control_flow_is_as_new_as_its_branches(level: FeatureLevel, then: nd.Model, reach: Reach) -> None:
     model = control_flow(then)
     device = reach(OldDevice(level))
     needed = max(FeatureLevel.LEVEL_4, *operation_levels(then))
@@ -331,7 +330,7 @@ def test_reported_feature_level(level: FeatureLevel, reach: Reach) -> None:
     assert reach(device).feature_level is level
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("number", "expected"),
     [
         (27, FeatureLevel.LEVEL_1),

@@ -10,6 +10,7 @@ from support.buffers import KeepingDevice
 from support.devices import SampleDevice
 from support.errors import error_code
 from support.models import FLOAT, add_model
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.address import Address
@@ -175,8 +176,8 @@ def something_else(description: BufferDescription) -> Any:
     return "memory"
 
 
-@pytest.mark.parametrize("explicit", [True, False])
-@pytest.mark.parametrize("answer", [None, host_memory, no_such_memory, nothing, something_else])
+@sweep("explicit", [True, False])
+@sweep("answer", [None, host_memory, no_such_memory, nothing, something_else])
 def test_allocation(
     explicit: bool, answer: Callable[[BufferDescription], Any] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,9 +249,7 @@ def test_the_cpu_device_has_such_memory_too() -> None:
     assert error_code(memory.view) is Code.UNMAPPABLE
 
 
-@pytest.mark.parametrize(
-    "device", [cpu, KeepingDevice, lambda: SampleDevice("plain")], ids=["cpu", "keeping", "sample"]
-)
+@sweep("device", [cpu, KeepingDevice, lambda: SampleDevice("plain")], ids=["cpu", "keeping", "sample"])
 def test_only_declared_roles(device: Callable[[], Any]) -> None:
     compilation = compiled(device())
     memory = nd.MemoryDesc().add_input_role(compilation, 0).finish().allocate()
@@ -386,7 +385,7 @@ def test_no_standing_in_for_outputs_of_unknown_size(
 # Copying
 
 
-@pytest.mark.parametrize("source", [HostMemory, "shared"])
+@sweep("source", [HostMemory, "shared"])
 def test_host_to_device_to_device_to_host(source: Any) -> None:
     first, second = (both_ends(compiled(KeepingDevice(name))) for name in ("first", "second"))
     host = nd.Memory.allocate(BYTES) if source == "shared" else HostMemory(VALUE)

@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 from support.errors import error_code
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.types import Lifetime
+
+pytestmark = pytest.mark.quick
 
 T = nd.OperandType
 ADD = nd.OperationType.ADD
@@ -28,7 +31,7 @@ def add_model(builder: nd.ModelBuilder, *, dimensions: tuple[int, ...] = (2, 3))
 BAD_DATA, BAD_STATE = nd.ResultCode.BAD_DATA, nd.ResultCode.BAD_STATE
 
 
-def test_m01_two_operations_then_every_call_is_bad_state() -> None:
+def test_two_operations_then_every_call_is_bad_state() -> None:
     builder = nd.ModelBuilder()
     first, second, activation, middle = add_model(builder)
     output = builder.add_operand(T.TENSOR_FLOAT32, (2, 3))
@@ -49,7 +52,7 @@ def test_m01_two_operations_then_every_call_is_bad_state() -> None:
         assert error_code(call) is BAD_STATE
 
 
-def test_m02_operations_in_any_order_are_sorted() -> None:
+def test_operations_in_any_order_are_sorted() -> None:
     builder = nd.ModelBuilder()
     a, b, c, d = (builder.add_operand(T.TENSOR_FLOAT32, (2,)) for _ in range(4))
     none = builder.add_operand(T.INT32)
@@ -95,10 +98,8 @@ def written_input(builder: nd.ModelBuilder) -> None:
     builder.identify_inputs_and_outputs([first, second], [output])
 
 
-@pytest.mark.parametrize(
-    "make", [cycle, unwritten, unwritten_output, written_twice, written_input], ids=lambda f: f.__name__
-)
-def test_m02_a_graph_without_order_can_never_be_finished(
+@sweep("make", [cycle, unwritten, unwritten_output, written_twice, written_input], ids=lambda f: f.__name__)
+def test_a_graph_without_order_can_never_be_finished(
     make: Callable[[nd.ModelBuilder], None],
 ) -> None:
     builder = nd.ModelBuilder()
@@ -108,11 +109,11 @@ def test_m02_a_graph_without_order_can_never_be_finished(
     assert error_code(lambda: builder.add_operand(T.FLOAT32)) is BAD_STATE
 
 
-def test_m03_empty_model() -> None:
+def test_empty_model() -> None:
     assert error_code(nd.ModelBuilder().finish) is BAD_DATA
 
 
-def test_m03_inputs_and_outputs_are_refused_and_the_call_can_be_repeated() -> None:
+def test_inputs_and_outputs_are_refused_and_the_call_can_be_repeated() -> None:
     builder = nd.ModelBuilder()
     first, second, activation, output = add_model(builder)
     for inputs, outputs in (
@@ -129,7 +130,7 @@ def test_m03_inputs_and_outputs_are_refused_and_the_call_can_be_repeated() -> No
     assert builder.finish().main.inputs == (first, second)
 
 
-def test_m12_a_model_without_outputs_can_still_be_mended() -> None:
+def test_a_model_without_outputs_can_still_be_mended() -> None:
     builder = nd.ModelBuilder()
     first, second, _, output = add_model(builder)
     builder.set_operand_value(first, np.ones((2, 3), np.float32))
@@ -141,7 +142,7 @@ def test_m12_a_model_without_outputs_can_still_be_mended() -> None:
     np.testing.assert_array_equal(result, np.full((2, 3), 2))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("value", "reason"),
     [
         (np.zeros((2, 2), np.float32), "bytes"),
@@ -150,7 +151,7 @@ def test_m12_a_model_without_outputs_can_still_be_mended() -> None:
         ("text", "cannot be stored"),
     ],
 )
-def test_m04_wrong_constants(value: Any, reason: str) -> None:
+def test_wrong_constants(value: Any, reason: str) -> None:
     builder = nd.ModelBuilder()
     index = builder.add_operand(T.TENSOR_FLOAT32, (2, 3))
     with pytest.raises(nd.Error, match=reason) as caught:
@@ -158,15 +159,15 @@ def test_m04_wrong_constants(value: Any, reason: str) -> None:
     assert caught.value.code is BAD_DATA
 
 
-@pytest.mark.parametrize("dimensions", [(), (0,), (2, 0)])
-def test_m04_constants_are_fully_specified(dimensions: tuple[int, ...]) -> None:
+@sweep("dimensions", [(), (0,), (2, 0)])
+def test_constants_are_fully_specified(dimensions: tuple[int, ...]) -> None:
     builder = nd.ModelBuilder()
     index = builder.add_operand(T.TENSOR_FLOAT32, dimensions)
     assert error_code(lambda: builder.set_operand_value(index, np.zeros(2, np.float32))) is BAD_DATA
 
 
-@pytest.mark.parametrize(("length", "copied"), [(32, True), (33, False)])
-def test_m04_small_constants_are_copied_at_once_large_ones_at_finish(length: int, *, copied: bool) -> None:
+@sweep(("length", "copied"), [(32, True), (33, False)])
+def test_small_constants_are_copied_at_once_large_ones_at_finish(length: int, *, copied: bool) -> None:
     builder = nd.ModelBuilder()
     first, second, _, output = add_model(builder, dimensions=(length,))
     value = np.ones(length, np.float32)
@@ -215,7 +216,7 @@ def test_constants_from_memory_are_not_copied() -> None:
     np.testing.assert_array_equal(result, np.arange(1, 7).reshape(2, 3))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operand_type", "good", "bad"),
     [
         (T.FLOAT32, {}, {"scale": 1.0}),
@@ -266,7 +267,7 @@ def test_constants_from_memory_are_not_copied() -> None:
         (T.TENSOR_FLOAT32, {}, {"channel_quant": (0, [0.5, 0.25])}),
     ],
 )
-def test_m05_scale_and_zero_point_rules(
+def test_scale_and_zero_point_rules(
     operand_type: nd.OperandType, good: dict[str, Any], bad: dict[str, Any]
 ) -> None:
     dimensions = (2, 2) if operand_type.is_tensor else ()
@@ -276,7 +277,7 @@ def test_m05_scale_and_zero_point_rules(
     assert builder.add_operand(operand_type, dimensions, **good) == 1
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operand_type", "dimensions"),
     [
         (T.FLOAT32, (1,)),
@@ -293,7 +294,7 @@ def test_operands_that_are_refused(operand_type: Any, dimensions: tuple[int, ...
     assert builder.add_operand(T.INT32) == 0
 
 
-def test_m06_operations_that_do_not_match_their_signature() -> None:
+def test_operations_that_do_not_match_their_signature() -> None:
     builder = nd.ModelBuilder()
     first, second, activation, output = add_model(builder)
     integers = builder.add_operand(T.TENSOR_INT32, (2, 3))
@@ -313,7 +314,7 @@ def test_m06_operations_that_do_not_match_their_signature() -> None:
         assert caught.value.code is BAD_DATA
 
 
-def test_m07_omitting_what_is_not_optional_is_refused() -> None:
+def test_omitting_what_is_not_optional_is_refused() -> None:
     builder = nd.ModelBuilder()
     first, second, _, output = add_model(builder)
     builder.set_operand_value(second, None)
@@ -324,7 +325,7 @@ def test_m07_omitting_what_is_not_optional_is_refused() -> None:
     assert builder.finish().main.operands[second].lifetime is Lifetime.CONSTANT_COPY
 
 
-def test_m08_relaxed() -> None:
+def test_relaxed() -> None:
     for allow in (True, False):
         builder = nd.ModelBuilder()
         first, second, _, output = add_model(builder)
@@ -333,7 +334,7 @@ def test_m08_relaxed() -> None:
         assert builder.finish().relaxed is allow
 
 
-def test_m12_failed_calls_change_nothing() -> None:
+def test_failed_calls_change_nothing() -> None:
     builder = nd.ModelBuilder()
     first, second, activation, output = add_model(builder)
     builder.set_operand_value(activation, 1)

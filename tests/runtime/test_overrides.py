@@ -2,6 +2,7 @@
 
 import pytest
 from support.graphs import all_but, candidate, chain, graph, model, only
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -36,7 +37,7 @@ def devices(*overrides: Override, subject: Model = SUBJECT, policy: str = "andro
     return [p.device for p in split(*overrides, subject=subject, policy=policy).placements[MAIN]]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("overrides", "expected"),
     [
         ([], [1, 1, 1, 1]),
@@ -57,7 +58,7 @@ def devices(*overrides: Override, subject: Model = SUBJECT, policy: str = "andro
         ([pin("poor", operation_type=OperationType.CONV_2D)], [1, 1, 1, 1]),
     ],
 )
-def test_a04_rules(overrides: list[Override], expected: list[int]) -> None:
+def test_rules(overrides: list[Override], expected: list[int]) -> None:
     assert devices(*overrides) == expected
     # What is pinned or forbidden is so under every policy.
     found = devices(*overrides, policy="tengine")
@@ -80,7 +81,7 @@ def test_reasons_name_the_rule() -> None:
     assert fourth.rejected[1] == "forbidden (forbid MUL on good)"
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("overrides", "words"),
     [
         ([pin("gpu", 0)], ["pin operations 0 to gpu", "no device 'gpu'", "cpu, good, poor"]),
@@ -103,7 +104,7 @@ def test_reasons_name_the_rule() -> None:
         ),
     ],
 )
-def test_a04_conflicts(overrides: list[Override], words: list[str]) -> None:
+def test_conflicts(overrides: list[Override], words: list[str]) -> None:
     with pytest.raises(BadData) as caught:
         split(*overrides)
     for word in words:
@@ -115,7 +116,7 @@ def test_every_conflict_is_named() -> None:
         split(pin("gpu", 0), pin("npu", 1))
 
 
-@pytest.mark.parametrize(
+@sweep(
     "wrong",
     [
         {},

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from support.devices import SampleDevice
 from support.errors import error_code
 from support.models import add_model, bound_execution, compiled_add
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.address import Address
@@ -45,8 +45,8 @@ def test_padding_is_enabled_first() -> None:
     assert error_code(done.enable_input_and_output_padding) is Code.BAD_STATE
 
 
-@pytest.mark.parametrize("extra", [1, 4, 40])
-@pytest.mark.parametrize("padding", [False, True])
+@sweep("extra", [1, 4, 40])
+@sweep("padding", [False, True])
 def test_larger_memory(extra: int, padding: bool) -> None:
     memory = nd.Memory.allocate(BYTES + extra)
     binding: tuple[Callable[[nd.Execution], Any], ...] = (
@@ -97,7 +97,7 @@ def test_padded_arguments_give_the_same() -> None:
     run_padded(compiled_add(SHAPE))
 
 
-@pytest.mark.parametrize("local", [True, False])
+@sweep("local", [True, False])
 def test_padded_arguments_behind_a_socket(local: bool, tmp_path: Path) -> None:
     server = DeviceServer(
         nd.devices()[0], Address.parse(f"unix://{tmp_path}/d.sock" if local else "127.0.0.1:0")
@@ -121,7 +121,7 @@ def test_open_outputs_use_all_of_their_memory() -> None:
     assert np.array_equal(result[:6].reshape(SHAPE), ONES * 2)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("level", "padding"),
     [(nd.FeatureLevel.LEVEL_8, 64), (nd.FeatureLevel.LEVEL_5, 64), (nd.FeatureLevel.LEVEL_4, 1)],
 )
@@ -142,7 +142,7 @@ def test_what_the_cpu_device_likes() -> None:
     assert compilation.preferred_memory_padding_for_output(0) == 64
 
 
-@pytest.mark.parametrize("index", [-1, 2])
+@sweep("index", [-1, 2])
 def test_there_are_only_so_many_inputs_and_outputs(index: int) -> None:
     compilation = compiled_add(SHAPE)
     for call in (

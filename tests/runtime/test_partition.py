@@ -4,6 +4,7 @@ import math
 
 import pytest
 from support.graphs import FLOAT, all_but, candidate, chain, graph, model, only
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.device import Performance
@@ -17,6 +18,8 @@ from neurald.runtime.partition import (
     Wishes,
     find_best_device_for_each_operation,
 )
+
+pytestmark = pytest.mark.quick
 
 FAST = Preference.FAST_SINGLE_ANSWER
 ADD, MUL, IF, WHILE = OperationType.ADD, OperationType.MUL, OperationType.IF, OperationType.WHILE
@@ -48,7 +51,7 @@ def one(
     )
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("candidates", "winner"),
     [
         ([one("a", 0.9), one("b", 0.8)], 1),
@@ -96,7 +99,7 @@ def test_nobody_can() -> None:
     assert caught.value.code is nd.ResultCode.BAD_DATA
 
 
-def test_c09_preference_decides_between_time_and_power() -> None:
+def test_preference_decides_between_time_and_power() -> None:
     candidates = [one("fast", 0.5, power=2.0), one("frugal", 2.0, power=0.5)]
     assert winners(ONE, candidates, Preference.LOW_POWER) == [1]
     assert winners(ONE, candidates, Preference.FAST_SINGLE_ANSWER) == [0]
@@ -106,8 +109,8 @@ def test_c09_preference_decides_between_time_and_power() -> None:
 TYPES: list[OperandType] = [kind for kind in OperandType if kind is not OperandType.MODEL]
 
 
-@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
-def test_c02_performance_is_looked_up_by_the_first_operands_type(kind: OperandType) -> None:
+@sweep("kind", TYPES, ids=lambda kind: kind.name)
+def test_performance_is_looked_up_by_the_first_operands_type(kind: OperandType) -> None:
     lines = [(ADD, "a b", "c"), (ADD, "b a", "d")]
     other = OperandType.TENSOR_INT32 if kind is not OperandType.TENSOR_INT32 else FLOAT
     subject = model("a b", lines, "c d", types={"a": kind, "b": other})
@@ -121,7 +124,7 @@ def test_c02_performance_is_looked_up_by_the_first_operands_type(kind: OperandTy
     assert winners(subject, [plain, special]) == [1, 0]
 
 
-def test_m08_relaxed_models_use_the_relaxed_rows() -> None:
+def test_relaxed_models_use_the_relaxed_rows() -> None:
     for kind in (FLOAT, OperandType.FLOAT32):
         for relaxed, winner in ((False, 0), (True, 1)):
             subject = model("a", [(ADD, "a", "b")], "b", relaxed=relaxed, types={"a": kind})
@@ -184,24 +187,24 @@ def while_model(body: Subgraph) -> Model:
     return model("x", [(WHILE, "@1 @2 x", "y")], "y", referenced=[condition(), body])
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("time", "flow", "winner"),
     # The CPU's score is 1 + 0.5 * (1 + 3) = 3, the device's flow + 0.5 * 4 * time.
     [(0.5, 1.9, 1), (0.5, 2.0, INTERPRETER), (0.5, 2.1, INTERPRETER), (1.4, 0.1, 1), (1.5, 0.1, INTERPRETER)],
 )
-def test_c10_score_of_an_if(time: float, flow: float, winner: int) -> None:
+def test_score_of_an_if(time: float, flow: float, winner: int) -> None:
     subject = if_model(branch(ADD), branch(ADD, MUL, ADD))
     cpu = candidate("cpu", model=subject, is_cpu=True)
     device = candidate("device", model=subject, time=time, control_flow=flow)
     assert winners(subject, [cpu, device])[1] == winner
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("time", "flow", "winner"),
     # The CPU's score is 1 + 1 + 2 = 4, the device's flow + 3 * time.
     [(1.0, 0.9, 1), (1.0, 1.0, INTERPRETER), (0.5, 2.4, 1), (0.5, 2.5, INTERPRETER)],
 )
-def test_c10_score_of_a_while(time: float, flow: float, winner: int) -> None:
+def test_score_of_a_while(time: float, flow: float, winner: int) -> None:
     subject = while_model(branch(ADD, MUL))
     cpu = candidate("cpu", model=subject, is_cpu=True)
     device = candidate("device", model=subject, time=time, control_flow=flow)
@@ -256,7 +259,7 @@ def test_what_is_interpreted_need_not_be_supported_whole() -> None:
     assert winners(subject, [cpu]) == [0, INTERPRETER, 0]
 
 
-@pytest.mark.parametrize("where", ["operand", "branch", "strings"])
+@sweep("where", ["operand", "branch", "strings"])
 def test_control_flow_of_unknown_size_is_for_the_cpu_device_only(where: str) -> None:
     then = branch(ADD)
     if where == "branch":

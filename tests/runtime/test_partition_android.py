@@ -3,8 +3,8 @@
 import itertools
 import random
 
-import pytest
 from support.graphs import candidate, chain, graph, model, only, random_graph
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import Model, OperandType, Preference, Subgraph
@@ -39,7 +39,7 @@ def grouped(subject: Model, *devices: int) -> list[tuple[int, tuple[int, ...]]]:
     return steps
 
 
-def test_c03_one_device_for_all_is_one_step_in_the_models_own_order() -> None:
+def test_one_device_for_all_is_one_step_in_the_models_own_order() -> None:
     # By readiness operation 2 would come before operation 1.
     subject = model("a b", [(ADD, "a b", "c"), (ADD, "c c", "d"), (ADD, "a b", "e")], "d e")
     assert grouped(subject, 1, 1, 1) == [(1, (0, 1, 2))]
@@ -85,7 +85,7 @@ def test_an_operand_that_is_read_twice_is_waited_for_once() -> None:
     assert grouped(subject, 0, 1) == [(0, (0,)), (1, (1,))]
 
 
-def test_c04_order_of_a_steps_operands() -> None:
+def test_order_of_a_steps_operands() -> None:
     lines = [
         (ADD, "x", "late"),  # an output of the model that a later step reads
         (ADD, "y", "middle"),
@@ -108,7 +108,7 @@ def test_c04_order_of_a_steps_operands() -> None:
     ]
 
 
-def test_c05_an_output_that_a_later_step_reads_is_given_back_and_fed_forward() -> None:
+def test_an_output_that_a_later_step_reads_is_given_back_and_fed_forward() -> None:
     subject = model("a", [(ADD, "a", "b"), (MUL, "b", "c")], "b c")
     first, second = boundaries(subject.main, [(0,), (1,)])
     assert first.outputs == second.inputs == (1,)
@@ -149,7 +149,7 @@ def flow_model() -> Model:
     return model("c x", lines, "u", referenced=referenced, types={"c": BOOL}, dimensions={"c": (1,)})
 
 
-def test_c10_interpreted_control_flow() -> None:
+def test_interpreted_control_flow() -> None:
     subject = flow_model()
     cpu = candidate("cpu", model=subject, is_cpu=True)
     device = candidate("device", only(MUL), model=subject, time=0.5)
@@ -169,7 +169,7 @@ def test_c10_interpreted_control_flow() -> None:
     )
 
 
-def test_c10_a_capable_device_runs_control_flow_as_one_step() -> None:
+def test_a_capable_device_runs_control_flow_as_one_step() -> None:
     subject = flow_model()
     cpu = candidate("cpu", model=subject, is_cpu=True)
     device = candidate("device", model=subject, time=0.5, control_flow=0.5)
@@ -210,8 +210,8 @@ def test_a_whole_branch_is_one_step_in_its_own_order() -> None:
     assert group.then_groups == (StepGroup(graph=1, device=3, operations=(0, 1, 2, 3)),)
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_s06_random_graphs_give_convex_steps_in_a_right_order(seed: int) -> None:
+@sweep("seed", range(60))
+def test_random_graphs_give_convex_steps_in_a_right_order(seed: int) -> None:
     generator = random.Random(seed)
     main = random_graph(generator, generator.randint(1, 60), (ADD, MUL, SUB))
     subject = Model(main=main)

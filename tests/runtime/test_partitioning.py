@@ -1,19 +1,25 @@
 """partition: modes, limits, full delegation, and that whatever comes out can run."""
 
 import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from support.graphs import all_but, candidate, chain, graph, model, only, random_graph
+from support.sweeps import sweep
 
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import Model, OperandType, Preference
 from neurald.runtime.delegation import step_groups
 from neurald.runtime.grouping import MAIN, IfGroup, StepGroup
 from neurald.runtime.overrides import forbid, pin, prefer
 from neurald.runtime.partition import INTERPRETER, Candidate
-from neurald.runtime.partitioning import PartitionResult, partition
+from neurald.runtime.partitioning import POLICIES, PartitionResult, partition
 from neurald.runtime.partitioning_options import POLICY_NAMES, Partitioning, PartitioningMode
+
+pytestmark = pytest.mark.quick
 
 ADD, MUL, SUB, DIV, IF = (
     OperationType.ADD,
@@ -50,6 +56,21 @@ def test_policies_split_differently() -> None:
     tengine = split(subject, pair(subject), Partitioning(policy="tengine"))
     assert steps(tengine) == [(1, (0, 1, 2)), (0, (3, 4))]
     assert len(tengine.reasons) == 5
+
+
+@pytest.mark.parametrize("policy", POLICY_NAMES)
+def test_groups_that_cannot_run_are_never_handed_out(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a policy gets wrong is found before anything runs."""
+    right = POLICIES[policy]
+    subject = chain(ADD, MUL, ADD)
+    for wrong, message in ((lambda groups: groups[1:], "before"), (lambda groups: groups[:-1], "in no step")):
+
+        def group(*arguments: Any, wrong: Callable[..., Any] = wrong) -> Any:
+            return wrong(right.group(*arguments))
+
+        monkeypatch.setitem(cast("dict[str, Any]", POLICIES), policy, replace(right, group=group))
+        with pytest.raises(OpFailed, match=message):
+            split(subject, pair(subject), Partitioning(policy=policy))
 
 
 def test_no_device() -> None:
@@ -93,7 +114,7 @@ def test_mode_none_does_not_interpret() -> None:
     assert result.placements.keys() == {MAIN, 1}
 
 
-@pytest.mark.parametrize("policy", POLICY_NAMES)
+@sweep("policy", POLICY_NAMES)
 def test_min_operations(policy: str) -> None:
     subject = chain(ADD, MUL, ADD, ADD, ADD, MUL, ADD, ADD, ADD, ADD)
     wanted = Partitioning(policy=policy, min_operations=4)
@@ -104,7 +125,7 @@ def test_min_operations(policy: str) -> None:
     assert moved.rejected == {1: moved.reason}
 
 
-@pytest.mark.parametrize("policy", POLICY_NAMES)
+@sweep("policy", POLICY_NAMES)
 def test_max_partitions_keeps_the_largest(policy: str) -> None:
     subject = chain(*[ADD] * 3, MUL, *[ADD] * 5, MUL, *[ADD] * 4, MUL, *[ADD] * 5)
     sizes = {1: [5], 2: [5, 5], 3: [5, 4, 5], 4: [3, 5, 4, 5], None: [3, 5, 4, 5]}
@@ -145,7 +166,7 @@ def test_control_flow_that_limits_move_is_interpreted() -> None:
     assert [p.device for p in result.placements[1]] == [0, 0]
 
 
-@pytest.mark.parametrize("policy", POLICY_NAMES)
+@sweep("policy", POLICY_NAMES)
 def test_what_the_cpu_device_cannot_run_stays_and_counts(policy: str) -> None:
     subject = chain(DIV, MUL, ADD, ADD, ADD, MUL, ADD, ADD, ADD, ADD)
     cpu = candidate("cpu", all_but(DIV), model=subject, is_cpu=True)
@@ -158,7 +179,7 @@ def test_what_the_cpu_device_cannot_run_stays_and_counts(policy: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("policy", POLICY_NAMES)
+@sweep("policy", POLICY_NAMES)
 def test_what_is_pinned_stays_and_what_is_preferred_does_not(policy: str) -> None:
     subject = chain(ADD, MUL, ADD, MUL)
     limits = {"policy": policy, "min_operations": 2}
@@ -176,7 +197,7 @@ def test_limits_need_the_cpu_device() -> None:
     assert len(split(subject, [device], Partitioning(min_operations=2, max_partitions=1)).groups) == 1
 
 
-@pytest.mark.parametrize("policy", POLICY_NAMES)
+@sweep("policy", POLICY_NAMES)
 def test_full_delegation(policy: str) -> None:
     wanted = Partitioning(policy=policy, require_full_delegation=True)
     subject = chain(ADD, ADD)
@@ -205,7 +226,7 @@ def test_full_delegation_counts_overrides_scores_and_interpretation() -> None:
         split(subject, pair(subject)[:1], Partitioning(require_full_delegation=True))
 
 
-@pytest.mark.parametrize(
+@sweep(
     "wrong",
     [
         {"policy": "random"},
@@ -224,8 +245,8 @@ def test_modes_are_androids_numbers() -> None:
     assert Partitioning(mode=2).mode is PartitioningMode.WITHOUT_FALLBACK  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", range(80))
-def test_c17_random_graphs_and_options(seed: int) -> None:
+@sweep("seed", range(80))
+def test_random_graphs_and_options(seed: int) -> None:
     generator = random.Random(seed)
     types = (ADD, MUL, SUB, DIV)
     subject = Model(main=random_graph(generator, generator.randint(1, 100), types))

@@ -28,7 +28,7 @@ def ladder() -> nd.Model:
     return builder.finish()
 
 
-def test_c03_one_device_gets_the_model_itself() -> None:
+def test_one_device_gets_the_model_itself() -> None:
     model = add_model(operations=3)
     plan = compiled(model, cpu()).plan
     assert isinstance(plan.body, SimpleBody)
@@ -78,7 +78,7 @@ def test_there_is_no_such_input() -> None:
         assert error_code(call, 3) is nd.ResultCode.BAD_DATA
 
 
-def test_c15_the_strictest_wish_counts() -> None:
+def test_the_strictest_wish_counts() -> None:
     old = only("a", Op.TANH, Op.ADD)
     old.feature_level = FeatureLevel.LEVEL_4
     plan = compiled(ladder(), old, only("b", Op.RELU, Op.ABS)).plan
@@ -89,7 +89,7 @@ def test_c15_the_strictest_wish_counts() -> None:
     assert compiled(ladder(), cpu()).plan.preferred_memory_of_input(0).padding == 64
 
 
-def test_e18_the_peak_is_told() -> None:
+def test_the_peak_is_told() -> None:
     kinds = [Op.TANH, Op.RELU] * 5
     builder = nd.ModelBuilder()
     values = [builder.add_operand(FLOAT, (10, 10)) for _ in range(len(kinds) + 1)]

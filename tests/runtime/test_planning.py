@@ -17,6 +17,8 @@ from neurald.hal.types import Model
 from neurald.runtime.partitioning_options import Partitioning, PartitioningMode
 from neurald.runtime.preparation import CacheOutcome
 
+pytestmark = pytest.mark.quick
+
 Op = nd.OperationType
 Code = nd.ResultCode
 VALUE = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
@@ -59,7 +61,7 @@ def uncached(
     return builder.finish()
 
 
-def test_c03_several_devices_share_a_model() -> None:
+def test_several_devices_share_a_model() -> None:
     model = unary_chain(Op.TANH, Op.RELU, Op.ABS)
     compilation = compiled(model, only("a", Op.TANH, Op.ABS), only("b", Op.RELU))
     steps = compilation.plan.steps
@@ -75,7 +77,7 @@ def test_the_report_has_every_step() -> None:
     assert compilation.report.fallback == ""
 
 
-def test_c08_a_step_that_cannot_be_prepared(available: list[nd.Device]) -> None:
+def test_a_step_that_cannot_be_prepared(available: list[nd.Device]) -> None:
     model = unary_chain(Op.TANH, Op.RELU, Op.ABS)
     broken = Refusing(OpFailed("out of order"), Op.RELU)
     available += [only("a", Op.TANH, Op.ABS), broken]
@@ -99,7 +101,7 @@ def test_what_says_that_the_model_is_wrong_is_returned(available: list[nd.Device
         assert error_code(builder.finish) is Code.BAD_DATA
 
 
-def test_c07_modes(available: list[nd.Device]) -> None:
+def test_modes(available: list[nd.Device]) -> None:
     model = unary_chain(Op.TANH, Op.RELU)
 
     class Asked(SampleDevice):
@@ -128,7 +130,7 @@ def test_partitioning_settings() -> None:
     assert error_code(builder.set_partitioning, 1) is Code.BAD_STATE
 
 
-def test_c14_a_time_limit_for_any_plan_unless_strict() -> None:
+def test_a_time_limit_for_any_plan_unless_strict() -> None:
     model = unary_chain(Op.TANH, Op.RELU)
     pair = [only("a", Op.TANH), only("b", Op.RELU)]
     for devices in (None, pair, [cpu()]):
@@ -164,7 +166,7 @@ def with_dead_operation() -> nd.Model:
     return builder.finish()
 
 
-def test_c11_a_step_without_outputs(available: list[nd.Device]) -> None:
+def test_a_step_without_outputs(available: list[nd.Device]) -> None:
     model = with_dead_operation()
     pair = [only("a", Op.TANH), only("b", Op.ABS)]
     available += pair
@@ -177,7 +179,7 @@ def test_c11_a_step_without_outputs(available: list[nd.Device]) -> None:
     assert_same_as_on_cpu(model, chosen, VALUE)
 
 
-def test_c11_dead_operations_around_interpreted_control_flow(available: list[nd.Device]) -> None:
+def test_dead_operations_around_interpreted_control_flow(available: list[nd.Device]) -> None:
     graph = Graph()
     condition, source = graph.value(nd.OperandType.TENSOR_BOOL8, (1,)), graph.value()
     output = graph.value()
@@ -216,7 +218,7 @@ def test_a_graph_that_is_used_twice_is_prepared_once() -> None:
     assert len(compilation.report.steps) == 2
 
 
-def test_a03_a_step_that_fell_back_is_explained(available: list[nd.Device]) -> None:
+def test_a_step_that_fell_back_is_explained(available: list[nd.Device]) -> None:
     failing = FailingDevice("failing", OpFailed("hot"))
     available.append(failing)
     model = unary_chain(Op.TANH)

@@ -19,8 +19,10 @@ from support.caching import (
 )
 from support.daemon import daemon_process, running_daemon
 from support.preparation import entries, flip, prepare
+from support.sweeps import sweep
 
 import neurald as nd
+from neurald.drivers.cpu.device import ReferenceDevice
 from neurald.hal import file_memory
 from neurald.hal.cache import Cache
 from neurald.hal.cache_entry import describe
@@ -69,7 +71,7 @@ def test_no_caching_no_files(directory: Path) -> None:
     assert not directory.exists()
 
 
-@pytest.mark.parametrize("device", [CachingDevice(model=0, data=0), nd.devices()[0]])
+@pytest.mark.parametrize("device", [CachingDevice(model=0, data=0), ReferenceDevice()])
 def test_a_device_that_needs_no_files_writes_none(directory: Path, device: nd.Device) -> None:
     report = prepare(directory, device)
     assert report.cache is CacheOutcome.OFF
@@ -467,7 +469,7 @@ def test_one_daemon_and_this_process_prepare_one_after_another() -> None:
     assert [there.compiled, here.compiled] == [models[::2], models[1::2]]
 
 
-@pytest.mark.parametrize("error", [OpFailed("no"), KeyboardInterrupt()])
+@sweep("error", [OpFailed("no"), KeyboardInterrupt()])
 def test_nothing_more_is_begun_after_a_failure(error: BaseException) -> None:
     class Failing(CachingDevice):
         def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:

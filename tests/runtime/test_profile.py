@@ -10,6 +10,7 @@ from support.devices import FailingDevice, SampleDevice
 from support.graphs import chain
 from support.models import add_model
 from support.plans import CONTROL_FLOW, all_but, compiled, cpu, only
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.device import ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
@@ -113,7 +114,7 @@ def test_a_device_that_cannot_tell() -> None:
     assert step.reason == "telling does not tell the times of its kernels"
 
 
-@pytest.mark.parametrize("position", [-1, 2])
+@sweep("position", [-1, 2])
 def test_operations_that_are_not_there(position: int) -> None:
     (step,) = compiled(add_model(operations=2), TellingDevice(lambda: (kernel(position),))).profile()
     assert step.kernels == ()
@@ -127,7 +128,7 @@ def failing(error: Exception) -> Callable[[], Sequence[KernelTime]]:
     return tell
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("error", "reason"),
     [(OpFailed("no events"), "no events"), (ZeroDivisionError("oh"), "telling: ZeroDivisionError: oh")],
     ids=["failure", "fault"],

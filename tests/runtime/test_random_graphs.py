@@ -1,4 +1,7 @@
-"""Random graphs split over drivers that share no operation give what one device gives, bit for bit (TestPartitioningRandom)."""
+"""Random graphs split over drivers that share no operation give what one device gives, bit for bit (TestPartitioningRandom).
+
+All of them compute by the references; `test_random_graphs_compiled.py` has the same of compiled code.
+"""
 
 import random
 from collections.abc import Sequence
@@ -9,6 +12,7 @@ import pytest
 from support.random_graphs import SIGNATURES, Driver, RandomModel
 
 import neurald as nd
+from neurald.drivers.cpu.device import ReferenceDevice
 from neurald.hal.memory import HostMemory
 
 SEEDS = 225
@@ -43,11 +47,11 @@ def computed(
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_c17_partitioned_equals_unpartitioned(seed: int) -> None:
+def test_partitioned_equals_unpartitioned(seed: int) -> None:
     rng = random.Random(seed)
     graph = RandomModel(rng)
     arrays = graph.arrays()
-    whole = nd.CompilationBuilder(graph.model, [nd.devices()[0]]).finish()
+    whole = nd.CompilationBuilder(graph.model, [ReferenceDevice()]).finish()
     builder = nd.CompilationBuilder(graph.model, drivers(rng))
     builder.set_caching(None)
     split = builder.finish()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from support.random_graphs import SIGNATURES, Driver, RandomModel, Signature
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
@@ -63,7 +64,7 @@ def test_partitioned_equals_unpartitioned(seed: int, caplog: pytest.LogCaptureFi
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == []
 
 
-@pytest.mark.parametrize(("first", "second"), list(itertools.permutations(CURVES, 2))[::3])
+@sweep(("first", "second"), list(itertools.permutations(CURVES, 2))[::3])
 def test_a_constant_is_folded_by_the_code_of_its_kernel(
     first: nd.OperationType, second: nd.OperationType
 ) -> None:

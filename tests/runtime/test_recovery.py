@@ -9,6 +9,7 @@ from support.devices import FailingDevice
 from support.errors import error_code
 from support.fakes import FakePreparedModel
 from support.models import add_model, bound_execution
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
@@ -23,9 +24,12 @@ from neurald.hal.errors import (
     Unreachable,
     error_for,
 )
-from neurald.hal.types import Request
+from neurald.hal.types import Model, Request
 from neurald.runtime import recovery
+from neurald.runtime.preparation import Prepared, Preparer
 from neurald.runtime.recovery import DEAD, FAILING, UNREACHABLE, RetryPolicy
+
+pytestmark = pytest.mark.quick
 
 Compile = Callable[[FailingDevice], nd.Compilation]
 
@@ -64,7 +68,7 @@ CODES = [code for code in nd.ResultCode if code not in (nd.ResultCode.NO_ERROR,)
 
 
 @pytest.mark.parametrize("code", CODES, ids=str)
-def test_e05_any_error_falls_back(code: nd.ResultCode, with_fallback: Compile) -> None:
+def test_any_error_falls_back(code: nd.ResultCode, with_fallback: Compile) -> None:
     device = FailingDevice(error=error_for(code, "no"))
     error, device.error = device.error, None
     compilation = with_fallback(device)
@@ -76,8 +80,8 @@ def test_e05_any_error_falls_back(code: nd.ResultCode, with_fallback: Compile) -
     assert device.executions == 2
 
 
-@pytest.mark.parametrize("code", CODES, ids=str)
-def test_e06_an_explicit_list_gets_the_code(code: nd.ResultCode) -> None:
+@sweep("code", CODES, ids=str)
+def test_an_explicit_list_gets_the_code(code: nd.ResultCode) -> None:
     device = FailingDevice()
     compilation = nd.CompilationBuilder(add_model(), [device]).finish()
     device.error = error_for(code, "no")
@@ -89,7 +93,7 @@ def test_e06_an_explicit_list_gets_the_code(code: nd.ResultCode) -> None:
     assert execution.start_compute_with_dependencies([]).code is code
 
 
-def test_a18_a_failure_is_remembered_and_the_device_retried(
+def test_a_failure_is_remembered_and_the_device_retried(
     with_fallback: Compile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recovery, "FAILING", RetryPolicy(first_pause_s=3600.0, longest_pause_s=7200.0))
@@ -105,7 +109,7 @@ def test_a18_a_failure_is_remembered_and_the_device_retried(
     assert 3500 < fallback.retry_in_s <= 3600
 
 
-def test_a18_failures_side_by_side_are_none_in_a_row(
+def test_failures_side_by_side_are_none_in_a_row(
     with_fallback: Compile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recovery, "FAILING", RetryPolicy(first_pause_s=3600.0, longest_pause_s=7200.0))
@@ -128,7 +132,7 @@ def test_a18_failures_side_by_side_are_none_in_a_row(
     assert fallback.failures == 1
 
 
-def test_a18_a_device_that_works_again_is_used_again(with_fallback: Compile) -> None:
+def test_a_device_that_works_again_is_used_again(with_fallback: Compile) -> None:
     device = FailingDevice()
     compilation = with_fallback(device)
     device.error = OpFailed("overheated")
@@ -139,6 +143,26 @@ def test_a18_a_device_that_works_again_is_used_again(with_fallback: Compile) -> 
     compute(compilation)
     assert device.executions == 3
     assert compilation.recovery.fallbacks == ()
+
+
+def test_the_model_is_prepared_once_for_the_cpu(
+    with_fallback: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = FailingDevice()
+    compilation = with_fallback(device)
+    prepare, prepared = Preparer.prepare, []
+
+    def noted(preparer: Preparer, on: nd.Device, model: Model) -> Prepared:
+        prepared.append(on.name)
+        return prepare(preparer, on, model)
+
+    monkeypatch.setattr(Preparer, "prepare", noted)
+    for error in (OpFailed("overheated"), DeadObject("killed"), OpFailed("overheated again")):
+        device.error = error
+        for _ in range(3):
+            compute(compilation)
+            wait_for_recovery()
+    assert prepared.count(nd.devices()[0].name) == 1
 
 
 def test_a_dead_device_is_prepared_again_in_the_background(with_fallback: Compile) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.buffers import KeepingDevice
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import DeadObject
@@ -47,7 +48,7 @@ def host_copies(compilation: nd.Compilation) -> int:
     return compilation.executor.host_copies
 
 
-@pytest.mark.parametrize("cpu_reads", [False, True])
+@sweep("cpu_reads", [False, True])
 def test_only_what_the_cpu_reads_comes_to_the_host(*, cpu_reads: bool) -> None:
     device = KeepingDevice("keeping")
     compilation = compiled(device, branches(cpu_reads=cpu_reads))

@@ -10,6 +10,7 @@ from support.devices import SampleDevice
 from support.errors import error_code
 from support.fakes import FakePreparedModel
 from support.models import accumulator, add_model, bound_execution, ones
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.cancellation import Cancellation
@@ -95,7 +96,7 @@ def test_other_ways_to_compute_are_whole() -> None:
     assert (device.executed, device.again) == (10, 2)
 
 
-@pytest.mark.parametrize("setting", ["timing", "limit"])
+@sweep("setting", ["timing", "limit"])
 def test_limits_and_durations_need_whole_computations(setting: str) -> None:
     device = ReusingDevice()
     execution, _ = bound_execution(compiled(device), reusable=True)
@@ -140,7 +141,7 @@ def test_an_interrupted_one_can_be_computed_again() -> None:
     assert execution.output_shapes() == [(2, 3)]
 
 
-def test_e02_concurrent_use_is_bad_state() -> None:
+def test_concurrent_use_is_bad_state() -> None:
     device = ReusingDevice()
     execution, _ = bound_execution(compiled(device), reusable=True)
     execution.compute()

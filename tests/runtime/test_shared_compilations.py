@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.counted import COMPILATIONS, compilations
 from support.daemon import daemon_process
+from support.tiers import one_in
 
 from neurald.drivers.opencl.platform import choose, discover
 from neurald.hal.errors import UnavailableDevice
@@ -103,7 +104,7 @@ def test_each_shape_is_compiled_once_for_all_processes(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["without constants", "with constants"])
+@pytest.mark.parametrize("model", one_in(2, ["with constants", "without constants"]))
 @pytest.mark.parametrize("is_remote", [False, True], ids=["in-process", "daemon"])
 def test_every_step_is_stored(driver: str, is_remote: bool, model: str, environment: dict[str, str]) -> None:
     for outcome in ("miss", "hit"):

@@ -39,7 +39,7 @@ class OldDevice(SampleDevice):
         return tuple(super().supported_operations(model))
 
 
-def test_c12_newer_operations_are_not_offered() -> None:
+def test_newer_operations_are_not_offered() -> None:
     for level, expected in (
         (FeatureLevel.LEVEL_1, [True, False, True, False, True]),
         (FeatureLevel.LEVEL_3, [True, True, True, False, True]),
@@ -76,7 +76,7 @@ def test_a_device_that_is_too_old_for_everything_is_not_asked() -> None:
     assert not device.asked
 
 
-def test_m10_default_arguments_are_left_out() -> None:
+def test_default_arguments_are_left_out() -> None:
     builder = nd.ModelBuilder()
     image = builder.add_operand(FLOAT, (1, 5, 5, 1))
     weights = builder.add_operand(FLOAT, (1, 3, 3, 1))
@@ -106,7 +106,7 @@ def test_m10_default_arguments_are_left_out() -> None:
     assert sums[0, 2, 2, 0] == 9
 
 
-def test_m10_other_values_stay() -> None:
+def test_other_values_stay() -> None:
     for dilations, count in (((1, 2), 10), ((1, 1), 7)):
         builder = nd.ModelBuilder()
         image = builder.add_operand(FLOAT, (1, 9, 9, 1))

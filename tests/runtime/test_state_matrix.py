@@ -18,6 +18,7 @@ from support.devices import FailingDevice, PausedDevice, SampleDevice
 from support.errors import error_code
 from support.models import FLOAT, add_model, bound_execution, compiled_add
 from support.modes import MODES, compute
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import Cancelled, OpFailed, ResourceExhaustedTransient
@@ -152,7 +153,7 @@ def test_preferred_memory_of_what_is_not_there() -> None:
         assert error_code(compilation.preferred_memory_padding_for_output, index) is Code.BAD_DATA
 
 
-@pytest.mark.parametrize("listed", [None, 1, 2])
+@sweep("listed", [None, 1, 2])
 def test_strict_mode_needs_one_explicit_device(listed: int | None) -> None:
     devices = None if listed is None else [nd.devices()[0], SampleDevice()][:listed]
     builder = nd.CompilationBuilder(add_model(), devices, strict=True)
@@ -208,7 +209,7 @@ def results(execution: nd.Execution) -> Calls:
     }
 
 
-@pytest.mark.parametrize("mode", MODES)
+@sweep("mode", MODES)
 def test_settings_are_too_late(mode: str) -> None:
     device, execution = paused_execution(reusable=True)
     assert refused(results(execution)) == every(results(execution), Code.BAD_STATE)
@@ -225,8 +226,8 @@ def test_settings_are_too_late(mode: str) -> None:
     compute(execution, mode)
 
 
-@pytest.mark.parametrize("second", MODES)
-@pytest.mark.parametrize("first", MODES)
+@sweep("second", MODES)
+@sweep("first", MODES)
 def test_no_second_computation(first: str, second: str) -> None:
     device, execution = paused_execution()
     with ThreadPoolExecutor(1) as pool:
@@ -239,7 +240,7 @@ def test_no_second_computation(first: str, second: str) -> None:
     assert execution.output_dimensions(0) == (2, 3)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@sweep("mode", MODES)
 def test_missing_arguments_can_be_mended(mode: str) -> None:
     execution = nd.Execution(compiled_add())
     output = np.zeros((2, 3), np.float32)
@@ -255,7 +256,7 @@ def test_missing_arguments_can_be_mended(mode: str) -> None:
     np.testing.assert_array_equal(output, GOOD + 1)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@sweep("mode", MODES)
 def test_results_after_success_and_failure(mode: str) -> None:
     device = FailingDevice()
     compilation = nd.CompilationBuilder(add_model(), [device]).finish()
@@ -276,7 +277,7 @@ def test_results_after_success_and_failure(mode: str) -> None:
     assert execution.output_shapes() == [(2, 3)]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@sweep("mode", MODES)
 def test_scalars_have_no_dimensions(mode: str) -> None:
     builder = nd.ModelBuilder()
     source, rank = builder.add_operand(FLOAT, (2, 3)), builder.add_operand(nd.OperandType.INT32)
@@ -292,7 +293,7 @@ def test_scalars_have_no_dimensions(mode: str) -> None:
     assert execution.output_shapes() == [()]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@sweep("mode", MODES)
 def test_dimensions_that_an_output_does_not_have(mode: str) -> None:
     compilation = compiled_add((0, 3))
     for rows in (1, 4):
@@ -319,8 +320,8 @@ def test_outputs_of_open_shape_in_every_mode_but_fenced() -> None:
             assert error_code(execution.duration, nd.Duration.IN_DRIVER) is Code.BAD_STATE
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("reusable", [False, True])
+@sweep("mode", MODES)
+@sweep("reusable", [False, True])
 def test_many_threads(mode: str, reusable: bool) -> None:
     execution, output = bound_execution(compiled_add(), reusable=reusable)
     codes: list[nd.ResultCode] = []
@@ -354,9 +355,9 @@ def address() -> Iterator[str]:
         yield address
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("where", ["in process", "behind a socket"])
-@pytest.mark.parametrize("seconds", [1e7, 2.0**64 / 1e9, float("inf")])
+@sweep("mode", MODES)
+@sweep("where", ["in process", "behind a socket"])
+@sweep("seconds", [1e7, 2.0**64 / 1e9, float("inf")])
 def test_the_longest_time_limits(seconds: float, where: str, mode: str, address: str) -> None:
     device = nd.devices()[0] if where == "in process" else nd.connect(address)
     builder = nd.CompilationBuilder(add_model(), [device])
@@ -368,8 +369,8 @@ def test_the_longest_time_limits(seconds: float, where: str, mode: str, address:
     np.testing.assert_array_equal(output, np.full((2, 3), 3))
 
 
-@pytest.mark.parametrize("where", ["in process", "behind a socket"])
-@pytest.mark.parametrize("seconds", [1e7, 2.0**64 / 1e9, float("inf")])
+@sweep("where", ["in process", "behind a socket"])
+@sweep("seconds", [1e7, 2.0**64 / 1e9, float("inf")])
 def test_the_longest_waits(seconds: float, where: str, address: str) -> None:
     device = nd.devices()[0] if where == "in process" else nd.connect(address)
     execution, _ = bound_execution(nd.CompilationBuilder(add_model(), [device]).finish())
@@ -423,7 +424,7 @@ def test_a_burst_after_a_failed_run_and_a_refused_one() -> None:
 # Event
 
 
-@pytest.mark.parametrize("fd", [None, "3", 2.5])
+@sweep("fd", [None, "3", 2.5])
 def test_what_is_no_descriptor(fd: Any) -> None:
     assert error_code(nd.Event.from_fence_fd, fd) is Code.BAD_DATA
 
@@ -456,7 +457,7 @@ def test_errors_do_not_grow_with_every_wait() -> None:
     assert len(depths) == 1
 
 
-@pytest.mark.parametrize("operations", ["simple", "compound"])
+@sweep("operations", ["simple", "compound"])
 def test_a_wait_for_a_fence_that_never_signals_can_be_given_up(operations: str) -> None:
     devices = [
         SampleDevice("adder", supports=lambda kind: kind is ADD),
@@ -487,7 +488,7 @@ def add_then_multiply() -> nd.Model:
     return graph.finish([first, second], [product])
 
 
-@pytest.mark.parametrize("mode", ["async", "fenced"])
+@sweep("mode", ["async", "fenced"])
 def test_no_thread_can_be_started(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     execution, output = bound_execution(compiled_add(), reusable=True)
 

@@ -13,6 +13,7 @@ from support.errors import error_code
 from support.fakes import FakePreparedModel
 from support.models import add_model, bound_execution
 from support.modes import MODES, compute
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.address import Address
@@ -105,7 +106,7 @@ def outcome(execution: nd.Execution, mode: str) -> nd.ResultCode:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
-def test_e06_each_status(
+def test_each_status(
     code: nd.ResultCode, mode: str, compiled: Callable[[SampleDevice], nd.Compilation]
 ) -> None:
     device = FailingDevice()
@@ -273,8 +274,8 @@ def test_threads_end_with_their_executions(compiled: Callable[[SampleDevice], nd
             assert not thread.is_alive()
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a18_a_device_is_not_blamed_for_what_no_device_could_run(
+@sweep("mode", MODES)
+def test_a_device_is_not_blamed_for_what_no_device_could_run(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An index out of range fails everywhere; a device that was asked to run that stays in use."""
@@ -308,7 +309,7 @@ def test_a18_a_device_is_not_blamed_for_what_no_device_could_run(
     assert device.executions == 3
 
 
-def test_a18_a_device_is_not_blamed_for_what_a_failed_dependency_has_left(
+def test_a_device_is_not_blamed_for_what_a_failed_dependency_has_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(recovery, "FAILING", RetryPolicy(first_pause_s=3600.0, longest_pause_s=3600.0))
@@ -333,7 +334,7 @@ def test_a18_a_device_is_not_blamed_for_what_a_failed_dependency_has_left(
     assert second.executions == 2
 
 
-@pytest.mark.parametrize("limit", ["timeout", "after fences"])
+@sweep("limit", ["timeout", "after fences"])
 def test_who_limits_the_time_is_told_that_it_passed(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     device = FailingDevice()
     cpu = nd.devices()[0]

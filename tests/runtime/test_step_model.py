@@ -28,7 +28,7 @@ def names(whole: Model, indexes: Sequence[int]) -> str:
     return " ".join(whole.main.operands[index].name for index in indexes)
 
 
-def test_c04_order_of_ends() -> None:
+def test_order_of_ends() -> None:
     """Inputs: the model's, temporaries, the model's outputs. Outputs: the model's, then temporaries."""
     whole = model(
         "x y",
@@ -51,14 +51,14 @@ def test_c04_order_of_ends() -> None:
     validate_model(middle.model)
 
 
-def test_c05_a_model_output_that_is_read_inside_too() -> None:
+def test_a_model_output_that_is_read_inside_too() -> None:
     whole = model("x", [(Op.RELU, "x", "a"), (Op.RELU, "a", "b")], "a b")
     step = made(whole, (0, 1))
     assert names(whole, step.outputs) == "a b"
     validate_model(step.model)
 
 
-def test_m11_operands_that_nobody_uses_stay_behind() -> None:
+def test_operands_that_nobody_uses_stay_behind() -> None:
     whole = model("x y", [(Op.RELU, "x", "a"), (Op.RELU, "y", "b")], "a b", relaxed=True)
     step = made(whole, (1,))
     assert [operand.name for operand in step.model.main.operands] == ["y", "b"]
@@ -109,7 +109,7 @@ def test_a_step_without_inputs_is_a_model() -> None:
     validate_model(step.model)
 
 
-def test_c11_a_step_without_outputs_is_none() -> None:
+def test_a_step_without_outputs_is_none() -> None:
     whole = model("x", [(Op.RELU, "x", "dead"), (Op.RELU, "x", "out")], "out")
     with pytest.raises(nd.Error, match="operation 0 RELU") as caught:
         made(whole, (0,))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.models import accumulator, ones
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
@@ -116,8 +117,8 @@ def ended(compute: Callable[[], None]) -> tuple[nd.Error, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("where", ["here", "daemon"])
+@sweep("mode", MODES)
+@sweep("where", ["here", "daemon"])
 def test_a_time_limit(compilations: dict[str, nd.Compilation], where: str, mode: str) -> None:
     execution = bound(compilations[where])
     execution.set_timeout(LIMIT_S)
@@ -127,8 +128,8 @@ def test_a_time_limit(compilations: dict[str, nd.Compilation], where: str, mode:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("where", ["here", "daemon"])
+@sweep("mode", MODES)
+@sweep("where", ["here", "daemon"])
 def test_a_cancellation(compilations: dict[str, nd.Compilation], where: str, mode: str) -> None:
     execution = bound(compilations[where])
     with cancelled_after(LIMIT_S, execution):
@@ -152,7 +153,7 @@ def test_a_duration_after_fences(compilations: dict[str, nd.Compilation]) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
+@sweep("mode", MODES)
 def test_the_message_names_the_step_and_the_operation(
     compilations: dict[str, nd.Compilation], mode: str
 ) -> None:
@@ -210,8 +211,8 @@ def test_variables_are_as_before() -> None:
     assert (output == before + 1).all()
 
 
-@pytest.mark.parametrize("seconds", [1e300, float("inf")])
-@pytest.mark.parametrize("mode", MODES)
+@sweep("seconds", [1e300, float("inf")])
+@sweep("mode", MODES)
 def test_limits_without_an_end(mode: str, seconds: float) -> None:
     compilation = nd.CompilationBuilder(accumulator(), [CpuDevice()]).finish()
     execution = nd.Execution(compilation)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.daemon import running_daemon
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.device import Device, ExecutionResult, OutputShape
@@ -176,7 +177,7 @@ def test_a_buffer_that_is_too_short_is_refused_at_once() -> None:
         made.set_input_from_memory(0, HostMemory(np.zeros(3, "<i4")), 0, 12)
 
 
-@pytest.mark.parametrize(
+@sweep(
     "shape",
     [
         OutputShape(dimensions=(2,), sufficient=False),

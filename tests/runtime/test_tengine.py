@@ -4,6 +4,7 @@ import random
 
 import pytest
 from support.graphs import all_but, candidate, chain, model, only, random_graph
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -12,6 +13,8 @@ from neurald.runtime.convexity import check_groups, is_convex
 from neurald.runtime.grouping import MAIN, StepGroup
 from neurald.runtime.partition import Candidate, Wishes
 from neurald.runtime.tengine import cut, group_neighbours, place_by_cuts, wait_counts
+
+pytestmark = pytest.mark.quick
 
 ADD, MUL, SUB = OperationType.ADD, OperationType.MUL, OperationType.SUB
 FC = OperationType.FULLY_CONNECTED
@@ -42,7 +45,7 @@ def places(subject: Model, candidates: list[Candidate], wishes: Wishes = NONE) -
     return "".join("cde"[placement.device] for placement in placements[MAIN])
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operations", "expected"),
     [
         ("dddd", "dddd"),
@@ -65,7 +68,7 @@ def places(subject: Model, candidates: list[Candidate], wishes: Wishes = NONE) -
         ("cdcdcdddd", "cccccdddd"),
     ],
 )
-def test_s01_cuts(operations: str, expected: str) -> None:
+def test_cuts(operations: str, expected: str) -> None:
     subject = pattern(operations)
     assert places(subject, pair(subject)) == expected.translate(str.maketrans("FT", "dd"))
 
@@ -92,7 +95,7 @@ def steps(subject: Model, candidates: list[Candidate]) -> list[StepGroup]:
     return [group for group in groups if isinstance(group, StepGroup)]
 
 
-def test_s02_neighbours_on_one_device_are_one_step() -> None:
+def test_neighbours_on_one_device_are_one_step() -> None:
     subject = pattern("ddcdccdcdddd")
     assert [(s.device, s.operations) for s in steps(subject, pair(subject))] == [
         (1, (0, 1)),
@@ -103,7 +106,7 @@ def test_s02_neighbours_on_one_device_are_one_step() -> None:
     assert [s.operations for s in steps(subject, pair(subject))] == [(0, 1, 2, 3)]
 
 
-def test_s03_s04_wait_counts() -> None:
+def test_wait_counts() -> None:
     # Operand s is read inside its step, by a later step, and is an output: the case of SSD.
     lines = [
         (ADD, "a", "s"),
@@ -142,8 +145,8 @@ def test_a_run_by_wait_counts_ends() -> None:
         assert started == len(found)
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_s06_random_graphs_give_convex_steps(seed: int) -> None:
+@sweep("seed", range(60))
+def test_random_graphs_give_convex_steps(seed: int) -> None:
     generator = random.Random(seed)
     subject = Model(main=random_graph(generator, generator.randint(1, 60), (ADD, MUL, SUB)))
     for step in steps(subject, pair(subject)):

@@ -13,6 +13,7 @@ from functools import cache
 import numpy as np
 import pytest
 from support.errors import error_code
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import BadData
@@ -195,8 +196,8 @@ def test_outputs(kind: nd.OperandType) -> None:
                 assert np.array_equal(array[:6].reshape(OUTPUT), values.T + np.array(3, kind.dtype)), what
 
 
-@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
-@pytest.mark.parametrize("constant", [(2, 0), (0, 3), None, (2, 4), (3, 3)], ids=str)
+@sweep("kind", TYPES, ids=lambda kind: kind.name)
+@sweep("constant", [(2, 0), (0, 3), None, (2, 4), (3, 3)], ids=str)
 def test_constants_are_specified_and_right(kind: nd.OperandType, constant: Dimensions) -> None:
     for levels in models():
         source, between = (specified(INPUT, level) for level in levels[:2])
@@ -204,9 +205,9 @@ def test_constants_are_specified_and_right(kind: nd.OperandType, constant: Dimen
         assert error_code(build, kind, source, between, result, constant) is Code.BAD_DATA
 
 
-@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
-@pytest.mark.parametrize("wrong", ["between", "result"])
-@pytest.mark.parametrize("is_open", [False, True])
+@sweep("kind", TYPES, ids=lambda kind: kind.name)
+@sweep("wrong", ["between", "result"])
+@sweep("is_open", [False, True])
 def test_what_is_wrong_inside_fails_cleanly(kind: nd.OperandType, wrong: str, is_open: bool) -> None:
     """A shape that the model contradicts is found when it is finished, if it can be known then, else when it is run."""
     for levels in models():

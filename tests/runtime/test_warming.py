@@ -6,7 +6,7 @@ from support.cached_models import MODELS
 from support.caching import CachingDevice, model_adding
 
 import neurald as nd
-from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
 from neurald.hal.device import Artifact, PreparedModel, PrepareOptions
 from neurald.runtime.preparation import CacheOutcome
 from neurald.runtime.warming import warm
@@ -41,7 +41,7 @@ def test_cold_and_then_warm() -> None:
 
 
 def test_a_device_that_has_nothing_to_cache() -> None:
-    (step,) = warm(model_adding(1), [nd.devices()[0]])
+    (step,) = warm(model_adding(1), [ReferenceDevice()])
     assert step.cache is CacheOutcome.OFF
     assert step.reason == "the device has nothing to cache"
     assert step.cold_ms is not None

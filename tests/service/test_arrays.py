@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.types import Dimensions, Lifetime, Model, Operand, OperandType, Subgraph
@@ -58,7 +59,7 @@ def test_slots_go_by_tensor_name_and_by_position() -> None:
     assert slots[1].operand.dimensions == (2,)
 
 
-@pytest.mark.parametrize(
+@sweep(
     "names",
     [
         ["a", "a"],
@@ -87,8 +88,8 @@ def test_a_tensor_name_that_looks_like_a_position_wins() -> None:
     assert [(s.key, s.alias) for s in slots] == [("input_1", "input_0"), ("input_2", "input_2")]
 
 
-@pytest.mark.parametrize("kind", TENSOR_TYPES, ids=lambda kind: kind.name)
-@pytest.mark.parametrize("shape", [(3, 5), (), (0, 4)])
+@sweep("kind", TENSOR_TYPES, ids=lambda kind: kind.name)
+@sweep("shape", [(3, 5), (), (0, 4)])
 def test_random_inputs_have_type_and_shape_and_repeat(kind: OperandType, shape: tuple[int, ...]) -> None:
     first, second = random_inputs([slot(kind=kind, dimensions=shape)] * 2)
     (again, _) = random_inputs([slot(kind=kind, dimensions=shape)] * 2)
@@ -98,9 +99,7 @@ def test_random_inputs_have_type_and_shape_and_repeat(kind: OperandType, shape: 
     assert first.size < 4 or not np.array_equal(first, second)
 
 
-@pytest.mark.parametrize(
-    "kind", [OperandType.FLOAT32, OperandType.INT32, OperandType.UINT32, OperandType.BOOL]
-)
+@sweep("kind", [OperandType.FLOAT32, OperandType.INT32, OperandType.UINT32, OperandType.BOOL])
 def test_random_scalars(kind: OperandType) -> None:
     (value,) = random_inputs([slot(kind=kind, dimensions=())])
     assert value.shape == ()
@@ -123,9 +122,9 @@ def test_random_ranges() -> None:
     assert unknown.shape == ()
 
 
-@pytest.mark.parametrize("kind", TENSOR_TYPES, ids=lambda kind: kind.name)
-@pytest.mark.parametrize("shape", [(2, 3), (), (0, 4), (1, 1, 1, 1, 7)])
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@sweep("kind", TENSOR_TYPES, ids=lambda kind: kind.name)
+@sweep("shape", [(2, 3), (), (0, 4), (1, 1, 1, 1, 7)])
+@sweep("save", [np.savez, np.savez_compressed])
 def test_inputs_are_read_by_name_or_position(
     tmp_path: Path, kind: OperandType, shape: tuple[int, ...], save: Callable[..., None]
 ) -> None:
@@ -169,7 +168,7 @@ def test_fortran_order_and_foreign_byte_order_are_understood(tmp_path: Path) -> 
 RIGHT = np.zeros((2, 3), np.float32)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("arrays", "words"),
     [
         ({"y": RIGHT}, ["lacks input 'x' (float32 [2, 3])", "'y'"]),
@@ -212,7 +211,7 @@ def test_strings_are_read_as_bytes_or_text(tmp_path: Path) -> None:
         assert read.tolist() == expected
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("array", "words"),
     [
         (np.zeros((2, 2)), "float64 [2, 2]; 'x' (strings [2, 2]) is expected"),
@@ -262,7 +261,7 @@ def archive(path: Path, **members: bytes) -> None:
             file.writestr(f"{name}.npy", content)
 
 
-@pytest.mark.parametrize(
+@sweep(
     "content",
     [b"", b"hello", b"\x93NUMPY", b"\x93NUMPY\x09\x00v\x00{}", npy(RIGHT)[:-1], npy(RIGHT)[:60], b"\0" * 200],
     ids=range(7),

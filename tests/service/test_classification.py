@@ -3,6 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -15,6 +16,8 @@ from neurald.service.classification import (
     class_scores,
     read_labels,
 )
+
+pytestmark = pytest.mark.quick
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -45,7 +48,7 @@ LOGITS = array(-1.0, 3.0, 0.5, 0.0)
 SOFTMAXED = np.exp(LOGITS[0]) / np.exp(LOGITS[0]).sum()
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shapes", "expected"),
     [
         ([(1, 10)], 0),
@@ -92,9 +95,7 @@ def test_log_softmax() -> None:
     np.testing.assert_allclose(scores.values, SOFTMAXED, rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "types", [(), (OperationType.FULLY_CONNECTED,), (OperationType.ADD, OperationType.RESHAPE)]
-)
+@sweep("types", [(), (OperationType.FULLY_CONNECTED,), (OperationType.ADD, OperationType.RESHAPE)])
 def test_logits_go_through_softmax_and_it_is_said(types: tuple[OperationType, ...]) -> None:
     scores = class_scores(chain(*types), 0, LOGITS)
     np.testing.assert_allclose(scores.values, SOFTMAXED, rtol=1e-6)
@@ -119,7 +120,7 @@ def test_quantised_scores_are_real_values() -> None:
     np.testing.assert_allclose(scores.values, [0, 255 / 256, 0.25, 0.5])
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@sweep("bad", [np.nan, np.inf])
 def test_scores_that_are_no_numbers(bad: float) -> None:
     with pytest.raises(BadData, match="finite"):
         class_scores(chain(), 0, array(0, bad, 1, 2))
@@ -139,7 +140,7 @@ def test_labels_are_lines(tmp_path: Path) -> None:
     assert read_labels(path) == ["cat", "Großer Hund", "", "fish"]
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xff\xfe\x00", b"a\0b\n", bytes(range(256))])
+@sweep("content", [b"", b"\n\n", b"\xff\xfe\x00", b"a\0b\n", bytes(range(256))])
 def test_files_that_hold_no_labels(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "labels.txt").write_bytes(content)
     with pytest.raises(BadData, match=r"labels\.txt is no label file"):

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.command_line import error_of, invoke, start
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.service import cli
@@ -25,7 +26,7 @@ def test_help_lists_the_commands() -> None:
         assert f"  {command} " in result.stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@sweep("command", COMMANDS)
 def test_every_command_has_help(command: str) -> None:
     result = invoke(command, "-h")
     assert result.exit_code == 0
@@ -38,7 +39,7 @@ def test_version() -> None:
     assert result.stdout == f"neurald {nd.__version__}\n"
 
 
-@pytest.mark.parametrize(
+@sweep(
     "arguments",
     [
         [],
@@ -79,16 +80,16 @@ def damaged_models() -> Iterator[bytes]:
     yield good[:8] + rng.bytes(len(good) - 8)
 
 
-@pytest.mark.parametrize("command", ["run", "benchmark"])
-@pytest.mark.parametrize("number", range(len(list(damaged_models()))))
+@sweep("command", ["run", "benchmark"])
+@sweep("number", range(len(list(damaged_models()))))
 def test_damaged_models(tmp_path: Path, command: str, number: int) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(list(damaged_models())[number])
     assert str(path) in error_of(command, path)
 
 
-@pytest.mark.parametrize("command", ["run", "benchmark"])
-@pytest.mark.parametrize("name", ["", "absent.tflite"])
+@sweep("command", ["run", "benchmark"])
+@sweep("name", ["", "absent.tflite"])
 def test_models_that_are_not_there(tmp_path: Path, command: str, name: str) -> None:
     assert str(tmp_path / name) in error_of(command, tmp_path / name, "--json")
 
@@ -131,7 +132,7 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     monkeypatch.setattr(nd, "load_tflite", fail)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("error", "sentence"),
     [
         (nd.Error("bad\x1b[2J luck"), r"bad\x1b[2J luck"),

@@ -4,6 +4,7 @@ import pytest
 from support.command_line import invoke, invoke_json
 from support.daemon import running_daemon
 from support.devices import FailingDevice
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.device import KernelTime
@@ -78,7 +79,7 @@ def test_no_warm_up() -> None:
     assert "warm-up" not in invoke("benchmark", MODEL, *QUICK, "--warmup-runs", "0").stdout
 
 
-@pytest.mark.parametrize(
+@sweep(
     "options",
     [["--device", "cpu"], ["--threads", "2"], ["--signature", "serving_default"], ["--burst"]],
     ids=" ".join,

@@ -7,6 +7,7 @@ from support.cached_models import MODELS
 from support.caching import CachingDevice
 from support.command_line import error_of, invoke, invoke_json
 from support.daemon import running_daemon
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
@@ -226,7 +227,7 @@ class TestWarm:
         builder.set_caching(directory, token)
         assert builder.finish().report.steps[0].cache.value == "hit"
 
-    @pytest.mark.parametrize(
+    @sweep(
         ("options", "message"),
         [
             (("--preference", "fast"), "LOW_POWER, FAST_SINGLE_ANSWER, SUSTAINED_SPEED"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.command_line import error_of, start
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.service.demo.digits import MODEL
@@ -98,7 +99,7 @@ def test_verbose_logs_to_stderr(tmp_path: Path) -> None:
     assert process.wait(timeout=30) == 0
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("arguments", "words"),
     [
         (["tpu"], ["'tpu'", "cpu"]),
@@ -128,7 +129,7 @@ def test_an_address_that_is_taken(tmp_path: Path) -> None:
         assert (tmp_path / "file.sock").read_text() == "precious"
 
 
-@pytest.mark.parametrize("name", ["nope", "json:JSONDecoder"])
+@sweep("name", ["nope", "json:JSONDecoder"])
 def test_a_daemon_that_does_not_start_leaves_nothing(tmp_path: Path, name: str) -> None:
     error_of("driver", name, "--listen", f"unix://{tmp_path}/d.sock")
     assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from support.command_line import error_of, invoke, invoke_json
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.service.demo.digits import MODEL, held_back
@@ -129,7 +130,7 @@ class TestClassification:
 
 
 class TestImages:
-    @pytest.mark.parametrize("content", [b"", b"Dear reader,\nthis is a letter.\n", b"\x89PNG\r\n\x1a\n"])
+    @sweep("content", [b"", b"Dear reader,\nthis is a letter.\n", b"\x89PNG\r\n\x1a\n"])
     def test_what_is_no_image(self, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "image.png"
         path.write_bytes(content)
@@ -183,7 +184,7 @@ class TestArrays:
         )
         assert document["outputs"][0]["name"] == "probabilities"
 
-    @pytest.mark.parametrize(
+    @sweep(
         ("arrays", "words"),
         [
             ({"picture": np.zeros((1, 8, 8, 1), np.uint8)}, ["lacks input 'image'", "'picture'"]),
@@ -239,7 +240,7 @@ class TestArrays:
         assert output["max"] is None
         assert output["min"] == 1
 
-    @pytest.mark.parametrize("options", [[], ["--device", "cpu"], ["--threads", "1"]], ids=" ".join)
+    @sweep("options", [[], ["--device", "cpu"], ["--threads", "1"]], ids=" ".join)
     def test_devices_and_threads(self, options: list[str]) -> None:
         assert invoke_json("run", MODEL, *options)["steps"][0]["device"] == "cpu"
 

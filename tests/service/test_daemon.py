@@ -21,6 +21,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from support.addition import AddingDevice, addition, request
 from support.daemon import daemon_process, running_daemon, stop_process
+from support.sweeps import sweep
 from support.waiting import wait_until
 
 from neurald.hal.device import Capabilities, ExecuteOptions, PrepareOptions
@@ -181,7 +182,7 @@ def test_directories_that_others_can_write(tmp_path: Path) -> None:
         Daemon("cpu", f"unix://{tmp_path}/file/d.sock").startup()
 
 
-@pytest.mark.parametrize("owner", [0, 54321])
+@sweep("owner", [0, 54321])
 def test_a_link_planted_in_place_of_the_runtime_directory_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int
 ) -> None:
@@ -268,7 +269,7 @@ def test_a_start_that_fails_half_way_leaves_nothing(
         with pytest.raises(RuntimeError, match="new thread"):
             Daemon("cpu").startup()
     assert [path.name for path in directory.iterdir()] == []
-    wait_until(lambda: not [thread for thread in threading.enumerate() if thread not in before], timeout_s=20)
+    wait_until(lambda: not [thread for thread in threading.enumerate() if thread not in before])
     daemon = Daemon("cpu")
     daemon.startup()
     daemon.shutdown()
@@ -361,9 +362,9 @@ def test_while_it_drains() -> None:
         values = np.full(2, -2, np.float32)
         with ThreadPoolExecutor(1) as pool:
             slow = pool.submit(prepared.execute, request(values, values), ExecuteOptions())
-            wait_until(lambda: remote.status().calls == 1, timeout_s=20)
+            wait_until(lambda: remote.status().calls == 1)
             process.terminate()
-            wait_until(lambda: health(address) == health_pb2.HealthCheckResponse.NOT_SERVING, timeout_s=20)
+            wait_until(lambda: health(address) == health_pb2.HealthCheckResponse.NOT_SERVING)
             assert health(address, DEVICE_SERVICE) == health_pb2.HealthCheckResponse.NOT_SERVING
             with pytest.raises(DeadObject):
                 add(remote, 1)
@@ -385,7 +386,7 @@ def test_a_call_that_does_not_end(how: str) -> None:
         values = np.full(2, -60, np.float32)
         with ThreadPoolExecutor(1) as pool:
             endless = pool.submit(prepared.execute, request(values, values), ExecuteOptions())
-            wait_until(lambda: remote.status().calls == 1, timeout_s=20)
+            wait_until(lambda: remote.status().calls == 1)
             started = time.monotonic()
             process.terminate()
             if how == "second signal":

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import BadData
@@ -14,6 +15,8 @@ from neurald.service.arrays import read_inputs
 from neurald.service.classification import read_labels
 from neurald.service.files import open_regular
 from neurald.service.images import read_image
+
+pytestmark = pytest.mark.quick
 
 READERS: dict[str, Callable[[Path], Any]] = {
     "inputs": lambda path: read_inputs(path, []),
@@ -35,8 +38,8 @@ def _hangs_are_failures() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("kind", ["pipe", "device"])
+@sweep("reader", READERS)
+@sweep("kind", ["pipe", "device"])
 def test_only_regular_files_are_read(tmp_path: Path, reader: str, kind: str) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

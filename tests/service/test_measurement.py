@@ -2,6 +2,7 @@ import time
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 
 from neurald.service.measurement import RunControl, repeat, summarise
 
@@ -30,7 +31,7 @@ def test_summary_of_one_and_of_nothing_measurable() -> None:
     assert summarise([0.0])["inferences_per_s"] == 0
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("given", "runs", "elapsed", "done"),
     [
         (control(runs=50, min_s=1), 49, 5.0, False),

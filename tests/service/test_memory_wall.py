@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from support.daemon import daemon_process
 from support.models import add_model
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.opencl.platform import discover
@@ -60,7 +61,7 @@ def test_a_processor_has_a_limit_of_addresses() -> None:
     assert (data, outcome) == (resource.RLIM_INFINITY, "refused")
 
 
-@pytest.mark.parametrize("kind", ["GPU", "ACCELERATOR"])
+@sweep("kind", ["GPU", "ACCELERATOR"])
 def test_other_drivers_reserve_addresses_as_they_like(kind: str) -> None:
     space, data, outcome = limits(kind)
     assert (space, outcome) == (resource.RLIM_INFINITY, "made")

@@ -6,8 +6,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
+from support.sweeps import sweep
 
 from neurald.service import output
+
+pytestmark = pytest.mark.quick
 
 
 class Terminal(io.StringIO):
@@ -74,7 +77,7 @@ def test_progress_shows_on_a_terminal(
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("context", [output.status, output.progress])
+@sweep("context", [output.status, output.progress])
 def test_progress_is_silent_if_told(
     monkeypatch: pytest.MonkeyPatch, context: Callable[..., AbstractContextManager[Any]]
 ) -> None:
@@ -85,7 +88,7 @@ def test_progress_is_silent_if_told(
     assert terminal.getvalue() == ""
 
 
-@pytest.mark.parametrize("context", [output.status, output.progress])
+@sweep("context", [output.status, output.progress])
 def test_errors_pass_through_progress(
     monkeypatch: pytest.MonkeyPatch, context: Callable[..., AbstractContextManager[Any]]
 ) -> None:

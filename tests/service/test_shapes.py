@@ -2,11 +2,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import BadData
 from neurald.service.arrays import Slot, input_slots, random_inputs
 from neurald.service.shapes import parse_shapes, remarks_on_defaults
+
+pytestmark = pytest.mark.quick
 
 Kind = nd.OperandType
 
@@ -42,7 +45,7 @@ def test_what_is_left_open_is_told() -> None:
     assert "--shape x0=" in remark
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("setting", "words"),
     [
         ("", "cannot be read"),

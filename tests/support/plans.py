@@ -48,9 +48,11 @@ def program(compilation: nd.Compilation) -> list[str]:
     ]
 
 
-def assert_same_as_on_cpu(model: nd.Model, compilation: nd.Compilation, *arrays: Array) -> list[Array]:
-    """That a compilation gives what the CPU device alone gives, bit for bit; returns it."""
-    expected = compiled(model, cpu()).run(*arrays)
+def assert_same_as_on_cpu(
+    model: nd.Model, compilation: nd.Compilation, *arrays: Array, device: nd.Device | None = None
+) -> list[Array]:
+    """That a compilation gives what the CPU device, or another one, alone gives, bit for bit; returns it."""
+    expected = compiled(model, device or cpu()).run(*arrays)
     results = compilation.run(*arrays)
     assert [r.shape for r in results] == [e.shape for e in expected]
     assert [r.tobytes() for r in results] == [e.tobytes() for e in expected]

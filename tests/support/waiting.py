@@ -1,10 +1,10 @@
-"""Waits for what another thread or process does."""
+"""Waits for what another thread or process does. Only a test that fails waits to the end, so that a slow machine has time."""
 
 import time
 from collections.abc import Callable
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+def wait_until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
     """Returns when the condition holds.
 
     Raises:

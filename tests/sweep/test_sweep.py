@@ -1,11 +1,13 @@
 """The sweep without LiteRT: what it accepts is accepted, what is refused is refused with the reason that the documents give."""
 
-import os
-import zlib
+import itertools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
+from support.tiers import Tier, current_tier
 from sweep.form import Form, constant, simple, tensor
 from sweep.forms import OPERATORS, forms_of
 from sweep.judge import Outcome, difference, judge
@@ -18,13 +20,14 @@ from neurald.hal.device import Device
 from neurald.runtime.tflite.lowering import LOWERINGS
 from neurald.runtime.tflite.schema import OPERATOR_NAMES
 
-_EVERY = bool(os.environ.get("NEURALD_ALL_TESTS"))
 #: One of so many forms is loaded, or computed by kernels too.
-_LOADED, _COMPUTED = (1, 40) if _EVERY else (16, 400)
+_LOADED, _COMPUTED = (16, 400)
+_LOADED_IN_FULL, _COMPUTED_IN_FULL = (1, 40)
 
 
-def _is_taken(form: Form, share: int) -> bool:
-    return zlib.crc32(form.key.encode()) % share == 0
+def _taken(forms: Sequence[tuple[Form, str]], share: int, share_in_full: int) -> Iterator[tuple[Form, str]]:
+    """The forms of this tier, with their letters: the first of every so many."""
+    return itertools.islice(forms, 0, None, share_in_full if current_tier() is Tier.FULL else share)
 
 
 def _with_letters(operator: str) -> list[tuple[Form, str]]:
@@ -32,10 +35,10 @@ def _with_letters(operator: str) -> list[tuple[Form, str]]:
     return list(zip(forms, recorded(operator, forms), strict=True))
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@sweep("operator", OPERATORS)
 def test_what_litert_runs_is_loaded(operator: str, tmp_path: Path) -> None:
-    for form, letter in _with_letters(operator):
-        if letter in (LETTERS["agrees"], LETTERS["differs"], LETTERS["more"]) and _is_taken(form, _LOADED):
+    for form, letter in _taken(_with_letters(operator), _LOADED, _LOADED_IN_FULL):
+        if letter in (LETTERS["agrees"], LETTERS["differs"], LETTERS["more"]):
             assert not refusal(form.case(), tmp_path / "form.tflite"), form.key
 
 
@@ -78,8 +81,8 @@ def test_references_and_kernels_agree(share: int, tmp_path: Path) -> None:
     reference: Device = ReferenceDevice()
     compiled = CpuDevice()
     for operator in OPERATORS[share::8]:
-        for form, letter in _with_letters(operator):
-            if letter == LETTERS["agrees"] and _is_taken(form, _COMPUTED):
+        for form, letter in _taken(_with_letters(operator), _COMPUTED, _COMPUTED_IN_FULL):
+            if letter == LETTERS["agrees"]:
                 case = form.case()
                 expected = run_neurald(case, reference, tmp_path / "form.tflite")
                 found = run_neurald(case, compiled, tmp_path / "form.tflite")
@@ -113,7 +116,7 @@ def test_every_operator_is_swept_or_left_out_for_a_reason() -> None:
 ONE = np.array([1, 2, 3], np.int8)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("litert", "reference", "verdict"),
     [
         ([ONE], ONE, "agrees"),

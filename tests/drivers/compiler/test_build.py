@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.models import add_model
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.build import build_graph, scalar_of, supported_operations
@@ -39,7 +40,7 @@ def constant_first(*, is_output: bool) -> Model:
     return builder.finish()
 
 
-@pytest.mark.parametrize("is_output", [False, True])
+@sweep("is_output", [False, True])
 def test_what_only_depends_on_constants_is_a_constant(is_output: bool) -> None:
     graph = build_graph(constant_first(is_output=is_output))
     check(graph)

@@ -1,6 +1,7 @@
 """What lowerings are written with: every node gets the shape and type that follow from its operands."""
 
 import numpy as np
+import pytest
 from support.compiler_graphs import GraphBuilder, kinds
 
 from neurald.drivers.compiler.builder import broadcast, reduction_axes
@@ -8,6 +9,8 @@ from neurald.drivers.compiler.evaluate import evaluate
 from neurald.drivers.compiler.expression import axis, load
 from neurald.drivers.compiler.graph import Compute
 from neurald.drivers.compiler.scalar import Scalar
+
+pytestmark = pytest.mark.quick
 
 
 def test_a_computed_value_has_the_type_of_its_body() -> None:

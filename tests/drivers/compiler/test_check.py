@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.compiler_graphs import GraphBuilder
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.check import InvalidGraph, check
 from neurald.drivers.compiler.expression import (
@@ -19,6 +20,8 @@ from neurald.drivers.compiler.expression import (
 from neurald.drivers.compiler.graph import Compute, Graph, Node, Value
 from neurald.drivers.compiler.op import Fold, Op
 from neurald.drivers.compiler.scalar import Scalar
+
+pytestmark = pytest.mark.quick
 
 
 def whole_graph() -> Graph:
@@ -49,7 +52,7 @@ def changed(position: int, **fields: Any) -> Graph:
     return graph
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("position", "fields", "text"),
     [
         (0, {"groups": 3}, "channels or images"),
@@ -123,7 +126,7 @@ ELEMENT = load(SOURCE, (ALONG,))
 NODE = Compute(output=Value((3,), Scalar.FLOAT32), axes=(ALONG,), body=ELEMENT)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("node", "text"),
     [
         (dataclasses.replace(NODE, axes=(OTHER,)), r"axes are \[4\] long"),

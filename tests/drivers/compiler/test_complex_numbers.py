@@ -1,5 +1,5 @@
 import numpy as np
-import pytest
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.complex_numbers import as_numbers, as_pairs, operand_shape, value_shape
 from neurald.hal.types import OperandType
@@ -7,7 +7,7 @@ from neurald.hal.types import OperandType
 COMPLEX = OperandType.TENSOR_COMPLEX64
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3), (2, 0)])
+@sweep("shape", [(), (1,), (3,), (2, 3), (2, 0)])
 def test_numbers_as_pairs_and_back(shape: tuple[int, ...]) -> None:
     parts = np.arange(2 * np.prod(shape, dtype=int)).astype(np.float32).reshape(*shape, 2)
     numbers = np.asarray(parts[..., 0] + 1j * parts[..., 1], np.complex64)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.compiler_graphs import GraphBuilder, random_array
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.contraction import as_fold
 from neurald.drivers.compiler.evaluate import evaluate, evaluate_fused
@@ -11,6 +12,8 @@ from neurald.drivers.compiler.fusion import fuse
 from neurald.drivers.compiler.graph import Graph
 from neurald.drivers.compiler.kernel import FusedGraph
 from neurald.drivers.compiler.scalar import Scalar
+
+pytestmark = pytest.mark.quick
 
 
 def expect_same(graph: Graph) -> None:
@@ -26,8 +29,8 @@ def expect_same(graph: Graph) -> None:
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.INT8])
-@pytest.mark.parametrize("groups", [1, 2])
+@sweep("kind", [Scalar.FLOAT32, Scalar.INT8])
+@sweep("groups", [1, 2])
 def test_convolutions(kind: Scalar, groups: int) -> None:
     builder = GraphBuilder()
     source, weights = builder.input(2, 5, 6, 4, type=kind), builder.weights(6, 3, 2, 4 // groups, type=kind)
@@ -48,7 +51,7 @@ def test_convolutions(kind: Scalar, groups: int) -> None:
     expect_same(builder.finish(builder.compute((2, 2, 5, 6), lambda *at: load(total, at) + 1)))
 
 
-@pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.UINT8])
+@sweep("kind", [Scalar.FLOAT32, Scalar.UINT8])
 def test_depthwise_convolutions(kind: Scalar) -> None:
     builder = GraphBuilder()
     source, weights = builder.input(1, 5, 5, 2, type=kind), builder.weights(3, 3, 6, type=kind)
@@ -70,8 +73,8 @@ def test_depthwise_convolutions(kind: Scalar) -> None:
     )
 
 
-@pytest.mark.parametrize("left_transposed", [False, True])
-@pytest.mark.parametrize("right_transposed", [False, True])
+@sweep("left_transposed", [False, True])
+@sweep("right_transposed", [False, True])
 def test_matrix_products_whose_batches_broadcast(left_transposed: bool, right_transposed: bool) -> None:
     builder = GraphBuilder()
     left = builder.input(2, 1, *((5, 3) if left_transposed else (3, 5)), type=Scalar.INT8)

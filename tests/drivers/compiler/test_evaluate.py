@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.compiler_graphs import GraphBuilder, random_array
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import RequirementFailed, evaluate
 from neurald.drivers.compiler.expression import Expression, apply, axis, constant, index, load, reduce, select
@@ -13,6 +14,8 @@ from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution
 from neurald.drivers.compiler.op import Fold, Op, fold_start
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operations import fixed_point
+
+pytestmark = pytest.mark.quick
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -38,9 +41,9 @@ def windows(node: Convolution | DepthwiseConvolution, source: Array, weights: Ar
     return result
 
 
-@pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.UINT8])
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("is_depthwise", [False, True])
+@sweep("kind", [Scalar.FLOAT32, Scalar.UINT8])
+@sweep("groups", [1, 2])
+@sweep("is_depthwise", [False, True])
 def test_convolutions(kind: Scalar, groups: int, is_depthwise: bool) -> None:
     b = GraphBuilder()
     source = b.input(2, 7, 6, 4, type=kind)
@@ -67,7 +70,7 @@ def test_convolutions(kind: Scalar, groups: int, is_depthwise: bool) -> None:
     np.testing.assert_allclose(found, windows(node, image, weights.constant), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("flags", [(False, False), (False, True), (True, False), (True, True)])
+@sweep("flags", [(False, False), (False, True), (True, False), (True, True)])
 def test_products(flags: tuple[bool, bool]) -> None:
     b = GraphBuilder()
     left, right = (
@@ -146,7 +149,7 @@ def test_bits_are_kept_where_they_are_seen_as_another_type() -> None:
     np.testing.assert_array_equal(found, numbers.view(np.int32))
 
 
-@pytest.mark.parametrize("multiplier", [0.3, 0.9999, 1.0, 5.7, 1e-4])
+@sweep("multiplier", [0.3, 0.9999, 1.0, 5.7, 1e-4])
 def test_fixed_point_is_that_of_the_references(multiplier: float) -> None:
     mantissa, exponent = fixed_point.quantize_multiplier(multiplier)
     numbers = np.array([0, 1, -1, 5, -5, 123456, -123456, 2**20 + 1, -(2**20) - 1], np.int64)
@@ -163,9 +166,9 @@ def test_fixed_point_is_that_of_the_references(multiplier: float) -> None:
     np.testing.assert_array_equal(found, fixed_point.multiply(numbers, mantissa, exponent))
 
 
-@pytest.mark.parametrize("fold", [Fold.SUM, Fold.PRODUCT, Fold.MINIMUM, Fold.MAXIMUM])
-@pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.INT32, Scalar.UINT8])
-@pytest.mark.parametrize("length", [0, 1, 4])
+@sweep("fold", [Fold.SUM, Fold.PRODUCT, Fold.MINIMUM, Fold.MAXIMUM])
+@sweep("kind", [Scalar.FLOAT32, Scalar.INT32, Scalar.UINT8])
+@sweep("length", [0, 1, 4])
 def test_folds(fold: Fold, kind: Scalar, length: int) -> None:
     b = GraphBuilder()
     source = b.input(3, length, type=kind)
@@ -189,7 +192,7 @@ def test_folds(fold: Fold, kind: Scalar, length: int) -> None:
             assert int(result) == (total % 256 if kind is Scalar.UINT8 else total)
 
 
-@pytest.mark.parametrize(("fold", "expected"), [(Fold.ANY, [False, True]), (Fold.ALL, [True, True])])
+@sweep(("fold", "expected"), [(Fold.ANY, [False, True]), (Fold.ALL, [True, True])])
 def test_folds_of_conditions(fold: Fold, expected: list[bool]) -> None:
     b = GraphBuilder()
     along, source = axis(0), b.input(2, type=Scalar.BOOL)
@@ -224,7 +227,7 @@ def test_where_a_guard_does_not_hold_nothing_is_read() -> None:
     assert [each.tolist() for each in found] == [[9, 1, 2, 3, 9], [8, 8], [8, 8]]
 
 
-@pytest.mark.parametrize("guard", [None, True])
+@sweep("guard", [None, True])
 def test_a_load_that_leaves_its_value_is_found(guard: bool | None) -> None:
     b = GraphBuilder()
     source = b.input(3)

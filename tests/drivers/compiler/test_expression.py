@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import evaluate_node
 from neurald.drivers.compiler.expression import (
@@ -246,7 +246,7 @@ def test_comparisons_that_are_known_are_constants() -> None:
     assert inside((i - 1, j), (4, 6)) is (i - 1 >= 0)
 
 
-@pytest.mark.parametrize("kind", [each for each in Scalar if each is not Scalar.INDEX])
+@sweep("kind", [each for each in Scalar if each is not Scalar.INDEX])
 def test_what_is_known_of_converted_numbers_holds(kind: Scalar) -> None:
     value = Value((3,), kind)
     place = load(value, (index(0),)).to(Scalar.INDEX)

@@ -1,8 +1,8 @@
 """Fusion: which nodes become one kernel, which never do, and that kernels compute what the nodes did."""
 
 import numpy as np
-import pytest
 from support.compiler_graphs import GraphBuilder, random_array
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import evaluate, evaluate_fused
 from neurald.drivers.compiler.expression import (
@@ -197,7 +197,7 @@ def test_a_fold_of_rows_is_left_where_the_compiler_does_not_compute_rows() -> No
     assert len(fused(builder.finish(end), rows=lambda _: False).kernels) == 2
 
 
-@pytest.mark.parametrize("is_turned", [False, True])
+@sweep("is_turned", [False, True])
 def test_rows_are_not_taken_apart(is_turned: bool) -> None:
     builder = GraphBuilder()
     source = builder.input(4, 6)
@@ -249,7 +249,7 @@ def test_a_residual_joins_the_contraction_that_comes_last() -> None:
     assert all(kernel.contraction is not None for kernel in found.kernels)
 
 
-@pytest.mark.parametrize("form", ["moved", "padded", "folded", "read twice", "an output"])
+@sweep("form", ["moved", "padded", "folded", "read twice", "an output"])
 def test_what_is_no_epilogue(form: str) -> None:
     builder = GraphBuilder()
     product = builder.matrix_product(builder.input(4, 5), builder.weights(4, 5))
@@ -404,7 +404,7 @@ def test_zero_sizes() -> None:
     fused(builder.finish(total, empty, padded(builder, source)))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@sweep("seed", range(40))
 def test_random_graphs_compute_the_same(seed: int) -> None:
     fused(random_compute_graph(seed))
 

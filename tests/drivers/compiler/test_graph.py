@@ -2,6 +2,7 @@
 
 import pytest
 from support.compiler_graphs import GraphBuilder, kinds
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.expression import Expression, axis, constant, index, load, select
 from neurald.drivers.compiler.graph import (
@@ -18,6 +19,8 @@ from neurald.drivers.compiler.graph import (
 )
 from neurald.drivers.compiler.scalar import Scalar
 
+pytestmark = pytest.mark.quick
+
 SOURCE = Value((2, 3, 4), Scalar.FLOAT32)
 
 
@@ -26,7 +29,7 @@ def compute(*shape: int, body, type: Scalar = Scalar.FLOAT32) -> Compute:  # typ
     return Compute(output=Value(shape, type), axes=axes, body=body(*axes))
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 4), (24,), (6, 4), (4, 6), (1, 2, 12, 1), (3, 8)])
+@sweep("shape", [(2, 3, 4), (24,), (6, 4), (4, 6), (1, 2, 12, 1), (3, 8)])
 def test_another_shape_is_a_view(shape: Shape) -> None:
     node = compute(*shape, body=lambda *at: load(SOURCE, unflat(flat(at, shape), SOURCE.shape)))
     assert node.viewed is SOURCE
@@ -53,10 +56,8 @@ def test_what_is_no_view() -> None:
     assert asking.viewed is None
 
 
-@pytest.mark.parametrize(
-    "pads", [((0, 0), (1, 2), (0, 3)), ((1, 1), (0, 0), (0, 0)), ((2, 0), (3, 1), (1, 1))]
-)
-@pytest.mark.parametrize("number", [0.0, -2.5])
+@sweep("pads", [((0, 0), (1, 2), (0, 3)), ((1, 1), (0, 0), (0, 0)), ((2, 0), (3, 1), (1, 1))])
+@sweep("number", [0.0, -2.5])
 def test_padding(pads: tuple[Pair, ...], number: float) -> None:
     node = padded(SOURCE, pads, number)
     assert node.padding == (SOURCE, pads, constant(number, Scalar.FLOAT32))

@@ -1,6 +1,6 @@
 import numpy as np
-import pytest
 from support.control_flow import ADD, BOOL, MUL, Graph, arithmetic, below, branching, counting
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.inlining import inlined
@@ -27,7 +27,7 @@ def _loop(turns: float, first: float = 0.0) -> nd.Model:
     return graph.finish([value], [result])
 
 
-@pytest.mark.parametrize("turns", [0, 1, 3])
+@sweep("turns", [0, 1, 3])
 def test_loops_that_count_are_unrolled(turns: int) -> None:
     model, value = _loop(turns), np.array([3, -5], np.float32)
     flat = inlined(model)
@@ -62,7 +62,7 @@ def test_outputs_that_would_have_to_be_copied_stay() -> None:
     assert inlined(graph.finish([value], outputs)) is None
 
 
-@pytest.mark.parametrize("condition", [False, True])
+@sweep("condition", [False, True])
 def test_branches_on_constants(condition: bool) -> None:
     graph = Graph()
     value, output = graph.value(), graph.value()

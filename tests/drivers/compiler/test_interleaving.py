@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.compiler_graphs import GraphBuilder, random_array
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import evaluate, evaluate_fused
 from neurald.drivers.compiler.expression import load
@@ -13,6 +14,8 @@ from neurald.drivers.compiler.joining import Alignment, join
 from neurald.drivers.compiler.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.lowering.moving import joined
 from neurald.drivers.compiler.scalar import Scalar
+
+pytestmark = pytest.mark.quick
 
 
 def product(builder: GraphBuilder, rows: int, columns: int) -> Value:
@@ -54,7 +57,7 @@ def test_runs_may_have_several_dimensions() -> None:
     assert checked(builder.finish(joined(builder, parts, axis=2)))[1] == 1
 
 
-@pytest.mark.parametrize("axis", [0, 1])
+@sweep("axis", [0, 1])
 def test_parts_without_elements(axis: int) -> None:
     builder = GraphBuilder()
     shapes = ((3, 0), (2, 0)) if axis == 0 else ((0, 3), (0, 2))
@@ -110,7 +113,7 @@ def only_some_of_it(builder: GraphBuilder) -> Value:
     return builder.compute((3, 20), lambda i, j: load(together, (i, j + 9)))
 
 
-@pytest.mark.parametrize(
+@sweep(
     "make",
     [short_runs, mostly_inputs, small_with_an_input, twice_the_same, changed_on_the_way, only_some_of_it],
 )

@@ -3,8 +3,8 @@
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from support.compiler_graphs import GraphBuilder, random_array
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import evaluate, evaluate_fused
 from neurald.drivers.compiler.expression import Expression, apply, load
@@ -120,7 +120,7 @@ def with_a_gap(builder: GraphBuilder) -> Value:
     return builder.compute((5, 4), body)
 
 
-@pytest.mark.parametrize(
+@sweep(
     "make",
     [
         along_columns,
@@ -154,14 +154,14 @@ def test_a_value_is_in_one_place_only() -> None:
     assert checked(builder.finish(first, second))[1] == 1
 
 
-@pytest.mark.parametrize(("columns", "fewer"), [(1, 0), (3, 0), (4, 1), (8, 1)])
+@sweep(("columns", "fewer"), [(1, 0), (3, 0), (4, 1), (8, 1)])
 def test_what_is_only_written_needs_less_alignment(columns: int, fewer: int) -> None:
     builder = GraphBuilder()
     parts = [product(builder, 1, columns) for _ in range(3)]
     assert checked(builder.finish(joined(builder, parts)), Alignment(written_elements=4))[1] == fewer
 
 
-@pytest.mark.parametrize(("columns", "fewer"), [(4, 0), (8, 1)])
+@sweep(("columns", "fewer"), [(4, 0), (8, 1)])
 def test_what_is_read_as_well_needs_all_of_it(columns: int, fewer: int) -> None:
     builder = GraphBuilder()
     parts = [product(builder, 1, columns) for _ in range(3)]
@@ -177,7 +177,7 @@ def test_parts_are_told_in_the_order_of_the_result() -> None:
     assert parts_of(kernel) == (Part(second, 0), Part(first, 12))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@sweep("seed", range(60))
 def test_random_graphs(seed: int) -> None:
     """Products, what follows them, and joins of both in any order give the same with and without kernels for joins."""
     generator = np.random.default_rng(seed)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from support.data import NO_VECTORS, VECTORS
 from support.interpreted import InterpretedDevice
+from support.tiers import one_in
 from support.variants import VARIANTS
 
 from neurald.hal.errors import Error
@@ -23,7 +24,7 @@ if VECTORS is None:
 SPECS = {spec_name(path): path for path in record_files(VECTORS)}
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", one_in(8, SPECS))
 def test_records(spec: str, record_property: Callable[[str, object], None]) -> None:
     device = InterpretedDevice()
     records = load_records(SPECS[spec])

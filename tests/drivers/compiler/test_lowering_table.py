@@ -5,7 +5,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-import pytest
+from support.sweeps import sweep
 
 from neurald.drivers.compiler import lowering
 from neurald.drivers.compiler.lowering import LOWERINGS
@@ -28,7 +28,7 @@ def test_all_that_families_lower_is_in_the_table() -> None:
     assert lowered.keys() <= DEFINITIONS.keys()
 
 
-@pytest.mark.parametrize("kind", [OperationType.WHILE, OperationType.BOX_WITH_NMS_LIMIT])
+@sweep("kind", [OperationType.WHILE, OperationType.BOX_WITH_NMS_LIMIT])
 def test_what_is_not_lowered(kind: OperationType) -> None:
     assert kind not in LOWERINGS
     assert LOWERINGS.get(kind) is None

@@ -1,4 +1,4 @@
-import pytest
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.expression import Expression, axis, constant
 from neurald.drivers.compiler.nesting import Nesting
@@ -21,7 +21,7 @@ class _Counted:
         return 1 + max((self.count(each) for each in expression.operands), default=0)
 
 
-@pytest.mark.parametrize("length", [10, 31, 32, 33, 64, 65, 5_000])
+@sweep("length", [10, 31, 32, 33, 64, 65, 5_000])
 def test_no_chain_is_too_long(length: int) -> None:
     expression = axis(5).to(Scalar.INT32)
     for step in range(length):

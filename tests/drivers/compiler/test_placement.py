@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.compiler_graphs import GraphBuilder
 from support.opencl_models import FLOAT, Models
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.build import build_graph
@@ -12,6 +13,8 @@ from neurald.drivers.compiler.fusion import fuse
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.placement import Base, Placement, Port, place
 from neurald.hal.errors import BadData
+
+pytestmark = pytest.mark.quick
 
 ALIGNMENT = 64
 
@@ -96,7 +99,7 @@ def test_ports_say_what_the_model_says() -> None:
         port.check(found.arena_bytes)
 
 
-@pytest.mark.parametrize(
+@sweep(
     "changes",
     [
         {"offset": -1},

@@ -3,8 +3,8 @@
 import itertools
 
 import numpy as np
-import pytest
 from support.contractions import Cases
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import evaluate_node
 from neurald.drivers.compiler.expression import (
@@ -44,7 +44,7 @@ def computed(body: Expression, place: Axis, count: int, *values: Value) -> np.nd
     return evaluate_node(node, {value: value.constant for value in values if value.constant is not None})
 
 
-@pytest.mark.parametrize("ties_up", [False, True])
+@sweep("ties_up", [False, True])
 def test_fixed_point_is_what_it_is_for_the_interpreter(ties_up: bool) -> None:
     rows = np.array(list(itertools.product(_NUMBERS, _MANTISSAS, range(-32, 32))), np.int64)
     place = axis(len(rows))
@@ -55,7 +55,7 @@ def test_fixed_point_is_what_it_is_for_the_interpreter(ties_up: bool) -> None:
     assert [fixed_point(*(int(n) for n in row), ties_up=ties_up) for row in rows] == expected.tolist()
 
 
-@pytest.mark.parametrize("op", [Op.FIXED_POINT, Op.FIXED_POINT_UP])
+@sweep("op", [Op.FIXED_POINT, Op.FIXED_POINT_UP])
 def test_the_extremes_of_fixed_point_are_those_of_its_corners(op: Op) -> None:
     generator = np.random.default_rng(0)
     for _ in range(60):
@@ -151,8 +151,8 @@ def test_mantissas_and_exponents_have_to_be_known() -> None:
         assert Ranges().of(apply(Op.FIXED_POINT, total, factor, power, type=Scalar.INT64)) is None
 
 
-@pytest.mark.parametrize("kind", [Scalar.INT8, Scalar.UINT8])
-@pytest.mark.parametrize("form", ["convolution", "depthwise", "matrix_product"])
+@sweep("kind", [Scalar.INT8, Scalar.UINT8])
+@sweep("form", ["convolution", "depthwise", "matrix_product"])
 def test_sums_lie_in_their_range(form: str, kind: Scalar) -> None:
     """Also those of inputs that are the farthest from their zero point."""
     for seed in range(8):

@@ -1,11 +1,14 @@
 import numpy as np
 import pytest
 from support.compiler_graphs import GraphBuilder, changes, kinds
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import evaluate
 from neurald.drivers.compiler.graph import Graph
 from neurald.drivers.compiler.ranking import expand_rankings, objection_to_ranking
 from neurald.drivers.compiler.scalar import Scalar
+
+pytestmark = pytest.mark.quick
 
 
 def _ranking(kind: Scalar, *shape: int, count: int, is_first_first: bool) -> Graph:
@@ -14,8 +17,8 @@ def _ranking(kind: Scalar, *shape: int, count: int, is_first_first: bool) -> Gra
     return builder.finish(builder.ranking(source, count, is_first_first=is_first_first))
 
 
-@pytest.mark.parametrize("is_first_first", [False, True])
-@pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.FLOAT16, Scalar.INT8, Scalar.UINT32, Scalar.BOOL])
+@sweep("is_first_first", [False, True])
+@sweep("kind", [Scalar.FLOAT32, Scalar.FLOAT16, Scalar.INT8, Scalar.UINT32, Scalar.BOOL])
 def test_expressions_rank_alike(kind: Scalar, is_first_first: bool) -> None:
     for shape, count in (((9,), 9), ((3, 20), 4), ((2, 1, 5), 1), ((0, 3), 2), ((6,), 1)):
         graph = _ranking(kind, *shape, count=count, is_first_first=is_first_first)

@@ -126,7 +126,7 @@ def test_chains_of_any_length_are_compiled(link: Link, caplog: pytest.LogCapture
     assert max(len(record.getMessage()) for record in caplog.records) < 1000
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_five_thousand_operations_are_compiled(caplog: pytest.LogCaptureFixture) -> None:
     model = Chain().model(_binary, 5000)
     with caplog.at_level(logging.INFO, "neurald.drivers"):

@@ -11,6 +11,7 @@ import pytest
 from support.interleaved import interleaved_model
 from support.joined import joined_model
 from support.opencl_models import QUANT8, Models, expect_close, random_inputs, run
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.kernel import Kernel
@@ -76,7 +77,7 @@ def test_values_side_by_side(seed: int, kind: nd.OperandType) -> None:
     expect_as_on_references(interleaved_model(seed, kind), seed)
 
 
-@pytest.mark.parametrize("axis", [0, 1])
+@sweep("axis", [0, 1])
 def test_what_outputs_are_made_of_is_written_to_the_memory_of_a_request(axis: int) -> None:
     models = Models()
     source = models.input(FLOAT, (4, 8))

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from support.cpu_routines import TARGET
+from support.sweeps import sweep
 
 from neurald.drivers.cpu import linking
 from neurald.drivers.cpu.image import Image, LoadedImage, decoded, is_image
@@ -80,7 +81,7 @@ define i64 @counted() {
 """
 
 
-@pytest.mark.parametrize("seed", range(4))
+@sweep("seed", range(4))
 def test_functions_call_each_other_in_any_order(seed: int) -> None:
     codes = objects(TWICE, CALLING, LENGTH, TABLE)
     random.Random(seed).shuffle(codes)
@@ -186,7 +187,7 @@ def image_with(**changes: object) -> bytes:
     return msgspec.structs.replace(image, **changes).encoded()
 
 
-@pytest.mark.parametrize(
+@sweep(
     "changes",
     [
         {"code_bytes": 1},

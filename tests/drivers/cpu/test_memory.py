@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.native import DIFFERENT, run
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.scalar import Scalar
@@ -14,12 +15,14 @@ from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.target import Target
 from neurald.drivers.cpu.vector import Vector
 
+pytestmark = pytest.mark.quick
+
 _LANES = 16
 
 
-@pytest.mark.parametrize("spelling", [("false", "true"), ("0", "1")], ids=["words", "digits"])
-@pytest.mark.parametrize("lanes", [1, 2, 3, 15])
-@pytest.mark.parametrize("target", DIFFERENT, ids=lambda target: target.name)
+@sweep("spelling", [("false", "true"), ("0", "1")], ids=["words", "digits"])
+@sweep("lanes", [1, 2, 3, 15])
+@sweep("target", DIFFERENT, ids=lambda target: target.name)
 def test_numbers_that_are_cut_to_bytes(target: Target, lanes: int, spelling: tuple[str, str]) -> None:
     """The memory ends behind the lanes that there are."""
     output, source = Value((lanes,), Scalar.INT8), Value((_LANES,), Scalar.INT32)

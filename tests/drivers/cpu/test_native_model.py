@@ -6,12 +6,15 @@ import time
 import numpy as np
 import pytest
 from support.cpu_routines import adding, native, requiring
+from support.sweeps import sweep
 
 from neurald.drivers.cpu import native_model
 from neurald.drivers.cpu.executable import Call
 from neurald.drivers.cpu.instance import Binding, Instance, chunks, pieces
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
 from neurald.hal.memory import aligned_zeros
+
+pytestmark = pytest.mark.quick
 
 COUNT = 100
 
@@ -24,8 +27,8 @@ def memory(offset: int = 0) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
     return found
 
 
-@pytest.mark.parametrize("source_offset", [0, 4, 16])
-@pytest.mark.parametrize("target_offset", [0, 8, 32])
+@sweep("source_offset", [0, 4, 16])
+@sweep("target_offset", [0, 8, 32])
 def test_any_alignment(source_offset: int, target_offset: int) -> None:
     model = native([adding(1, COUNT), adding(2, COUNT)])
     source, target = memory(source_offset), memory(target_offset)

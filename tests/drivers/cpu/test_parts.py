@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 from support.compiled_parts import in_parts
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu import parts
@@ -17,6 +18,8 @@ from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import BadData
 from neurald.hal.memory import HostMemory
+
+pytestmark = pytest.mark.quick
 
 MODEL = in_parts(4)
 
@@ -71,7 +74,7 @@ def with_parts(**changes: object) -> Any:
     )
 
 
-@pytest.mark.parametrize(
+@sweep(
     "change",
     [
         lambda graph: (),

@@ -1,10 +1,10 @@
 """The times of kernels and of references on the CPU device."""
 
 import numpy as np
-import pytest
 from support.addition import addition, request
 from support.control_flow import below, counting, loop
 from support.graphs import chain
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
@@ -19,7 +19,7 @@ def prepared(model: Model, *, compiles: bool) -> PreparedModel:
     return CpuDevice(compiles=compiles).prepare_model(model, PrepareOptions())
 
 
-@pytest.mark.parametrize("compiles", [True, False], ids=["kernels", "references"])
+@sweep("compiles", [True, False], ids=["kernels", "references"])
 def test_every_operation_is_told(compiles: bool) -> None:
     times = prepared(chain(T.TANH, T.LOGISTIC, T.RELU), compiles=compiles).profile()
     assert {position for each in times for position in each.operations} == {0, 1, 2}
@@ -27,7 +27,7 @@ def test_every_operation_is_told(compiles: bool) -> None:
     assert {each.is_reference for each in times} == {not compiles}
 
 
-@pytest.mark.parametrize("compiles", [True, False], ids=["kernels", "references"])
+@sweep("compiles", [True, False], ids=["kernels", "references"])
 def test_with_unspecified_dimensions_after_the_first_execution(compiles: bool) -> None:
     model = prepared(addition(np.ones((1, 3)), dynamic=True), compiles=compiles)
     assert model.profile() == ()
@@ -37,7 +37,7 @@ def test_with_unspecified_dimensions_after_the_first_execution(compiles: bool) -
         assert [each.operations for each in model.profile()] == [(0,)]
 
 
-@pytest.mark.parametrize("compiles", [True, False], ids=["kernels", "references"])
+@sweep("compiles", [True, False], ids=["kernels", "references"])
 def test_a_profile_changes_no_result(compiles: bool) -> None:
     constant, values = np.arange(6, dtype=np.float32), np.full(6, 2, np.float32)
     model = prepared(addition(constant), compiles=compiles)

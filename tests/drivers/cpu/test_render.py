@@ -4,6 +4,7 @@ from support.elementwise import interpreted
 from support.native import DIFFERENT, RUNNABLE, Array, compiled, run
 from support.random_kernels import RandomKernel
 from support.rendered import check_rendered
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.expression import Expression, accumulated, apply, axis, load, reduce, select
 from neurald.drivers.compiler.graph import (
@@ -40,7 +41,7 @@ def _check(kernel: Kernel, inputs: dict[Value, Array], target: Target, rtol: flo
         np.testing.assert_allclose(got, want, rtol=rtol)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@sweep("seed", range(24))
 def test_random_kernels(seed: int) -> None:
     check_rendered(seed)
 
@@ -52,7 +53,7 @@ def test_the_same_kernel_made_twice_has_the_same_text() -> None:
         assert first.declarations == second.declarations
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@sweep("name", TARGETS)
 def test_every_target_has_text(name: str) -> None:
     for seed in range(10):
         assert f"define void @{NAME}(ptr noalias %a0" in render(RandomKernel(seed).kernel, TARGETS[name]).text

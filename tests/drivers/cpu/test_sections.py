@@ -7,6 +7,7 @@ import pytest
 from support.elementwise import interpreted
 from support.native import DIFFERENT, RUNNABLE, compiled, run
 from support.rendered import check_rendered
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.expression import Apply, Expression, apply, axis, load, select
 from neurald.drivers.compiler.graph import Value, inside
@@ -20,7 +21,7 @@ from neurald.drivers.cpu.sections import sections_of
 from neurald.drivers.cpu.target import TARGETS, Target
 
 _RANDOM = np.random.default_rng(5)
-_TARGETS = pytest.mark.parametrize("target", DIFFERENT, ids=lambda target: target.name)
+_TARGETS = sweep("target", DIFFERENT, ids=lambda target: target.name)
 _WIDE = TARGETS["avx512"]
 
 
@@ -60,8 +61,8 @@ def _check(kernel: Kernel, target: Target) -> None:
 
 
 @_TARGETS
-@pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.INT8, Scalar.FLOAT16])
-@pytest.mark.parametrize(
+@sweep("kind", [Scalar.FLOAT32, Scalar.INT8, Scalar.FLOAT16])
+@sweep(
     ("dimension", "lengths"), [(0, (3, 5)), (1, (7, 1, 4)), (2, (80, 67)), (2, (300, 2, 5)), (1, (1,) * 12)]
 )
 def test_values_one_after_another(
@@ -71,21 +72,19 @@ def test_values_one_after_another(
 
 
 @_TARGETS
-@pytest.mark.parametrize(
-    "pads", [[(1, 1), (2, 0), (0, 0)], [(0, 0), (0, 3), (0, 100)], [(0, 0), (1, 1), (5, 5)]]
-)
+@sweep("pads", [[(1, 1), (2, 0), (0, 0)], [(0, 0), (0, 3), (0, 100)], [(0, 0), (1, 1), (5, 5)]])
 def test_padding(pads: Sequence[tuple[int, int]], target: Target) -> None:
     _check(_padded((11, 14, 19), pads), target)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@sweep("seed", range(30))
 def test_random_kernels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sections, "_FEWEST_ELEMENTS", 1)
     check_rendered(seed)
 
 
-@pytest.mark.parametrize("factor", [-3, -1, 1, 2])
-@pytest.mark.parametrize("offset", [-40, -7, 0, 6, 41])
+@sweep("factor", [-3, -1, 1, 2])
+@sweep("offset", [-40, -7, 0, 6, 41])
 def test_comparisons_are_cut_where_they_change(factor: int, offset: int) -> None:
     """In each section every comparison is known."""
     row, column = axis(40), axis(64)

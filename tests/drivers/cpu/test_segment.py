@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.segment import Segment, segments, sub_model
@@ -44,7 +44,7 @@ def parallel() -> nd.Model:
     return builder.finish()
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("native", "expected"),
     [
         ((True, True, True), [((0, 1, 2), True)]),

@@ -1,7 +1,7 @@
 import numpy as np
-import pytest
 from support.elementwise import computed, expected
 from support.native import RUNNABLE
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.expression import Expression, apply, axis, clamp, load
 from neurald.drivers.compiler.graph import Value
@@ -17,7 +17,7 @@ def _product(x: Expression, y: Expression) -> Expression:
     return apply(Op.MULTIPLY, x.to(Scalar.INT32), y.to(Scalar.INT32))
 
 
-@pytest.mark.parametrize("target", RUNNABLE, ids=lambda target: target.name)
+@sweep("target", RUNNABLE, ids=lambda target: target.name)
 def test_short_products_are_exact(target: Target) -> None:
     random = np.random.default_rng(9)
     for count in (1, 3, 4, 7, 16, 40, 200):

@@ -2,9 +2,9 @@ import re
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 from support.elementwise import interpreted
 from support.native import DIFFERENT, Array, compiled, run
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.expression import Expression, accumulated, axis, clamp, index, load, reduce
 from neurald.drivers.compiler.graph import Value
@@ -17,7 +17,7 @@ from neurald.drivers.cpu.statements import Statements
 from neurald.drivers.cpu.target import TARGETS, Target
 
 _RANDOM = np.random.default_rng(17)
-_TARGETS = pytest.mark.parametrize("target", DIFFERENT, ids=lambda target: target.name)
+_TARGETS = sweep("target", DIFFERENT, ids=lambda target: target.name)
 _KINDS = (Scalar.FLOAT32, Scalar.INT8, Scalar.BOOL)
 _Body = Callable[[Value, Expression, Expression], Expression]
 
@@ -76,7 +76,7 @@ LOADS: dict[str, tuple[tuple[int, ...], tuple[int, int], _Body]] = {
 
 
 @_TARGETS
-@pytest.mark.parametrize("name", LOADS)
+@sweep("name", LOADS)
 def test_loads(name: str, target: Target) -> None:
     shape, result, body = LOADS[name]
     for kind in _KINDS[:3] if target is DIFFERENT[0] else _KINDS[1:2]:
@@ -157,7 +157,7 @@ def _places(text: str, name: str) -> list[int]:
     return [match.start() for match in re.finditer(re.escape(name) + r"\b", text)]
 
 
-@pytest.mark.parametrize("length", [3, 100])
+@sweep("length", [3, 100])
 def test_a_fold_is_not_put_before_what_it_is_made_of(length: int) -> None:
     """The sum of a contraction, say, that is known in a loop only."""
     code = Instructions(("%a0",))

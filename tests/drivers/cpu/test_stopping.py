@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.cpu_routines import adding, cancelling, counting, native, requiring
+from support.sweeps import sweep
 
 from neurald.drivers.cpu.instance import Binding
 from neurald.hal.cancellation import Cancellation
@@ -62,7 +63,7 @@ def test_another_word() -> None:
             model.run(binding, None, cancellation)
 
 
-@pytest.mark.parametrize("grain", [0, 3, COUNT - 1])
+@sweep("grain", [0, 3, COUNT - 1])
 def test_inside_of_a_long_call(grain: int) -> None:
     model = native([cancelling(COUNT, cost_ns=LONG_NS)])
     cancellation = Cancellation()
@@ -75,7 +76,7 @@ def test_inside_of_a_long_call(grain: int) -> None:
     assert target.tolist() == [*range(1, grain + 2), *[0] * (COUNT - grain - 1)]
 
 
-@pytest.mark.parametrize("threads", [2, 4])
+@sweep("threads", [2, 4])
 def test_inside_of_a_shared_call(threads: int) -> None:
     model = native([cancelling(COUNT, cost_ns=LONG_NS), adding(1, COUNT)], threads=threads)
     for _ in range(20):
@@ -89,7 +90,7 @@ def test_inside_of_a_shared_call(threads: int) -> None:
     assert target.tolist() == list(range(2, COUNT + 2))
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@sweep("threads", [1, 2])
 def test_deadlines(threads: int) -> None:
     """Of two seconds' work next to nothing is done."""
     model = native([counting(COUNT, milliseconds=2000)], threads=threads)

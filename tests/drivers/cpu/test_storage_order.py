@@ -1,7 +1,7 @@
 """Values between kernels in another order: the same results, with less that is gathered."""
 
 import numpy as np
-import pytest
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import evaluate_fused
 from neurald.drivers.compiler.expression import Expression, Load, apply, axis, load, reduce
@@ -61,9 +61,7 @@ def _gathers(kernel: Kernel) -> bool:
     return any(stride_along(place_of(each), kernel.axes[-1]) not in (0, 1) for each in loads)
 
 
-@pytest.mark.parametrize(
-    ("heads", "rows", "columns", "depth"), [(4, 50, 30, 8), (3, 17, 20, 4), (1, 9, 7, 8)]
-)
+@sweep(("heads", "rows", "columns", "depth"), [(4, 50, 30, 8), (3, 17, 20, 4), (1, 9, 7, 8)])
 def test_folds_lie_as_what_they_fold(heads: int, rows: int, columns: int, depth: int) -> None:
     graph = _turned_softmax(heads, rows, columns, depth)
     before = fuse(graph)

@@ -1,9 +1,9 @@
 """Functions of a single number of 8 bits as tables: the same results by fewer operations."""
 
 import numpy as np
-import pytest
 from support.elementwise import interpreted
 from support.native import DIFFERENT, compiled, run
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import evaluate_fused
 from neurald.drivers.compiler.expression import Apply, Expression, Load, apply, axis, load, maximum, minimum
@@ -57,8 +57,8 @@ def _tables(kernel: Kernel) -> int:
     return sum(isinstance(each, Load) and each.value.shape == (256,) for each in walk(*kernel.roots))
 
 
-@pytest.mark.parametrize("kind", [Scalar.INT8, Scalar.UINT8])
-@pytest.mark.parametrize("result", [Scalar.INT8, Scalar.UINT8])
+@sweep("kind", [Scalar.INT8, Scalar.UINT8])
+@sweep("result", [Scalar.INT8, Scalar.UINT8])
 def test_a_function_of_one_number(kind: Scalar, result: Scalar) -> None:
     source = Value(_SHAPE, kind)
     _, changed = _tabulated(lambda at: _squashed(load(source, at), result), source)
@@ -127,7 +127,7 @@ def test_requirements_are_looked_up_too() -> None:
     assert _tables(changed) == 1
 
 
-@pytest.mark.parametrize("kind", [Scalar.INT8, Scalar.INT64, Scalar.FLOAT32])
+@sweep("kind", [Scalar.INT8, Scalar.INT64, Scalar.FLOAT32])
 def test_what_follows_from_a_constant_is_constant(kind: Scalar) -> None:
     numbers = np.arange(-3, 4).astype(kind.value)
     source, known = Value(_SHAPE, Scalar.INT8), Value((7,), kind, numbers)
@@ -140,9 +140,9 @@ def test_what_follows_from_a_constant_is_constant(kind: Scalar) -> None:
     assert known not in changed.inputs
 
 
-@pytest.mark.parametrize("target", DIFFERENT, ids=lambda target: target.name)
-@pytest.mark.parametrize("kind", [Scalar.INT8, Scalar.UINT8])
-@pytest.mark.parametrize("length", [1, 3, 17, 64, 200, 5000])
+@sweep("target", DIFFERENT, ids=lambda target: target.name)
+@sweep("kind", [Scalar.INT8, Scalar.UINT8])
+@sweep("length", [1, 3, 17, 64, 200, 5000])
 def test_tables_as_machine_code(length: int, kind: Scalar, target: Target) -> None:
     source, at = Value((length,), kind), (axis(length),)
     body = _squashed(_squashed(load(source, at), kind), kind)

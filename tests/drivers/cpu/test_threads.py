@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 from support.cpu_routines import adding, native, side_by_side
+from support.sweeps import sweep
 
 from neurald.drivers.cpu.instance import Binding
 from neurald.drivers.cpu.native_model import NativeModel
@@ -47,7 +48,7 @@ def test_how_many_threads() -> None:
             count(None, wrong)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@sweep("threads", [1, 2, 3, 8])
 def test_results_are_those_of_one_thread(threads: int) -> None:
     assert run(shared(threads), 100)
 

@@ -11,6 +11,8 @@ from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.runtime.preparation import CacheOutcome
 
+pytestmark = pytest.mark.quick
+
 TOKEN = bytes(32)
 
 

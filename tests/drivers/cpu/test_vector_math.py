@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.elementwise import computed
 from support.native import RUNNABLE, Array
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.expression import Expression, apply
 from neurald.drivers.compiler.op import Op
@@ -59,7 +60,7 @@ def _of(op: Op) -> Callable[..., Expression]:
     return lambda *values: apply(op, *values)
 
 
-@pytest.mark.parametrize("target", RUNNABLE[:: len(RUNNABLE) - 1 or 1], ids=lambda target: target.name)
+@sweep("target", RUNNABLE[:: len(RUNNABLE) - 1 or 1], ids=lambda target: target.name)
 def test_functions_of_floats_are_as_exact_as_they_say(target: Target) -> None:
     x = _samples(5000)
     with np.errstate(all="ignore"):
@@ -73,7 +74,7 @@ def test_functions_of_floats_are_as_exact_as_they_say(target: Target) -> None:
             _assert_within(got, exact, limit)
 
 
-@pytest.mark.parametrize("target", RUNNABLE[:: len(RUNNABLE) - 1 or 1], ids=lambda target: target.name)
+@sweep("target", RUNNABLE[:: len(RUNNABLE) - 1 or 1], ids=lambda target: target.name)
 def test_functions_of_two_floats_are_as_exact_as_they_say(target: Target) -> None:
     edges = np.array([*EDGES[:15], 1.5, math.nan])
     edges = np.concatenate([edges, -edges])

@@ -1,6 +1,6 @@
 """Arguments as text: how they are declared, handed on and read."""
 
-import pytest
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.scalar import Scalar
@@ -29,7 +29,7 @@ def test_pointers_and_images_of_a_function() -> None:
     assert arguments.by_value[WEIGHTS] == arguments[2] == Argument("a2", Scalar.INT8, "s2")
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("kind", "pointer", "image"),
     [
         (Scalar.FLOAT32, "*(__global const float4 *)(p + at)", "read_imagef(p, s + ((at) >> 2))"),

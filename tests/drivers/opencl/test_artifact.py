@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 from support.opencl_models import Models, expect_close, random_inputs, random_model, run
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.placement import Base, Place
@@ -141,7 +142,7 @@ def test_the_binary_of_another_device_is_refused(device: OpenClDevice, artifact:
         device.prepare_model_from_cache(write_artifact(executable, damaged, constants), OPTIONS)
 
 
-@pytest.mark.parametrize("field", ["places", "status", "workspace", "groups", "local_size"])
+@sweep("field", ["places", "status", "workspace", "groups", "local_size"])
 def test_calls_that_leave_their_buffers_are_refused(artifact: Artifact, field: str) -> None:
     executable, binary, constants = executable_of(artifact)
     wrong: dict[str, list[object]] = {
@@ -162,7 +163,7 @@ def test_calls_that_leave_their_buffers_are_refused(artifact: Artifact, field: s
             read_artifact(write_artifact(changed, binary, constants))
 
 
-@pytest.mark.parametrize("which", ["inputs", "outputs"])
+@sweep("which", ["inputs", "outputs"])
 def test_ports_that_leave_the_arena_or_are_no_operands_are_refused(artifact: Artifact, which: str) -> None:
     executable, binary, constants = executable_of(artifact)
     port = getattr(executable, which)[0]

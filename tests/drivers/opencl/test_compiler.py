@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.opencl_models import FLOAT, INT32, Models, random_model
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.placement import Base
@@ -43,8 +44,8 @@ def test_a_chain_is_one_call_for_all_its_operations(opencl: DeviceContext) -> No
     assert len(compiled(opencl, chain(), is_fused=False).executable.calls) == 3
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("is_fused", [True, False])
+@sweep("seed", range(8))
+@sweep("is_fused", [True, False])
 def test_everything_has_its_place(opencl: DeviceContext, seed: int, is_fused: bool) -> None:
     found = compiled(opencl, random_model(seed), is_fused=is_fused)
     executable = found.executable
@@ -62,7 +63,7 @@ def test_everything_has_its_place(opencl: DeviceContext, seed: int, is_fused: bo
     assert executable.arena_bytes < 2**20
 
 
-@pytest.mark.parametrize("seed", range(4))
+@sweep("seed", range(4))
 def test_the_same_model_gives_the_same_executable(opencl: DeviceContext, seed: int) -> None:
     one, other = (compiled(opencl, random_model(seed)) for _ in range(2))
     assert one.executable == other.executable

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from support.compiler_graphs import GraphBuilder
 from support.opencl_sources import Bench
+from support.sweeps import sweep
+from support.tiers import one_in
 
 from neurald.drivers.compiler.evaluate import evaluate
 from neurald.drivers.compiler.expression import Expression, apply, constant, load, select
@@ -100,7 +102,7 @@ def both(bench: Bench, graph: Graph, *inputs: Array) -> tuple[Array, Array]:
     return result, evaluate(graph, inputs)[0]
 
 
-@pytest.mark.parametrize("kind", INTEGERS)
+@pytest.mark.parametrize("kind", one_in(2, INTEGERS))
 def test_integers(bench: Bench, kind: Scalar) -> None:
     info = np.iinfo(kind.dtype.name)
     values = [info.max, info.max - 1, 1, 0, 2, 5, 100, 127, info.min, info.min + 1]
@@ -157,7 +159,7 @@ def test_comparisons_and_logic(bench: Bench) -> None:
     np.testing.assert_array_equal(result != 0, expected)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("value", "kind", "text"),
     [
         (1, Scalar.INT32, "1"),

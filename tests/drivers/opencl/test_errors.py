@@ -1,13 +1,16 @@
 """What OpenCL's error codes become, and that a lost device stays lost."""
 
 import pytest
+from support.sweeps import sweep
 
 from neurald.drivers.opencl import errors
 from neurald.drivers.opencl.errors import DeviceState
 from neurald.hal.errors import DeadObject, Error, OpFailed, OutOfMemory
 
+pytestmark = pytest.mark.quick
 
-@pytest.mark.parametrize(
+
+@sweep(
     ("code", "kind", "name"),
     [
         (-1, DeadObject, "CL_DEVICE_NOT_FOUND"),
@@ -24,7 +27,7 @@ from neurald.hal.errors import DeadObject, Error, OpFailed, OutOfMemory
         (-777, OpFailed, "does not know (-777)"),
     ],
 )
-def test_g08_a_code_becomes_an_error_with_its_name(code: int, kind: type[Error], name: str) -> None:
+def test_a_code_becomes_an_error_with_its_name(code: int, kind: type[Error], name: str) -> None:
     state = DeviceState("OpenCL device Test")
     error = state.error(code, "trying")
     assert type(error) is kind
@@ -33,14 +36,14 @@ def test_g08_a_code_becomes_an_error_with_its_name(code: int, kind: type[Error],
     assert state.is_lost == (kind is DeadObject)
 
 
-def test_g08_the_kernel_is_named() -> None:
+def test_the_kernel_is_named() -> None:
     state = DeviceState("Test")
     assert "launching of kernel conv_3: CL_INVALID_WORK_GROUP_SIZE (-54)" in str(
         state.error(-54, "launching", kernel="conv_3")
     )
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("is_nvidia", "kernel", "after_launch", "kind"),
     [
         (True, "", True, DeadObject),

@@ -11,6 +11,7 @@ from support.joined import joined_model
 from support.opencl_batch import BatchingDevice
 from support.opencl_models import FLOAT, Models, expect_close, random_inputs, random_model, run
 from support.small_network import FLOAT16, FLOAT32, SIGNED, UNSIGNED, small_network
+from support.tiers import one_in
 
 import neurald as nd
 from neurald.drivers.compiler.build import build_graph
@@ -100,7 +101,7 @@ def image_count(model: OpenClPreparedModel) -> int:
     return sum(len(call.images) for call in model.executable.calls)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", one_in(2, MODELS))
 def test_models_compute_the_same_bits(name: str, batch: BatchingDevice, with_buffers: BatchingDevice) -> None:
     model = MODELS[name]
     inputs = random_inputs(model)

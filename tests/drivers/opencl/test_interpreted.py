@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.sweeps import sweep
 
 _TESTS = Path(__file__).parents[2]
 
@@ -94,7 +95,7 @@ for block in (
 
 
 @pytest.mark.skipif(shutil.which("oclgrind") is None, reason="oclgrind is not installed")
-@pytest.mark.parametrize(("program", "count"), [(_PROGRAM, 12), (_BLOCKS, 5)], ids=["kernels", "blocks"])
+@sweep(("program", "count"), [(_PROGRAM, 12), (_BLOCKS, 5)], ids=["kernels", "blocks"])
 def test_there_is_nothing_to_find(tmp_path: Path, program: str, count: int) -> None:
     path = os.pathsep.join((str(_TESTS), str(_TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")))
     log = tmp_path / "log"

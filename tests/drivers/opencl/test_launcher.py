@@ -109,7 +109,7 @@ def test_threads_run_at_the_same_time(opencl: DeviceContext) -> None:
         np.testing.assert_array_equal(this.values, np.arange(COUNT) + 20 * 10 * 4)
 
 
-def test_g08_a_kernel_that_cannot_be_launched_is_named(opencl: DeviceContext) -> None:
+def test_a_kernel_that_cannot_be_launched_is_named(opencl: DeviceContext) -> None:
     this = Fixture(opencl)
     too_large = 2 * opencl.facts.max_work_group_size
     commands: list[Command] = [
@@ -132,7 +132,7 @@ def test_a_transfer_without_host_memory_fails(opencl: DeviceContext) -> None:
         CommandList(opencl, [this.write, this.read]).run(this.queue)
 
 
-def test_g13_each_kernel_has_its_time(opencl: DeviceContext) -> None:
+def test_each_kernel_has_its_time(opencl: DeviceContext) -> None:
     this = Fixture(opencl)
     run = CommandList(opencl, [this.write, this.launch("twice"), this.launch("add"), this.read])
     times = run.profile(opencl.queue(profiling=True))

@@ -4,7 +4,7 @@ import ctypes
 from typing import Any
 
 import numpy as np
-import pytest
+from support.sweeps import sweep
 
 from neurald.drivers.opencl import native_loop
 from neurald.drivers.opencl.native_loop import Encoded
@@ -66,7 +66,7 @@ def test_the_loop_calls_what_the_commands_say() -> None:
     ]
 
 
-def test_g08_the_queue_is_flushed_by_the_rule_of_the_device() -> None:
+def test_the_queue_is_flushed_by_the_rule_of_the_device() -> None:
     fake = FakeOpenCL()
     assert fake.of("kkkkk", flush_every=2, finish=False) == (5, 0)
     assert [call.split()[0] for call in fake.calls] == [
@@ -85,7 +85,7 @@ def test_the_loop_ends_at_a_failure() -> None:
     assert FakeOpenCL(clFinish=-36).of("") == (0, -36)
 
 
-@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 1000])
+@sweep("size", [0, 1, 63, 64, 65, 1000])
 def test_bytes_are_copied_and_no_others(size: int) -> None:
     source = np.arange(size + 8, dtype=np.uint8)
     target = np.full(size + 8, 255, np.uint8)

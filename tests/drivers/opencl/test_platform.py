@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.sweeps import sweep
 
 from neurald.drivers.opencl import loader
 from neurald.drivers.opencl.platform import (
@@ -105,7 +106,7 @@ def test_the_first_gpu_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose(Discovery(devices=(CPU,), skipped=())) == CPU
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("wanted", "chosen"),
     [("0:0", CPU), ("1:0", ACCELERATOR), ("fast cpu", CPU), ("small", SECOND_GPU), ("Platform 1", GPU)],
 )
@@ -123,7 +124,7 @@ def test_a_device_that_is_not_there_is_told_with_those_that_are() -> None:
         choose(nothing, "")
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "vendor", "expected"),
     [
         ("Mali-G78", "ARM", 24),
@@ -138,7 +139,7 @@ def test_a_device_that_is_not_there_is_told_with_those_that_are() -> None:
         ("Intel(R) Arc(TM) A770", "Intel(R) Corporation", 0),
     ],
 )
-def test_g08_the_flush_rule_of_a_device(name: str, vendor: str, expected: int) -> None:
+def test_the_flush_rule_of_a_device(name: str, vendor: str, expected: int) -> None:
     assert flush_every(name, vendor) == expected
 
 

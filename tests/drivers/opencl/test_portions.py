@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 
 from neurald.drivers.opencl.launcher import Command, CommandList, Launch, Transfer
 from neurald.drivers.opencl.platform import DeviceContext
@@ -70,7 +71,7 @@ def test_portions_compute_what_the_whole_does(opencl: DeviceContext) -> None:
     assert (this.values == 10).all()
 
 
-@pytest.mark.parametrize("asked", [0, 1, 3])
+@sweep("asked", [0, 1, 3])
 def test_nothing_is_enqueued_after_a_stop(opencl: DeviceContext, asked: int) -> None:
     this = Adding(opencl)
     answers = iter([False] * asked + [True])

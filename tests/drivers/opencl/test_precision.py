@@ -9,6 +9,7 @@ import pytest
 from support.compiler_graphs import GraphBuilder, random_array
 from support.opencl_batch import BatchingDevice
 from support.opencl_models import FLOAT, Models, random_inputs, random_model, run
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.check import check
@@ -54,7 +55,7 @@ def chain() -> tuple[GraphBuilder, list[Value]]:
     return builder, values
 
 
-@pytest.mark.parametrize("precision", HALVES)
+@sweep("precision", HALVES)
 def test_what_is_between_is_half_and_what_goes_in_and_out_is_not(precision: Precision) -> None:
     builder, values = chain()
     graph = builder.finish(values[2], values[3])
@@ -74,7 +75,7 @@ def test_what_is_between_is_half_and_what_goes_in_and_out_is_not(precision: Prec
     assert np.abs(count.astype(int) - counted).max() <= 1
 
 
-@pytest.mark.parametrize("precision", HALVES)
+@sweep("precision", HALVES)
 def test_the_error_of_products_is_within_what_is_promised(precision: Precision) -> None:
     builder = GraphBuilder()
     left, weights = builder.input(5, 40), builder.weights(7, 40)
@@ -99,7 +100,7 @@ def network() -> tuple[GraphBuilder, Value]:
     return builder, builder.matrix_product(builder.reshape(second, (4, 5)), builder.weights(3, 5))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("precision", "lefts"),
     [
         (Precision.F32, [Scalar.FLOAT32, Scalar.FLOAT32, Scalar.FLOAT32]),
@@ -135,7 +136,7 @@ def test_inputs_are_rounded_in_one_mode_only() -> None:
     assert 0 < errors[Precision.F16] <= 4 * ROUNDING
 
 
-@pytest.mark.parametrize("precision", HALVES)
+@sweep("precision", HALVES)
 def test_long_sums_keep_what_android_allows(precision: Precision) -> None:
     """5 · 2^-10 of the result: sums of halves do not keep it for the lengths that layers have, sums of floats do."""
     limit, depth = 5 * 2.0**-10, 4096
@@ -264,7 +265,7 @@ def test_what_one_precision_has_compiled_is_not_taken_for_another(
     assert found == ["miss", "miss", "hit"]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("variable", "text"),
     [
         (PRECISION_VARIABLE, "f32_f16"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.compiled_parts import FLOAT
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
@@ -66,8 +67,8 @@ def test_what_does_not_compile_is_told(opencl: DeviceContext) -> None:
         Program.from_source(opencl, SOURCE)
 
 
-@pytest.mark.parametrize("damage", ["empty", "short", "cut", "flipped", "longer"])
-def test_k05_a_damaged_binary_is_refused(opencl: DeviceContext, damage: str) -> None:
+@sweep("damage", ["empty", "short", "cut", "flipped", "longer"])
+def test_a_damaged_binary_is_refused(opencl: DeviceContext, damage: str) -> None:
     program = Program.from_source(opencl, SOURCE, ["-DAMOUNT=3"])
     results(opencl, program)
     binary = program.binary
@@ -84,7 +85,7 @@ def test_k05_a_damaged_binary_is_refused(opencl: DeviceContext, damage: str) -> 
         Program.from_binary(opencl, damaged)
 
 
-def test_g04_a_binary_of_another_driver_is_refused(opencl: DeviceContext) -> None:
+def test_a_binary_of_another_driver_is_refused(opencl: DeviceContext) -> None:
     program = Program.from_source(opencl, SOURCE, ["-DAMOUNT=3"])
     results(opencl, program)
     newer = DeviceContext(dataclasses.replace(opencl.facts, driver_version="another one"))
@@ -121,7 +122,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_g04_a_source_is_built_once_for_each_set_of_options(opencl: DeviceContext, builds: list[str]) -> None:
+def test_a_source_is_built_once_for_each_set_of_options(opencl: DeviceContext, builds: list[str]) -> None:
     device = DeviceContext(opencl.facts)
     first = Program.from_source(device, SOURCE, ["-DAMOUNT=3"])
     again = Program.from_source(device, SOURCE, ["-DAMOUNT=3"])
@@ -145,7 +146,7 @@ def chain(*kinds: OperationType) -> nd.Model:
     return builder.finish()
 
 
-def test_g04_a_kernel_is_built_once_for_all_models(
+def test_a_kernel_is_built_once_for_all_models(
     opencl: DeviceContext, builds: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("NEURALD_OPENCL_TUNING", "fast")

@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 
+import pytest
+
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.placement import Base
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.program_text import function_text, kernel_name, program_text
 from neurald.drivers.opencl.source import NAME, Source
+
+pytestmark = pytest.mark.quick
 
 OUTPUT, INPUT = Value((4,), Scalar.FLOAT32), Value((4,), Scalar.INT8)
 ARENA, CONSTANTS = Base.ARENA, Base.CONSTANTS

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 from support.opencl_trials import good, slowed
+from support.sweeps import sweep
 
 from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts
 from neurald.drivers.opencl.program import Program
@@ -133,7 +133,7 @@ def is_there(process: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("how", ["interrupted", "gone"])
+@sweep("how", ["interrupted", "gone"])
 def test_it_ends_with_the_process_that_asks_and_not_before(opencl: DeviceContext, how: str) -> None:
     request = framed(Build(text="kernel void k(global int* a) { *a = 1; }")).hex()
     command = [sys.executable, "-c", PARENT, str(_WORKER), json.dumps(about(opencl.facts)), request]

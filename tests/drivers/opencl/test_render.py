@@ -15,6 +15,7 @@ import pytest
 from support.compiler_graphs import random_array
 from support.opencl_kernels import GRAPHS, kernels
 from support.opencl_sources import Bench
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import RequirementFailed, evaluate
 from neurald.drivers.compiler.graph import Graph, Value
@@ -47,7 +48,7 @@ def texts(name: str) -> str:
     return "".join(render(kernel).text for kernel in kernels(GRAPHS[name]()))
 
 
-@pytest.mark.parametrize("name", GRAPHS)
+@sweep("name", GRAPHS)
 def test_the_text_is_what_it_was(name: str) -> None:
     path = GOLDEN / f"{name}.cl"
     if os.environ.get(UPDATE_VARIABLE):
@@ -59,7 +60,7 @@ def test_every_golden_text_has_a_kernel() -> None:
     assert {path.stem for path in GOLDEN.glob("*.cl")} == set(GRAPHS)
 
 
-@pytest.mark.parametrize("seed", ["1", "2"])
+@sweep("seed", ["1", "2"])
 def test_the_text_is_the_same_in_every_process_and_order(seed: str) -> None:
     path = os.pathsep.join((str(_TESTS), str(_TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")))
     run = subprocess.run(

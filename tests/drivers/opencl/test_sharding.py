@@ -3,8 +3,8 @@
 import random
 from dataclasses import replace
 
-import pytest
 from support.opencl_kernels import GRAPHS, kernels
+from support.sweeps import sweep
 
 from neurald.drivers.opencl.render import render
 from neurald.drivers.opencl.sharding import shards_of, work_bytes
@@ -39,7 +39,7 @@ def test_functions_that_several_call_count_once() -> None:
     assert work_bytes([f"{first}a\n{first}c"]) == len(first) + 3
 
 
-@pytest.mark.parametrize("seed", range(8))
+@sweep("seed", range(8))
 def test_every_source_is_in_one_shard(seed: int) -> None:
     sources = random_sources(seed)
     for least in (1, 1000, 5000, 1 << 30):

@@ -1,11 +1,15 @@
 """Statements: each number is computed once, as far outside of loops as it can be, and in an order that never changes."""
 
+import pytest
+
 from neurald.drivers.compiler.expression import Expression, apply, axis, load, reduce
 from neurald.drivers.compiler.graph import Value, inside
 from neurald.drivers.compiler.op import Fold, Op
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.arguments import Argument
 from neurald.drivers.opencl.statements import Statements
+
+pytestmark = pytest.mark.quick
 
 SOURCE, OTHER = Value((8, 8), Scalar.FLOAT32), Value((8,), Scalar.FLOAT32)
 POINTERS = {SOURCE: Argument("a1", SOURCE.type), OTHER: Argument("a2", OTHER.type)}

@@ -3,12 +3,15 @@
 from dataclasses import replace
 
 import pytest
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.storage import STORAGE_VARIABLE, Images, Range, Storage, storage_of
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
+
+pytestmark = pytest.mark.quick
 
 DIVIDED = Images(
     types=frozenset((Scalar.FLOAT32, Scalar.FLOAT16, Scalar.INT8)),
@@ -24,7 +27,7 @@ def settings(text: str) -> Settings:
     return Settings(STORAGE_VARIABLE, environment={STORAGE_VARIABLE: text})
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "vendor", "is_gpu", "expected"),
     [
         ("QUALCOMM Adreno(TM) 740", "QUALCOMM", True, Storage.IMAGE),
@@ -50,7 +53,7 @@ def test_a_storage_that_there_is_not() -> None:
         storage_of("Mali-G78", "ARM", settings("texture"), is_gpu=True)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("value", "reason"),
     [
         (Value((5, 7), Scalar.FLOAT32), ""),

@@ -6,6 +6,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 from support.opencl_trials import as_gpu, good, slowed
+from support.sweeps import sweep
 
 from neurald.drivers.opencl import trials
 from neurald.drivers.opencl.errors import DeviceState
@@ -42,7 +43,7 @@ def times_of(
     return list(Bench(device).times_ns(Program.from_source(device, text), tried))
 
 
-@pytest.mark.parametrize("is_resident", [False, True])
+@sweep("is_resident", [False, True])
 def test_slower_kernels_take_longer(
     opencl: DeviceContext, is_resident: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from support.opencl_trials import broken, good, slowed
+from support.sweeps import sweep
 
 from neurald.drivers.opencl import trials, tuning
 from neurald.drivers.opencl.kernels.chains import Chain
@@ -56,7 +57,7 @@ def test_the_fastest_is_taken(opencl: DeviceContext) -> None:
     assert texts(tuner.choose([[slowed(20000), good()]])) == [good().text]
 
 
-@pytest.mark.parametrize("how", [Tuning.FAST, Tuning.BRIEF])
+@sweep("how", [Tuning.FAST, Tuning.BRIEF])
 def test_what_nobody_looks_at_is_not_made(
     opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, how: Tuning
 ) -> None:
@@ -113,7 +114,7 @@ def test_what_does_not_build_is_not_taken(opencl: DeviceContext) -> None:
     assert texts(tuner.choose([neither])) == [broken().text]
 
 
-@pytest.mark.parametrize("how", Tuning)
+@sweep("how", Tuning)
 def test_a_pair_is_taken_where_it_is_faster(opencl: DeviceContext, how: Tuning) -> None:
     """Or, if nothing is measured, where that is likely."""
     single, double = replace(good(), label="single"), slowed(20000)

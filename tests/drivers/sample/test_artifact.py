@@ -13,6 +13,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory import HostMemory
 from neurald.hal.validate import validate_model
 
+pytestmark = pytest.mark.quick
+
 KEY = PrepareOptions(cache_key=bytes(32))
 CONSTANT = np.arange(6, dtype=np.float32).reshape(2, 3)
 

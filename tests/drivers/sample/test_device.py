@@ -2,6 +2,7 @@
 
 import pytest
 from support.daemon import running_daemon
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.sample.device import create_all, create_float_fast, create_minimal, create_quant
@@ -48,12 +49,12 @@ def takes(name: str, model: nd.Model) -> bool:
     return verdict.ok
 
 
-@pytest.mark.parametrize("name", NAMES)
+@sweep("name", NAMES)
 def test_devices_are_named_like_their_drivers(name: str) -> None:
     assert registry.create_device(name).name == name
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "float32", "relaxed", "quant8"),
     [
         ("sample-float-fast", (0.8, 1.2), (0.7, 1.1), (1.0, 1.0)),

@@ -14,6 +14,7 @@ from support.single_operation import (
     wanted,
     zero_points,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -39,9 +40,9 @@ FIXED = {
 SHAPES = [(), (7,), (3, 5), (2, 3, 1, 5), (0, 3)]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
-@pytest.mark.parametrize("operation", LIMITS)
+@sweep("shape", SHAPES)
+@sweep("operand_type", FLOAT_TYPES)
+@sweep("operation", LIMITS)
 def test_clamps_floats(operation: OperationType, operand_type: OperandType, shape: tuple[int, ...]) -> None:
     values = np.random.default_rng(1).normal(0, 4, shape).astype(operand_type.dtype)
     low, high = LIMITS[operation]
@@ -50,9 +51,9 @@ def test_clamps_floats(operation: OperationType, operand_type: OperandType, shap
     assert result.ravel().tolist() == expected
 
 
-@pytest.mark.parametrize("scale", [0.02, 0.25, 3.0])
-@pytest.mark.parametrize("operand_type", QUANT8_TYPES)
-@pytest.mark.parametrize("operation", LIMITS)
+@sweep("scale", [0.02, 0.25, 3.0])
+@sweep("operand_type", QUANT8_TYPES)
+@sweep("operation", LIMITS)
 def test_clamps_stored_values(operation: OperationType, operand_type: OperandType, scale: float) -> None:
     values = stored_values(np.random.default_rng(2), operand_type, (300,))
     low, high = LIMITS[operation]
@@ -70,7 +71,7 @@ def test_clamps_stored_values(operation: OperationType, operand_type: OperandTyp
                 assert after == before
 
 
-@pytest.mark.parametrize("scale", [1e-320, 1e-45, 1e-39])
+@sweep("scale", [1e-320, 1e-45, 1e-39])
 def test_limits_in_steps_too_many_to_count(scale: float) -> None:
     operand_type = OperandType.TENSOR_QUANT8_ASYMM
     data = given(operand_type, [0, 3, 255], scale, 3)
@@ -78,9 +79,9 @@ def test_limits_in_steps_too_many_to_count(scale: float) -> None:
     assert result.tolist() == [3, 3, 255]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
-@pytest.mark.parametrize("operation", CURVES)
+@sweep("shape", SHAPES)
+@sweep("operand_type", FLOAT_TYPES)
+@sweep("operation", CURVES)
 def test_curves_of_floats(
     operation: OperationType, operand_type: OperandType, shape: tuple[int, ...]
 ) -> None:
@@ -91,7 +92,7 @@ def test_curves_of_floats(
     np.testing.assert_allclose(result.ravel(), expected, rtol=4 * rounding, atol=1e-7)
 
 
-@pytest.mark.parametrize("operation", CURVES)
+@sweep("operation", CURVES)
 def test_curves_far_from_zero(operation: OperationType) -> None:
     values = [-1e30, -200.0, 200.0, 1e30]
     result = evaluate(
@@ -103,7 +104,7 @@ def test_curves_far_from_zero(operation: OperationType) -> None:
     np.testing.assert_allclose(result, [lowest, lowest, 1, 1], atol=1e-30)
 
 
-@pytest.mark.parametrize(("operation", "operand_type"), FIXED)
+@sweep(("operation", "operand_type"), FIXED)
 def test_curves_of_stored_values(operation: OperationType, operand_type: OperandType) -> None:
     limits = np.iinfo(operand_type.dtype.name)
     scale, zero_point = FIXED[operation, operand_type]
@@ -119,7 +120,7 @@ def test_curves_of_stored_values(operation: OperationType, operand_type: Operand
             assert abs(after - min(max(exact, limits.min), limits.max)) <= 0.5 + 1e-9
 
 
-@pytest.mark.parametrize("operation", LIMITS)
+@sweep("operation", LIMITS)
 def test_clamping_keeps_scale_and_zero_point(operation: OperationType) -> None:
     data = given(OperandType.TENSOR_QUANT8_ASYMM, [1, 2], 0.5, 3)
     with pytest.raises(BadData, match=r"operand 1 \(output of RELU.*0\.25.*0\.5 and 3, are expected"):
@@ -128,7 +129,7 @@ def test_clamping_keeps_scale_and_zero_point(operation: OperationType) -> None:
         evaluate(operation, [data], wanted(OperandType.TENSOR_QUANT8_ASYMM, 0.5, 4))
 
 
-@pytest.mark.parametrize(("operation", "operand_type"), FIXED)
+@sweep(("operation", "operand_type"), FIXED)
 def test_curves_have_a_fixed_output_scale(operation: OperationType, operand_type: OperandType) -> None:
     scale, zero_point = FIXED[operation, operand_type]
     data = given(operand_type, [1, 2], 0.5, 3)

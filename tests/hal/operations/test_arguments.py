@@ -2,6 +2,7 @@ from collections.abc import Callable
 
 import pytest
 from support.single_operation import call_of, given, ints, scalars, unknown, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -30,7 +31,7 @@ def test_integers_that_are_not_known() -> None:
         integers(call, "multiples", (2,))
 
 
-@pytest.mark.parametrize(("scale", "zero_point"), [(0.25, 3), (0.5, 4)])
+@sweep(("scale", "zero_point"), [(0.25, 3), (0.5, 4)])
 def test_one_scale(scale: float, zero_point: int) -> None:
     def call(second: tuple[float, int]) -> Call:
         inputs = [*scalars(0), given(QUANT8, [1], 0.5, 3), given(QUANT8, [1], *second)]

@@ -31,6 +31,7 @@ from support.single_operation import (
     unknown,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -58,8 +59,8 @@ def moved(box: Array, delta: Array, height: float, width: float) -> list[float]:
     ]
 
 
-@pytest.mark.parametrize(("count", "classes"), [(0, 2), (1, 1), (7, 3)])
-@pytest.mark.parametrize("operand_type", TYPES)
+@sweep(("count", "classes"), [(0, 2), (1, 1), (7, 3)])
+@sweep("operand_type", TYPES)
 def test_transform(operand_type: OperandType, count: int, classes: int) -> None:
     generator = np.random.default_rng(count)
     boxes = coordinates(operand_type, random_boxes(generator, count))
@@ -80,7 +81,7 @@ def test_transform(operand_type: OperandType, count: int, classes: int) -> None:
         np.testing.assert_allclose(result.astype(np.float64) * scale, expected, atol=tolerance)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("position", "value", "message"),
     [
         (0, np.zeros((2, 3)), "boxes .* has shape \\[2, 3\\]; \\[2, 4\\], four coordinates for each box"),
@@ -109,8 +110,8 @@ def test_transform_with_absurd_deltas() -> None:
     assert result.shape == (2, 4)
 
 
-@pytest.mark.parametrize("operand_type", [QUANT8, SIGNED])
-@pytest.mark.parametrize("position", [0, 3, 4])
+@sweep("operand_type", [QUANT8, SIGNED])
+@sweep("position", [0, 3, 4])
 def test_transform_refuses_scales(operand_type: OperandType, position: int) -> None:
     operands = [given(QUANT16, np.zeros((1, 4)), 0.125), given(operand_type, np.zeros((1, 4)), 0.1), ints(0)]
     operands.append(given(QUANT16, [[8, 8]], 0.125))
@@ -155,9 +156,9 @@ def selected(
     return sorted(found[: len(found) if limit < 0 else limit], key=lambda each: (each[1], -each[2]))
 
 
-@pytest.mark.parametrize("limit", [-1, 0, 5])
-@pytest.mark.parametrize("kernel", [HARD, LINEAR, GAUSSIAN])
-@pytest.mark.parametrize("operand_type", TYPES)
+@sweep("limit", [-1, 0, 5])
+@sweep("kernel", [HARD, LINEAR, GAUSSIAN])
+@sweep("operand_type", TYPES)
 def test_select(operand_type: OperandType, kernel: int, limit: int) -> None:
     generator = np.random.default_rng(10 * kernel + limit + 1)
     counts, classes = (6, 1, 9), 4
@@ -217,7 +218,7 @@ def select_inputs(**changes: Any) -> list[Given]:
 OUTPUTS = (wanted(FLOAT32), wanted(FLOAT32), wanted(INT32), wanted(INT32))
 
 
-@pytest.mark.parametrize("operand_type", TYPES)
+@sweep("operand_type", TYPES)
 def test_select_nothing(operand_type: OperandType) -> None:
     for count in (0, 3):
         scores = data(operand_type, np.zeros((count, 2)), 0.1)
@@ -240,7 +241,7 @@ def test_suppressed_boxes_stay_when_no_score_is_too_low() -> None:
     np.testing.assert_array_equal(scores, np.array([0.9], np.float32))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("changes", "message"),
     [
         ({"kernel": 3}, "kernel of BOX_WITH_NMS_LIMIT.* is 3; it must be from 0 to 2"),

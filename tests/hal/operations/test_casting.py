@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.random_tensors import tensor, value
 from support.single_operation import evaluate, given, level_of, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -27,9 +28,9 @@ def scale_of(operand_type: OperandType) -> float:
     return 0.25 if operand_type.name.startswith("TENSOR_QUANT") else 0.0
 
 
-@pytest.mark.parametrize("shape", [(7,), (2, 3, 5), (0, 3), (), (1, 2, 1, 2, 1, 2)])
-@pytest.mark.parametrize("target", CONVERTIBLE)
-@pytest.mark.parametrize("source", CONVERTIBLE)
+@sweep("shape", [(7,), (2, 3, 5), (0, 3), (), (1, 2, 1, 2, 1, 2)])
+@sweep("target", CONVERTIBLE)
+@sweep("source", CONVERTIBLE)
 def test_converts_stored_numbers(source: OperandType, target: OperandType, shape: tuple[int, ...]) -> None:
     generator = np.random.default_rng(3)
     values = generator.uniform(-400, 400, shape)
@@ -45,8 +46,8 @@ def test_converts_stored_numbers(source: OperandType, target: OperandType, shape
             assert after == target.dtype.type(before)
 
 
-@pytest.mark.parametrize("source", [FLOAT32, FLOAT16])
-@pytest.mark.parametrize("target", [INT32, QUANT8])
+@sweep("source", [FLOAT32, FLOAT16])
+@sweep("target", [INT32, QUANT8])
 def test_reals_outside_the_range(source: OperandType, target: OperandType) -> None:
     values = [math.inf, -math.inf, math.nan, -0.75, 0.75]
     low, high = LIMITS[target]
@@ -67,14 +68,14 @@ def test_too_much_for_float16() -> None:
     assert result.tolist() == [65504.0, -math.inf]
 
 
-@pytest.mark.parametrize("operand_type", COPIED)
+@sweep("operand_type", COPIED)
 def test_copies(operand_type: OperandType) -> None:
     data = tensor(operand_type, 3, 1, 4)
     result = evaluate(CAST, [data], wanted(operand_type, scale_of(operand_type)))
     assert (result == value(data)).all()
 
 
-@pytest.mark.parametrize("operand_type", COPIED)
+@sweep("operand_type", COPIED)
 def test_refuses_to_convert_what_can_only_be_copied(operand_type: OperandType) -> None:
     with pytest.raises(BadData, match=r"operand 1 \(output of CAST\) has type TENSOR_FLOAT32"):
         evaluate(CAST, [tensor(operand_type, 2)], wanted(FLOAT32))

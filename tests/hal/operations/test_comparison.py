@@ -4,6 +4,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, evaluate, given, level_of, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -30,9 +31,9 @@ def pairs(first: Array, second: Array) -> list[tuple[float, float]]:
     return [(a.item(), b.item()) for a, b in np.broadcast(first, second)]
 
 
-@pytest.mark.parametrize(("first", "second"), SHAPES)
-@pytest.mark.parametrize("operand_type", [*FLOAT_TYPES, INT32, BOOL8])
-@pytest.mark.parametrize("operation", COMPARISONS)
+@sweep(("first", "second"), SHAPES)
+@sweep("operand_type", [*FLOAT_TYPES, INT32, BOOL8])
+@sweep("operation", COMPARISONS)
 def test_compares(
     operation: OperationType, operand_type: OperandType, first: tuple[int, ...], second: tuple[int, ...]
 ) -> None:
@@ -44,8 +45,8 @@ def test_compares(
     assert result.ravel().tolist() == [COMPARISONS[operation](a, b) for a, b in pairs(left, right)]
 
 
-@pytest.mark.parametrize("operand_type", QUANT8_TYPES)
-@pytest.mark.parametrize("operation", COMPARISONS)
+@sweep("operand_type", QUANT8_TYPES)
+@sweep("operation", COMPARISONS)
 def test_compares_the_numbers_that_stored_values_stand_for(
     operation: OperationType, operand_type: OperandType
 ) -> None:
@@ -59,8 +60,8 @@ def test_compares_the_numbers_that_stored_values_stand_for(
     assert result.ravel().tolist() == expected
 
 
-@pytest.mark.parametrize(("first", "second"), SHAPES)
-@pytest.mark.parametrize("operation", LOGICAL)
+@sweep(("first", "second"), SHAPES)
+@sweep("operation", LOGICAL)
 def test_logic(operation: OperationType, first: tuple[int, ...], second: tuple[int, ...]) -> None:
     generator = np.random.default_rng(30)
     left, right = (generator.random(shape) < 0.5 for shape in (first, second))
@@ -68,7 +69,7 @@ def test_logic(operation: OperationType, first: tuple[int, ...], second: tuple[i
     assert result.ravel().tolist() == [LOGICAL[operation](bool(a), bool(b)) for a, b in pairs(left, right)]
 
 
-@pytest.mark.parametrize("shape", [(), (5,), (2, 1, 3), (0, 2)])
+@sweep("shape", [(), (5,), (2, 1, 3), (0, 2)])
 def test_not(shape: tuple[int, ...]) -> None:
     values = np.random.default_rng(31).random(shape) < 0.5
     result = evaluate(OperationType.LOGICAL_NOT, [given(BOOL8, values)], wanted(BOOL8))

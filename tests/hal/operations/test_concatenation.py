@@ -11,6 +11,7 @@ from support.single_operation import (
     stored_values,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -23,8 +24,8 @@ def floats(*shapes: tuple[int, ...]) -> list[Given]:
     return [given(OperandType.TENSOR_FLOAT32, np.zeros(shape)) for shape in shapes]
 
 
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
-@pytest.mark.parametrize(
+@sweep("operand_type", FLOAT_TYPES)
+@sweep(
     ("shape", "axis", "lengths"),
     [((5,), 0, (2, 3, 1)), ((2, 3), 1, (3, 5)), ((2, 3, 4, 5), 2, (4, 0, 7)), ((1, 1, 3), 0, (1, 2, 3, 4))],
 )
@@ -49,7 +50,7 @@ def test_places_every_element(
     assert result.shape[axis] == sum(lengths)
 
 
-@pytest.mark.parametrize("operand_type", QUANT8_TYPES)
+@sweep("operand_type", QUANT8_TYPES)
 def test_brings_inputs_to_the_scale_of_the_output(operand_type: OperandType) -> None:
     generator = np.random.default_rng(5)
     limits = np.iinfo(operand_type.dtype.name)
@@ -86,7 +87,7 @@ def test_other_scales_need_level_3() -> None:
     assert level_of(CONCATENATION, inputs, wanted(operand_type, 0.25, 3, rank=1)) == FeatureLevel.LEVEL_3
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shapes", "axis", "message"),
     [
         ([(2, 3), (2, 4)], 0, r"operand 1 \(inputs\[1\] of CONCATENATION\) has shape \[2, 4\]"),

@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 from support.control_flow import ADD, BOOL, MUL, Graph, T, arithmetic, below, branching, counting, loop
+from support.sweeps import sweep
 
 import neurald as nd
 
@@ -74,7 +75,7 @@ def test_constants_of_referenced_models_keep_their_pools() -> None:
         np.testing.assert_array_equal(result, values * factor + 1)
 
 
-@pytest.mark.parametrize(("start", "turns"), [(0, 5), (4, 1), (5, 0), (9, 0)])
+@sweep(("start", "turns"), [(0, 5), (4, 1), (5, 0), (9, 0)])
 def test_while(start: float, turns: int) -> None:
     model = loop(below(5, extra=1), counting(1, 2))
     counter, value = run(model, np.array([start], np.float32), np.ones(2, np.float32))
@@ -82,7 +83,7 @@ def test_while(start: float, turns: int) -> None:
     np.testing.assert_array_equal(value, [2**turns] * 2)
 
 
-def test_e13_a_loop_that_never_ends_is_stopped() -> None:
+def test_a_loop_that_never_ends_is_stopped() -> None:
     compilation = nd.CompilationBuilder(loop(below(5, extra=1), counting(0, 1))).finish()
     execution = nd.Execution(compilation)
     execution.set_loop_timeout(0.02)
@@ -96,7 +97,7 @@ def test_e13_a_loop_that_never_ends_is_stopped() -> None:
     assert 0.02 <= time.monotonic() - started < 20
 
 
-def test_m09_models_that_are_not_finished_or_not_wanted() -> None:
+def test_models_that_are_not_finished_or_not_wanted() -> None:
     graph = Graph()
     reference, plain = graph.builder.add_operand(T.MODEL), graph.value()
     unfinished: object = nd.ModelBuilder()
@@ -113,7 +114,7 @@ def test_m09_models_that_are_not_finished_or_not_wanted() -> None:
         graph.builder.set_operand_value(reference, 3)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("otherwise", "message"),
     [
         (counting(1, 1), "else graph: input.*2 operands"),

@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.single_operation import Given, call_of, evaluate, given, level_of, scalars, unknown, wanted
+from support.sweeps import sweep
 from support.weighted_sums import (
     FLOAT16,
     FLOAT32,
@@ -26,14 +27,14 @@ from neurald.hal.types import ChannelQuant, FeatureLevel, Operand, OperandType
 CONV_2D = OperationType.CONV_2D
 
 
-@pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("types", TYPES, ids=lambda t: f"{t[0].name}-{t[1].name}")
+@sweep("seed", range(20))
+@sweep("types", TYPES, ids=lambda t: f"{t[0].name}-{t[1].name}")
 def test_as_the_definition_says(types: tuple[OperandType, OperandType], seed: int) -> None:
     case = random_case(np.random.default_rng(seed), types)
     assert_as_expected(case, evaluate(CONV_2D, case.inputs, case.output))
 
 
-@pytest.mark.parametrize("types", TYPES, ids=lambda t: f"{t[0].name}-{t[1].name}")
+@sweep("types", TYPES, ids=lambda t: f"{t[0].name}-{t[1].name}")
 def test_no_images(types: tuple[OperandType, OperandType]) -> None:
     case = random_case(np.random.default_rng(1), types, shape=(0, 5, 4, 2))
     result = evaluate(CONV_2D, case.inputs, case.output)
@@ -41,8 +42,8 @@ def test_no_images(types: tuple[OperandType, OperandType]) -> None:
     assert result.size == 0
 
 
-@pytest.mark.parametrize("limit", [1, 60, 200, 1000])
-@pytest.mark.parametrize("types", TYPES, ids=lambda t: f"{t[0].name}-{t[1].name}")
+@sweep("limit", [1, 60, 200, 1000])
+@sweep("types", TYPES, ids=lambda t: f"{t[0].name}-{t[1].name}")
 def test_blocks_of_any_size_give_the_same(
     types: tuple[OperandType, OperandType], limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,8 +52,8 @@ def test_blocks_of_any_size_give_the_same(
     assert_as_expected(case, evaluate(CONV_2D, case.inputs, case.output))
 
 
-@pytest.mark.parametrize("depth", [1024, 1100, 9001])
-@pytest.mark.parametrize("extreme", [-128, 127])
+@sweep("depth", [1024, 1100, 9001])
+@sweep("extreme", [-128, 127])
 def test_sums_too_large_for_float32_are_exact(depth: int, extreme: int) -> None:
     """Products that differ by one only show if the sums lose nothing."""
     generator = np.random.default_rng(depth)
@@ -115,8 +116,8 @@ EXPLICIT = (0, 0, 0, 0, 1, 1, 0)
 IMPLICIT = (SAME, 1, 1, 0)
 
 
-@pytest.mark.parametrize("tail", [(), (True,), (False,), (False, 1, 2)])
-@pytest.mark.parametrize("parameters", [EXPLICIT, IMPLICIT])
+@sweep("tail", [(), (True,), (False,), (False, 1, 2)])
+@sweep("parameters", [EXPLICIT, IMPLICIT])
 def test_every_number_of_inputs_is_understood(parameters: tuple[int, ...], tail: tuple[int, ...]) -> None:
     inputs = [*floats((1, 2, 5, 5) if tail == (True,) else (1, 5, 5, 2)), *scalars(*parameters, *tail)]
     assert len(inputs) in (7, 8, 10, 11, 13)
@@ -125,7 +126,7 @@ def test_every_number_of_inputs_is_understood(parameters: tuple[int, ...], tail:
     assert level_of(CONV_2D, inputs, wanted(FLOAT32)) == expected
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("inputs", "output", "level"),
     [
         (floats(), wanted(FLOAT32), FeatureLevel.LEVEL_1),
@@ -141,7 +142,7 @@ def test_levels(inputs: list[Given], output: Operand, level: FeatureLevel) -> No
     assert level_of(CONV_2D, [*inputs, *scalars(*EXPLICIT)], output) == level
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("parameters", "message"),
     [
         ((-1, 0, 0, 0, 1, 1, 0), r"operand 3 \(padding_left of CONV_2D\) is -1; it must be from 0 to 1"),
@@ -173,7 +174,7 @@ def replaced(inputs: list[Given], index: int, source: Given) -> list[Given]:
     return [*inputs[:index], source, *inputs[index + 1 :]]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("inputs", "message"),
     [
         (floats((1, 5, 5, 3)), "has depth 2 and operand 0 .* has 3; the same depth"),
@@ -225,7 +226,7 @@ def test_the_bias_scale_may_be_a_little_off() -> None:
     evaluate(CONV_2D, [*inputs, *scalars(*EXPLICIT)], wanted(QUANT8, 1.0))
 
 
-@pytest.mark.parametrize("index", [0, 1, 2, 3])
+@sweep("index", [0, 1, 2, 3])
 def test_no_shape_without_the_arguments_it_depends_on(index: int) -> None:
     inputs = [*floats(), *scalars(*IMPLICIT)]
     source = inputs[index]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from support.single_operation import call_of, given, ints, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -20,12 +21,12 @@ def with_output(shape: tuple[int, ...]) -> Definition:
     return replace(DEFINITIONS[OperationType.TILE], shape=lambda _: (shape,))
 
 
-@pytest.mark.parametrize("shape", [(2**30 - 1,), (0, 2**29), (), (1,) * 16, (0, 0, 0)])
+@sweep("shape", [(2**30 - 1,), (0, 2**29), (), (1,) * 16, (0, 0, 0)])
 def test_what_an_output_may_be(shape: tuple[int, ...]) -> None:
     assert with_output(shape).output_shapes(CALL) == (shape,)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "message"),
     [
         (
@@ -42,7 +43,7 @@ def test_what_no_output_may_be(shape: tuple[int, ...], message: str) -> None:
         with_output(shape).output_shapes(CALL)
 
 
-@pytest.mark.parametrize(("number", "message"), [(4, "is 4; 0 .NONE"), (-1, "is -1")])
+@sweep(("number", "message"), [(4, "is 4; 0 .NONE"), (-1, "is -1")])
 def test_numbers_that_stand_for_no_activation(number: int, message: str) -> None:
     inputs = [given(FLOAT, [1.0]), given(FLOAT, [1.0]), *scalars(number)]
     call = call_of(OperationType.ADD, inputs, wanted(FLOAT))

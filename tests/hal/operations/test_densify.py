@@ -4,6 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.single_operation import Given, call_of, evaluate, given, ints, level_of, omitted, unknown, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -104,9 +105,9 @@ def sparsified(dense: Array, blocks: list[int], order: list[int], formats: list[
     return sparse
 
 
-@pytest.mark.parametrize("density", [0.0, 0.2, 1.0])
-@pytest.mark.parametrize("tree", TREES)
-@pytest.mark.parametrize(("operand_type", "scale", "zero_point"), TYPES)
+@sweep("density", [0.0, 0.2, 1.0])
+@sweep("tree", TREES)
+@sweep(("operand_type", "scale", "zero_point"), TYPES)
 def test_round_trip(
     operand_type: OperandType, scale: float, zero_point: int, tree: Any, density: float
 ) -> None:
@@ -133,7 +134,7 @@ def test_compressed_sparse_rows() -> None:
     assert result.tolist() == [[0, 5, 0], [6, 0, 7]]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("changes", "message"),
     [
         ({"order": [0, 0]}, r"order .* is \[0, 0\]; a permutation of the 2 dimensions"),

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from support.single_operation import Given, evaluate, given, level_of, scalars, wanted
+from support.sweeps import sweep
 from support.weighted_sums import (
     FLOAT16,
     FLOAT32,
@@ -23,15 +24,15 @@ from neurald.hal.types import ChannelQuant, FeatureLevel, Operand, OperandType
 DEPTHWISE = OperationType.DEPTHWISE_CONV_2D
 
 
-@pytest.mark.parametrize("multiplier", [1, 2, 3])
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("types", TYPES, ids=lambda t: f"{t[0].name}-{t[1].name}")
+@sweep("multiplier", [1, 2, 3])
+@sweep("seed", range(8))
+@sweep("types", TYPES, ids=lambda t: f"{t[0].name}-{t[1].name}")
 def test_as_the_definition_says(types: tuple[OperandType, OperandType], seed: int, multiplier: int) -> None:
     case = random_case(np.random.default_rng(seed), types, depth_multiplier=multiplier)
     assert_as_expected(case, evaluate(DEPTHWISE, case.inputs, case.output))
 
 
-@pytest.mark.parametrize("types", TYPES, ids=lambda t: f"{t[0].name}-{t[1].name}")
+@sweep("types", TYPES, ids=lambda t: f"{t[0].name}-{t[1].name}")
 def test_no_images(types: tuple[OperandType, OperandType]) -> None:
     case = random_case(np.random.default_rng(1), types, shape=(0, 5, 4, 2), depth_multiplier=2)
     result = evaluate(DEPTHWISE, case.inputs, case.output)
@@ -39,8 +40,8 @@ def test_no_images(types: tuple[OperandType, OperandType]) -> None:
     assert result.size == 0
 
 
-@pytest.mark.parametrize("limit", [1, 12, 100, 300])
-@pytest.mark.parametrize("types", TYPES, ids=lambda t: f"{t[0].name}-{t[1].name}")
+@sweep("limit", [1, 12, 100, 300])
+@sweep("types", TYPES, ids=lambda t: f"{t[0].name}-{t[1].name}")
 def test_blocks_of_any_size_give_the_same(
     types: tuple[OperandType, OperandType], limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,8 +97,8 @@ EXPLICIT = (0, 0, 0, 0, 1, 1, 2, 0)
 IMPLICIT = (SAME, 1, 1, 2, 0)
 
 
-@pytest.mark.parametrize("tail", [(), (True,), (False,), (False, 1, 2)])
-@pytest.mark.parametrize("parameters", [EXPLICIT, IMPLICIT])
+@sweep("tail", [(), (True,), (False,), (False, 1, 2)])
+@sweep("parameters", [EXPLICIT, IMPLICIT])
 def test_every_number_of_inputs_is_understood(parameters: tuple[int, ...], tail: tuple[int, ...]) -> None:
     inputs = [*floats((1, 2, 5, 5) if tail == (True,) else (1, 5, 5, 2)), *scalars(*parameters, *tail)]
     assert len(inputs) in (8, 9, 11, 12, 14)
@@ -106,7 +107,7 @@ def test_every_number_of_inputs_is_understood(parameters: tuple[int, ...], tail:
     assert level_of(DEPTHWISE, inputs, wanted(FLOAT32)) == expected
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("inputs", "output", "level"),
     [
         (quantized(), wanted(QUANT8, 0.126), FeatureLevel.LEVEL_1),
@@ -120,7 +121,7 @@ def test_levels(inputs: list[Given], output: Operand, level: FeatureLevel) -> No
     assert level_of(DEPTHWISE, [*inputs, *scalars(*EXPLICIT)], output) == level
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("parameters", "message"),
     [
         ((0, 0, 0, 0, 1, 1, 0, 0), r"operand 9 \(depth_multiplier of .*\) is 0; it must be at least 1"),
@@ -139,7 +140,7 @@ def test_bad_parameters(parameters: tuple[int, ...], message: str) -> None:
         evaluate(DEPTHWISE, [*floats(), *scalars(*parameters)], wanted(FLOAT32))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("inputs", "message"),
     [
         (floats(filter_shape=(2, 2, 2, 4)), "filter of .* has a first dimension of 2; 1 is expected"),

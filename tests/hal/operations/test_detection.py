@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from support.boxes import FLOAT16, FLOAT32, INT32, iou, real, reals
 from support.single_operation import Given, call_of, evaluate_all, given, level_of, scalars, unknown, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -95,10 +96,10 @@ def per_anchor(scores: Array, boxes: list[list[float]], detections: int, most: i
     return found
 
 
-@pytest.mark.parametrize("background", [False, True])
-@pytest.mark.parametrize("limits", [(1, 1), (4, 2), (9, 5), (50, 50)])
-@pytest.mark.parametrize("by_class", [False, True])
-@pytest.mark.parametrize("operand_type", [FLOAT32, FLOAT16])
+@sweep("background", [False, True])
+@sweep("limits", [(1, 1), (4, 2), (9, 5), (50, 50)])
+@sweep("by_class", [False, True])
+@sweep("operand_type", [FLOAT32, FLOAT16])
 def test_as_the_definition_says(
     operand_type: OperandType, by_class: bool, limits: tuple[int, int], background: bool
 ) -> None:
@@ -133,8 +134,8 @@ def test_as_the_definition_says(
         assert not any(part[count:].any() for part in got)
 
 
-@pytest.mark.parametrize("by_class", [False, True])
-@pytest.mark.parametrize(("batches", "anchors"), [(0, 3), (2, 0)])
+@sweep("by_class", [False, True])
+@sweep(("batches", "anchors"), [(0, 3), (2, 0)])
 def test_nothing_to_detect(batches: int, anchors: int, by_class: bool) -> None:
     data = random_data(FLOAT32, batches, anchors, 3)
     results = evaluate_all(DETECTION, inputs(*data, per_class=by_class), *outputs(FLOAT32))
@@ -142,7 +143,7 @@ def test_nothing_to_detect(batches: int, anchors: int, by_class: bool) -> None:
     assert not any(result.any() for result in results)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("changes", "message"),
     [
         ({"scale_x": 0.0}, "scale_x of DETECTION_POSTPROCESSING.* is 0; it must be positive and finite"),
@@ -163,7 +164,7 @@ def test_refuses_numbers(changes: dict[str, Any], message: str) -> None:
         evaluate_all(DETECTION, inputs(*random_data(FLOAT32, 1, 4, 3), **changes), *outputs(FLOAT32))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shapes", "message"),
     [
         (((1, 4, 1), (1, 4, 4), (4, 4)), "scores .* has 1 classes; at least 2"),

@@ -15,10 +15,13 @@ from support.single_operation import (
     stored_values,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import FeatureLevel, OperandType
+
+pytestmark = pytest.mark.quick
 
 ADD, SUB, MUL, DIV = OperationType.ADD, OperationType.SUB, OperationType.MUL, OperationType.DIV
 FLOAT32, INT32 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32
@@ -41,10 +44,10 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("activation", [NONE, RELU, RELU1, RELU6])
-@pytest.mark.parametrize(("first", "second"), SHAPES)
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
-@pytest.mark.parametrize("operation", PYTHON)
+@sweep("activation", [NONE, RELU, RELU1, RELU6])
+@sweep(("first", "second"), SHAPES)
+@sweep("operand_type", FLOAT_TYPES)
+@sweep("operation", PYTHON)
 def test_floats(
     operation: OperationType,
     operand_type: OperandType,
@@ -71,8 +74,8 @@ def test_floats_divide_as_ieee_says() -> None:
     assert math.isnan(result[2])
 
 
-@pytest.mark.parametrize(("first", "second"), SHAPES)
-@pytest.mark.parametrize("operation", PYTHON)
+@sweep(("first", "second"), SHAPES)
+@sweep("operation", PYTHON)
 def test_int32(operation: OperationType, first: tuple[int, ...], second: tuple[int, ...]) -> None:
     generator = np.random.default_rng(26)
     limits = np.iinfo(np.int32)
@@ -92,10 +95,10 @@ def test_int32_division() -> None:
     assert result.tolist() == [3, -4, -4, 3, 0, -(2**31), 0]
 
 
-@pytest.mark.parametrize("activation", [NONE, RELU, RELU1, RELU6])
-@pytest.mark.parametrize(("first", "second"), SHAPES)
-@pytest.mark.parametrize("operand_type", QUANT8_TYPES)
-@pytest.mark.parametrize("operation", [ADD, SUB, MUL])
+@sweep("activation", [NONE, RELU, RELU1, RELU6])
+@sweep(("first", "second"), SHAPES)
+@sweep("operand_type", QUANT8_TYPES)
+@sweep("operation", [ADD, SUB, MUL])
 def test_stored_values(
     operation: OperationType,
     operand_type: OperandType,

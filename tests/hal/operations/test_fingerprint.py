@@ -1,5 +1,5 @@
 import numpy as np
-import pytest
+from support.sweeps import sweep
 
 from neurald.hal.operations.fingerprint import fingerprint64
 
@@ -38,7 +38,7 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize(("length", "fingerprint"), KNOWN.items())
+@sweep(("length", "fingerprint"), KNOWN.items())
 def test_known_fingerprints(length: int, fingerprint: int) -> None:
     keys = np.frombuffer(key(length), np.uint8).reshape(1, length)
     result = fingerprint64(keys)
@@ -46,7 +46,7 @@ def test_known_fingerprints(length: int, fingerprint: int) -> None:
     assert result.tolist() == [fingerprint]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("text", "fingerprint"),
     [
         # From the documentation of BigQuery's FARM_FINGERPRINT.
@@ -60,7 +60,7 @@ def test_published_fingerprints(text: str, fingerprint: int) -> None:
     assert fingerprint64(keys).astype(np.int64).tolist() == [fingerprint]
 
 
-@pytest.mark.parametrize("length", [0, 2, 5, 11, 20, 50, 64, 65, 200])
+@sweep("length", [0, 2, 5, 11, 20, 50, 64, 65, 200])
 def test_keys_do_not_touch_each_other(length: int) -> None:
     keys = np.random.default_rng(length).integers(0, 256, (40, length)).astype(np.uint8)
     one_by_one = [int(fingerprint64(row[np.newaxis])[0]) for row in keys]

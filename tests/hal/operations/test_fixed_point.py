@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 from support.weighted_sums import multiplied, multiplier
 
 from neurald.hal.operations import fixed_point
@@ -45,7 +46,7 @@ def random_int32(generator: np.random.Generator, count: int) -> list[int]:
     return [int(generator.integers(-(1 << b), 1 << b)) for b in generator.integers(0, 32, count).tolist()]
 
 
-@pytest.mark.parametrize(
+@sweep(
     "real",
     [
         0.0,
@@ -95,7 +96,7 @@ def test_products_are_those_of_c(exponent: int, generator: np.random.Generator) 
         assert multiply(np.array(values), mantissa, exponent).tolist() == expected
 
 
-@pytest.mark.parametrize("shift", [2, 3, 5, 14, 20])
+@sweep("shift", [2, 3, 5, 14, 20])
 def test_ties_go_away_from_zero(shift: int) -> None:
     """With the multiplier 2^-shift, exactly between two integers."""
     odd = np.arange(-9, 10, 2)
@@ -116,7 +117,7 @@ def test_a_left_shift_saturates() -> None:
     assert multiply(values, largest, 30).tolist() == [-largest, -largest, largest - 1, largest - 1]
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64])
+@sweep("dtype", [np.int8, np.uint8, np.int32, np.int64])
 def test_any_integer_type_is_taken_and_left_alone(dtype: type[np.integer]) -> None:
     values = np.array([[0, 1, 100], [7, 50, 127]], dtype)
     kept = values.copy()
@@ -126,7 +127,7 @@ def test_any_integer_type_is_taken_and_left_alone(dtype: type[np.integer]) -> No
     np.testing.assert_array_equal(values, kept)
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (0, 3), (2, 2, 3)])
+@sweep("shape", [(), (0,), (3, 0), (0, 3), (2, 2, 3)])
 def test_any_shape_is_taken(shape: tuple[int, ...]) -> None:
     assert (
         multiply(np.ones(shape, np.int32), *quantize_multiplier(7.0)).tolist() == np.full(shape, 7).tolist()
@@ -188,8 +189,8 @@ def test_requantization_is_multiply_cut_and_stored(
     np.testing.assert_array_equal(out, np.clip(products + zero_point, low, high))
 
 
-@pytest.mark.parametrize("shift", range(1, 22))
-@pytest.mark.parametrize("zero_point", [0, 130])
+@sweep("shift", range(1, 22))
+@sweep("zero_point", [0, 130])
 def test_requantization_takes_ties_as_multiply_does(shift: int, zero_point: int) -> None:
     """Sums one below, at and one above every boundary between stored values."""
     boundaries = (2 * np.arange(-300, 301) + 1) << (shift - 1)
@@ -208,7 +209,7 @@ def test_requantization_takes_ties_as_multiply_does(shift: int, zero_point: int)
         assert out[:, 0].tolist() == np.clip(products, 0, 255).tolist()
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("value", "mantissa", "exponent"),
     [
         (8962949, 1581990579, -15),
@@ -318,7 +319,7 @@ def test_other_roundings(
         assert out[:, channel].tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("shift", [1, 8, 20, 30])
+@sweep("shift", [1, 8, 20, 30])
 def test_ties_that_are_rounded_once_go_up(shift: int) -> None:
     sums = np.array([[-3], [-1], [1], [3]]) << (shift - 1)
     out = np.empty(sums.shape, np.int8)

@@ -2,8 +2,8 @@ import zlib
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from support.exact import away_from_zero
+from support.sweeps import sweep
 
 from neurald.hal.operations.fixed_point_functions import (
     inverse_square_root,
@@ -28,7 +28,7 @@ def test_sigmoid() -> None:
     assert zlib.crc32(result.astype("<i2").tobytes()) == SIGMOID_CHECKSUM
 
 
-@pytest.mark.parametrize("integer_bits", range(7))
+@sweep("integer_bits", range(7))
 def test_tanh(integer_bits: int) -> None:
     result = tanh16(EVERY, integer_bits)
     assert result.dtype == np.int16
@@ -42,7 +42,7 @@ def test_curves_keep_the_shape() -> None:
     assert tanh16(np.array([[0, 1 << 12]]), 3).tolist() == [[0, tanh16(np.array([1 << 12]), 3)[0]]]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("value", "mantissa", "exponent"),
     [
         (0, 2147483647, 0),
@@ -70,7 +70,7 @@ def test_inverse_square_roots_of_every_magnitude() -> None:
     np.testing.assert_allclose(roots, 1 / np.sqrt(values.astype(np.float64)), rtol=2e-6)
 
 
-@pytest.mark.parametrize("bits", [0, 1, 4, 15])
+@sweep("bits", [0, 1, 4, 15])
 def test_shifts_round_away_from_zero(bits: int) -> None:
     values = np.array([0, 1, -1, 7, 8, 9, -7, -8, -9, 32767, -32768, 1 << 30, -(1 << 30)])
     expected = [away_from_zero(Fraction(value, 1 << bits)) for value in values.tolist()]

@@ -11,6 +11,7 @@ from support.single_operation import (
     stored_values,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -21,11 +22,9 @@ FULLY_CONNECTED = OperationType.FULLY_CONNECTED
 NONE, RELU, RELU1, RELU6 = range(4)
 
 
-@pytest.mark.parametrize("activation", [NONE, RELU, RELU1, RELU6])
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
-@pytest.mark.parametrize(
-    ("shape", "units"), [((3, 5), 4), ((1, 1), 1), ((2, 3, 5), 2), ((2, 1, 2, 3), 7), ((0, 5), 3)]
-)
+@sweep("activation", [NONE, RELU, RELU1, RELU6])
+@sweep("operand_type", FLOAT_TYPES)
+@sweep(("shape", "units"), [((3, 5), 4), ((1, 1), 1), ((2, 3, 5), 2), ((2, 1, 2, 3), 7), ((0, 5), 3)])
 def test_floats(operand_type: OperandType, shape: tuple[int, ...], units: int, activation: int) -> None:
     generator = np.random.default_rng(6)
     depth = shape[-1]
@@ -65,9 +64,9 @@ def quantized(
     ]
 
 
-@pytest.mark.parametrize("activation", [NONE, RELU, RELU1, RELU6])
-@pytest.mark.parametrize("operand_type", QUANT8_TYPES)
-@pytest.mark.parametrize(("rows", "depth", "units"), [(3, 5, 4), (1, 1, 1), (2, 700, 3), (0, 5, 2)])
+@sweep("activation", [NONE, RELU, RELU1, RELU6])
+@sweep("operand_type", QUANT8_TYPES)
+@sweep(("rows", "depth", "units"), [(3, 5, 4), (1, 1, 1), (2, 700, 3), (0, 5, 2)])
 def test_stored_values(operand_type: OperandType, rows: int, depth: int, units: int, activation: int) -> None:
     generator = np.random.default_rng(7)
     limits = np.iinfo(operand_type.dtype.name)
@@ -114,7 +113,7 @@ def test_fine_output_scale_needs_level_3() -> None:
     assert level_of(FULLY_CONNECTED, inputs, wanted(operand_type, 0.125, rank=2)) == FeatureLevel.LEVEL_3
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "weights", "bias", "message"),
     [
         ((2, 3), (4, 5), (4,), r"operand 0 \(input .* has shape \[2, 3\], 6 elements; a multiple of 5"),

@@ -16,6 +16,7 @@ from support.single_operation import (
     unknown,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -40,9 +41,9 @@ def indexes(shape: tuple[int, ...], length: int) -> Given:
     return given(INT32, np.random.default_rng(8).integers(0, length, shape))
 
 
-@pytest.mark.parametrize("places", [(4,), (2, 3), (), (0,), (1, 2, 1)])
-@pytest.mark.parametrize("shape", [(5,), (3, 4), (2, 3, 4), (1, 2, 1, 3, 2)])
-@pytest.mark.parametrize("operand_type", INT32_TYPES)
+@sweep("places", [(4,), (2, 3), (), (0,), (1, 2, 1)])
+@sweep("shape", [(5,), (3, 4), (2, 3, 4), (1, 2, 1, 3, 2)])
+@sweep("operand_type", INT32_TYPES)
 def test_gather(operand_type: OperandType, shape: tuple[int, ...], places: tuple[int, ...]) -> None:
     data = tensor(operand_type, *shape)
     rank = len(shape)
@@ -64,7 +65,7 @@ def test_gather_of_nothing() -> None:
         evaluate(GATHER, [tensor(FLOAT32, 0, 2), *scalars(0), ints(0)], like(FLOAT32))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("axis", "indices", "message"),
     [
         (0, ints(1, 2), r"operand 2 \(indices of GATHER\) has 2 at \[1\]; indexes from 0 to 1 are expected"),
@@ -79,7 +80,7 @@ def test_gather_refuses(axis: int, indices: Given, message: str) -> None:
         evaluate(GATHER, [tensor(FLOAT32, 2, 3), *scalars(axis), indices], like(FLOAT32))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("data", "indices", "message"),
     [
         (np.zeros((1,) * 16), np.zeros((1, 1)), "would have rank 17; at most 16"),
@@ -92,9 +93,9 @@ def test_gather_refuses_absurd_outputs(data: object, indices: object, message: s
         evaluate(GATHER, inputs, like(FLOAT32))
 
 
-@pytest.mark.parametrize("count", [0, 1, 6])
-@pytest.mark.parametrize("shape", [(3, 4), (4, 1, 2, 3), (2, 0)])
-@pytest.mark.parametrize("operand_type", INT32_TYPES)
+@sweep("count", [0, 1, 6])
+@sweep("shape", [(3, 4), (4, 1, 2, 3), (2, 0)])
+@sweep("operand_type", INT32_TYPES)
 def test_embedding_lookup(operand_type: OperandType, shape: tuple[int, ...], count: int) -> None:
     data, lookups = tensor(operand_type, *shape), indexes((count,), shape[0])
     result = evaluate(EMBEDDING_LOOKUP, [lookups, data], like(operand_type))
@@ -102,7 +103,7 @@ def test_embedding_lookup(operand_type: OperandType, shape: tuple[int, ...], cou
     assert result.tolist() == [value(data)[place].tolist() for place in value(lookups)]
 
 
-@pytest.mark.parametrize("place", [-1, 3, 2**31 - 1])
+@sweep("place", [-1, 3, 2**31 - 1])
 def test_embedding_lookup_refuses(place: int) -> None:
     message = rf"operand 0 \(lookups of EMBEDDING_LOOKUP\) has {place} at \[1\]; indexes from 0 to 2"
     with pytest.raises(BadData, match=message):
@@ -114,8 +115,8 @@ def test_embedding_lookup_takes_rank_2_at_least() -> None:
         evaluate(EMBEDDING_LOOKUP, [ints(0), tensor(FLOAT32, 3)], like(FLOAT32))
 
 
-@pytest.mark.parametrize("shape", [(4, 3), (4,), (4, 2, 1, 2), (1, 2), (0, 2)])
-@pytest.mark.parametrize("operand_type", [FLOAT32, INT32, QUANT8])
+@sweep("shape", [(4, 3), (4,), (4, 2, 1, 2), (1, 2), (0, 2)])
+@sweep("operand_type", [FLOAT32, INT32, QUANT8])
 def test_hashtable_lookup(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     data = tensor(operand_type, *shape)
     for keys in ([-9, 0, 3, 2**31 - 1][: shape[0]], [3, -9, 2**31 - 1, 0][: shape[0]]):
@@ -154,11 +155,11 @@ def bit(seed: np.float32, rows: list[bytes], weights: list[float]) -> int:
     return int(score > 0)
 
 
-@pytest.mark.parametrize("kind", [SPARSE_DEPRECATED, DENSE, SPARSE])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("shape", [(3,), (4, 2), (2, 3, 5), (1, 90), (0, 2)])
-@pytest.mark.parametrize("input_type", [FLOAT32, FLOAT16, INT32, QUANT8])
-@pytest.mark.parametrize("hash_type", FLOAT_TYPES)
+@sweep("kind", [SPARSE_DEPRECATED, DENSE, SPARSE])
+@sweep("weighted", [False, True])
+@sweep("shape", [(3,), (4, 2), (2, 3, 5), (1, 90), (0, 2)])
+@sweep("input_type", [FLOAT32, FLOAT16, INT32, QUANT8])
+@sweep("hash_type", FLOAT_TYPES)
 def test_lsh_projection(
     hash_type: OperandType, input_type: OperandType, shape: tuple[int, ...], weighted: bool, kind: int
 ) -> None:
@@ -196,7 +197,7 @@ def test_signatures_of_32_bits() -> None:
     assert min(result) < 0
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("seeds", "weights", "kind", "message"),
     [
         ((2, 3), (4,), 0, r"operand 3 \(type of LSH_PROJECTION\) is 0; 1 \(SPARSE_DEPRECATED\), 2 \(DENSE\)"),
@@ -230,7 +231,7 @@ def test_four_functions_of_30_bits_fit() -> None:
     assert evaluate(LSH_PROJECTION, inputs, wanted(INT32)).shape == (4,)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operation", "inputs", "outputs"),
     [
         (GATHER, [tensor(FLOAT32, 2), unknown(scalars(0)[0]), ints(0)], [like(FLOAT32)]),

@@ -14,6 +14,7 @@ from support.single_operation import (
     stored_values,
     wanted,
 )
+from support.sweeps import sweep
 from support.weighted_sums import (
     FLOAT32,
     PER_CHANNEL,
@@ -106,14 +107,14 @@ class Grouped:
             assert_as_expected(each, np.ascontiguousarray(values))
 
 
-@pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("types", TYPES, ids=IDS)
+@sweep("seed", range(20))
+@sweep("types", TYPES, ids=IDS)
 def test_as_the_definition_says(types: tuple[OperandType, OperandType], seed: int) -> None:
     grouped = Grouped(np.random.default_rng(seed), types, None)
     grouped.assert_result(evaluate(GROUPED, grouped.inputs, grouped.case.output))
 
 
-@pytest.mark.parametrize("types", TYPES, ids=IDS)
+@sweep("types", TYPES, ids=IDS)
 def test_no_images(types: tuple[OperandType, OperandType]) -> None:
     grouped = Grouped(np.random.default_rng(2), types, (0, 5, 4, 2))
     result = evaluate(GROUPED, grouped.inputs, grouped.case.output)
@@ -121,8 +122,8 @@ def test_no_images(types: tuple[OperandType, OperandType]) -> None:
     grouped.assert_result(result)
 
 
-@pytest.mark.parametrize("limit", [1, 7, 60, 1000])
-@pytest.mark.parametrize("types", TYPES, ids=IDS)
+@sweep("limit", [1, 7, 60, 1000])
+@sweep("types", TYPES, ids=IDS)
 def test_blocks_of_any_size_give_the_same(
     types: tuple[OperandType, OperandType], limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,7 +132,7 @@ def test_blocks_of_any_size_give_the_same(
     grouped.assert_result(evaluate(GROUPED, grouped.inputs, grouped.case.output))
 
 
-@pytest.mark.parametrize("depth", [1024, 9001])
+@sweep("depth", [1024, 9001])
 def test_sums_too_large_for_float32_are_exact(depth: int) -> None:
     values = np.full((1, 1, 1, 2 * depth), 127)
     filter_ = np.full((2, 1, 1, depth), -128)
@@ -155,7 +156,7 @@ def small_inputs(values: Any, filter_: Any, groups: int, channels: int = 4) -> l
     ]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("values", "filter_", "groups", "message"),
     [
         ((1, 3, 3, 4), (4, 2, 2, 3), 2, "filter .* has depth 3 and .* has 4; 2 groups of the same depth"),

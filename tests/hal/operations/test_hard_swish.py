@@ -14,6 +14,7 @@ from support.single_operation import (
     wanted,
     zero_points,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -51,8 +52,8 @@ def fixed(x: int, scale: float, result_scale: float) -> int:
     return away_from_zero(Fraction(math.trunc(product), 2**-exponent))
 
 
-@pytest.mark.parametrize("shape", [(), (7,), (2, 3, 1, 5, 2), (0, 3)])
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep("shape", [(), (7,), (2, 3, 1, 5, 2), (0, 3)])
+@sweep("operand_type", FLOAT_TYPES)
 def test_floats(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     values = np.random.default_rng(38).normal(0, 3, shape).astype(operand_type.dtype)
     result = evaluate(HARD_SWISH, [given(operand_type, values)], wanted(operand_type))
@@ -61,8 +62,8 @@ def test_floats(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(result.ravel(), expected, rtol=4 * rounding, atol=rounding)
 
 
-@pytest.mark.parametrize(("scale", "result_scale"), SCALES)
-@pytest.mark.parametrize("operand_type", QUANT8_TYPES)
+@sweep(("scale", "result_scale"), SCALES)
+@sweep("operand_type", QUANT8_TYPES)
 def test_every_stored_value(operand_type: OperandType, scale: float, result_scale: float) -> None:
     limits = np.iinfo(operand_type.dtype.name)
     values = np.arange(limits.min, limits.max + 1).reshape(16, 16)
@@ -77,7 +78,7 @@ def test_every_stored_value(operand_type: OperandType, scale: float, result_scal
             assert abs(after - min(max(exact, limits.min), limits.max)) <= 1
 
 
-@pytest.mark.parametrize("shape", [(), (3, 5), (2, 1, 3, 1, 2), (0, 4)])
+@sweep("shape", [(), (3, 5), (2, 1, 3, 1, 2), (0, 4)])
 def test_shapes_of_stored_values(shape: tuple[int, ...]) -> None:
     operand_type = QUANT8_TYPES[1]
     values = stored_values(np.random.default_rng(39), operand_type, shape)

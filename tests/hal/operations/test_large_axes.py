@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from support.single_operation import Given, call_of, scalars, wanted
+from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import BadData
@@ -55,7 +56,7 @@ _CASES = [
 ]
 
 
-@pytest.mark.parametrize(("operation", "indexes", "longest"), _CASES)
+@sweep(("operation", "indexes", "longest"), _CASES)
 def test_an_axis_whose_positions_do_not_fit_is_refused(
     operation: OperationType, indexes: OperandType, longest: int
 ) -> None:
@@ -64,7 +65,7 @@ def test_an_axis_whose_positions_do_not_fit_is_refused(
         _shapes(operation, (longest + 1,), indexes)
 
 
-@pytest.mark.parametrize("operation", [_T.TFLITE_ARG_MAX, _T.TFLITE_TOPK_V2, _T.TFLITE_SHAPE])
+@sweep("operation", [_T.TFLITE_ARG_MAX, _T.TFLITE_TOPK_V2, _T.TFLITE_SHAPE])
 def test_wider_indexes_hold_every_position(operation: OperationType) -> None:
     _shapes(operation, (2**32 - 1,), _INT64)
 

@@ -34,6 +34,7 @@ from support.single_operation import (
     unknown,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -78,11 +79,11 @@ def states_of(
     return floats(generator, operand_type, batch, outputs), floats(generator, operand_type, batch, UNITS)
 
 
-@pytest.mark.parametrize("norm", [None, False, True])
-@pytest.mark.parametrize("projection", [0, 1, 2])
-@pytest.mark.parametrize("peephole", [False, True])
-@pytest.mark.parametrize("coupled", [False, True])
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep("norm", [None, False, True])
+@sweep("projection", [0, 1, 2])
+@sweep("peephole", [False, True])
+@sweep("coupled", [False, True])
+@sweep("operand_type", FLOAT_TYPES)
 def test_every_combination(
     operand_type: OperandType, coupled: bool, peephole: bool, projection: int, norm: bool | None
 ) -> None:
@@ -111,9 +112,9 @@ def test_every_combination(
     np.testing.assert_array_equal(output_state, output)
 
 
-@pytest.mark.parametrize("clips", [(0.0, 0.0), (0.5, 0.0), (0.0, 0.25), (0.5, 0.25)])
-@pytest.mark.parametrize("activation", [NONE, RELU, RELU6, TANH, SIGMOID])
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep("clips", [(0.0, 0.0), (0.5, 0.0), (0.0, 0.25), (0.5, 0.25)])
+@sweep("activation", [NONE, RELU, RELU6, TANH, SIGMOID])
+@sweep("operand_type", FLOAT_TYPES)
 def test_activations_and_clips(
     operand_type: OperandType, activation: int, clips: tuple[float, float]
 ) -> None:
@@ -162,7 +163,7 @@ def test_equal_sums_are_normalised_to_zero() -> None:
     np.testing.assert_allclose(output, lstm_sequence(cell, values[np.newaxis], *states)[1], atol=1e-2)
 
 
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep("operand_type", FLOAT_TYPES)
 def test_huge_values_saturate_silently(operand_type: OperandType) -> None:
     generator = np.random.default_rng(5)
     cell = random_cell(generator, operand_type, (SIZE, UNITS, UNITS))
@@ -215,7 +216,7 @@ def test_every_subset_of_optional_operands() -> None:
     assert accepted == 24
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("coupled", "changed", "message"),
     [
         (False, "recurrent_to_input_weights", r"operand 5 \(recurrent_to_input_weights .* is omitted"),
@@ -242,8 +243,8 @@ def test_refuses_what_does_not_go_together(coupled: bool, changed: str, message:
         check(LSTM, inputs, *results_wanted(FLOAT32))
 
 
-@pytest.mark.parametrize("position", [*range(20), *range(23, 27)])
-@pytest.mark.parametrize("coupled", [False, True])
+@sweep("position", [*range(20), *range(23, 27)])
+@sweep("coupled", [False, True])
 def test_refuses_shapes(position: int, coupled: bool) -> None:
     generator = np.random.default_rng(8)
     cell = random_cell(
@@ -277,7 +278,7 @@ def test_outputs_without_a_projection_are_the_units() -> None:
         check(LSTM, inputs, *results_wanted(FLOAT32))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("settings", "message"),
     [
         ((RELU1, 0.0, 0.0), r"operand 20 \(cell_activation of LSTM\) is 2; one of 0 \(NONE\), 1 \(RELU\), 3"),
@@ -298,7 +299,7 @@ def test_refuses_settings(settings: tuple[int, float, float], message: str) -> N
         check(LSTM, [given(FLOAT32, np.zeros((1, SIZE))), *inputs], *results_wanted(FLOAT32))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operand_type", "norm", "level"),
     [
         (FLOAT32, False, FeatureLevel.LEVEL_1),

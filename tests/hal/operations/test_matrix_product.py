@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.exact import cut, multiplier, times
 from support.single_operation import Given, evaluate, given, level_of, scalars, stored_values, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -55,9 +56,9 @@ def run(first: Given, second: Given, output: Any, adjoints: tuple[bool, bool]) -
 ADJOINTS = [(False, False), (True, False), (False, True), (True, True)]
 
 
-@pytest.mark.parametrize("adjoints", ADJOINTS)
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("operand_type", [FLOAT32, FLOAT16])
+@sweep("adjoints", ADJOINTS)
+@sweep("size", SIZES)
+@sweep("operand_type", [FLOAT32, FLOAT16])
 def test_floats(operand_type: OperandType, size: Any, adjoints: tuple[bool, bool]) -> None:
     batches, rows, depth, columns = size
     generator = np.random.default_rng(depth)
@@ -71,8 +72,8 @@ def test_floats(operand_type: OperandType, size: Any, adjoints: tuple[bool, bool
     np.testing.assert_allclose(result, expected, rtol=rounding, atol=rounding)
 
 
-@pytest.mark.parametrize("adjoints", ADJOINTS)
-@pytest.mark.parametrize("size", SIZES)
+@sweep("adjoints", ADJOINTS)
+@sweep("size", SIZES)
 def test_integers_wrap_around(size: Any, adjoints: tuple[bool, bool]) -> None:
     batches, rows, depth, columns = size
     generator = np.random.default_rng(depth)
@@ -86,9 +87,9 @@ def test_integers_wrap_around(size: Any, adjoints: tuple[bool, bool]) -> None:
     assert run(first, second, wanted(INT32), adjoints).ravel().tolist() == expected
 
 
-@pytest.mark.parametrize("adjoints", ADJOINTS)
-@pytest.mark.parametrize("scale", [0.5, 0.013, 0.0001])
-@pytest.mark.parametrize("size", SIZES)
+@sweep("adjoints", ADJOINTS)
+@sweep("scale", [0.5, 0.013, 0.0001])
+@sweep("size", SIZES)
 def test_stored_values(size: Any, scale: float, adjoints: tuple[bool, bool]) -> None:
     batches, rows, depth, columns = size
     generator = np.random.default_rng(depth)
@@ -104,7 +105,7 @@ def test_stored_values(size: Any, scale: float, adjoints: tuple[bool, bool]) -> 
     assert run(first, second, wanted(SIGNED, scale, -40), adjoints).ravel().tolist() == expected
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("first", "second", "flags"),
     [
         ((2, 3), (2, 3), ()),
@@ -120,7 +121,7 @@ def test_refuses_shapes(first: tuple[int, ...], second: tuple[int, ...], flags: 
         evaluate(MATMUL, inputs, wanted(FLOAT32))
 
 
-@pytest.mark.parametrize("shape", [(3,), (1, 1, 1, 2, 2)])
+@sweep("shape", [(3,), (1, 1, 1, 2, 2)])
 def test_refuses_ranks(shape: tuple[int, ...]) -> None:
     with pytest.raises(BadData, match=r"input1 of BATCH_MATMUL.*; a rank from 2 to 4 is expected"):
         evaluate(MATMUL, [given(FLOAT32, np.zeros(shape)), given(FLOAT32, np.zeros((2, 2)))], wanted(FLOAT32))

@@ -17,6 +17,7 @@ from support.single_operation import (
     unknown,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -64,8 +65,8 @@ def unit(line: list[float]) -> list[float]:
     return [x / norm for x in line]
 
 
-@pytest.mark.parametrize(("shape", "axis"), ALONG)
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep(("shape", "axis"), ALONG)
+@sweep("operand_type", FLOAT_TYPES)
 def test_l2(operand_type: OperandType, shape: tuple[int, ...], axis: int) -> None:
     values = np.random.default_rng(1).normal(0, 3, shape).astype(operand_type.dtype)
     values[:1] = 0
@@ -76,8 +77,8 @@ def test_l2(operand_type: OperandType, shape: tuple[int, ...], axis: int) -> Non
         np.testing.assert_array_equal(default, result)
 
 
-@pytest.mark.parametrize(("shape", "axis"), ALONG)
-@pytest.mark.parametrize("operand_type", QUANT8_TYPES)
+@sweep(("shape", "axis"), ALONG)
+@sweep("operand_type", QUANT8_TYPES)
 def test_l2_of_stored_values(operand_type: OperandType, shape: tuple[int, ...], axis: int) -> None:
     values = stored_values(np.random.default_rng(2), operand_type, shape)
     low, center = (0, 128) if operand_type is QUANT8 else (-128, 0)
@@ -97,7 +98,7 @@ def test_l2_of_stored_values(operand_type: OperandType, shape: tuple[int, ...], 
     np.testing.assert_array_equal(result, along(values, axis, normalize))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operand_type", "scale", "zero_point"),
     [(QUANT8, 1 / 128, 0), (QUANT8, 0.1, 128), (SIGNED, 1 / 128, 128 - 256), (SIGNED, 1 / 256, 0)],
 )
@@ -106,9 +107,9 @@ def test_l2_refuses_scales(operand_type: OperandType, scale: float, zero_point: 
         evaluate(L2, [given(operand_type, [[1, 2]], 0.5)], wanted(operand_type, scale, zero_point))
 
 
-@pytest.mark.parametrize("radius", [0, 1, 3, 2**31 - 1])
-@pytest.mark.parametrize(("shape", "axis"), ALONG)
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep("radius", [0, 1, 3, 2**31 - 1])
+@sweep(("shape", "axis"), ALONG)
+@sweep("operand_type", FLOAT_TYPES)
 def test_local_response(operand_type: OperandType, shape: tuple[int, ...], axis: int, radius: int) -> None:
     values = np.random.default_rng(3).normal(0, 3, shape).astype(operand_type.dtype)
     numbers = real_scalars(operand_type, 1.5, 0.25, 0.5)
@@ -140,9 +141,9 @@ def test_local_response_refuses_a_negative_radius() -> None:
         evaluate(LOCAL, inputs, wanted(FLOAT32))
 
 
-@pytest.mark.parametrize("nchw", [False, True])
-@pytest.mark.parametrize("shape", [(1, 2, 3, 1), (3, 4, 5, 2), (2, 1, 1, 3), (0, 2, 2, 1), (1, 0, 2, 1)])
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep("nchw", [False, True])
+@sweep("shape", [(1, 2, 3, 1), (3, 4, 5, 2), (2, 1, 1, 3), (0, 2, 2, 1), (1, 0, 2, 1)])
+@sweep("operand_type", FLOAT_TYPES)
 def test_instance(operand_type: OperandType, shape: tuple[int, ...], nchw: bool) -> None:
     values = np.random.default_rng(4).normal(2, 3, shape).astype(operand_type.dtype)
     gamma, beta, epsilon = 1.5, -0.25, 0.125
@@ -158,9 +159,9 @@ def test_instance(operand_type: OperandType, shape: tuple[int, ...], nchw: bool)
         close(result[image, :, :, channel].ravel(), np.array(expected), operand_type)
 
 
-@pytest.mark.parametrize("beta", [1.0, 0.5, 4.0])
-@pytest.mark.parametrize(("shape", "axis"), [*ALONG, ((2, 1, 2, 3, 2), 3)])
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep("beta", [1.0, 0.5, 4.0])
+@sweep(("shape", "axis"), [*ALONG, ((2, 1, 2, 3, 2), 3)])
+@sweep("operand_type", FLOAT_TYPES)
 def test_log_softmax(operand_type: OperandType, shape: tuple[int, ...], axis: int, beta: float) -> None:
     values = np.random.default_rng(5).normal(0, 3, shape).astype(operand_type.dtype)
 
@@ -180,14 +181,14 @@ def test_log_softmax_of_large_logits() -> None:
     np.testing.assert_allclose(result, [-math.log(2), -math.log(2), -1e30], rtol=1e-6)
 
 
-@pytest.mark.parametrize("beta", [0.0, -1.0, math.inf, math.nan])
+@sweep("beta", [0.0, -1.0, math.inf, math.nan])
 def test_log_softmax_refuses_beta(beta: float) -> None:
     with pytest.raises(BadData, match=r"beta of LOG_SOFTMAX.*; it must be positive and finite"):
         evaluate(LOG_SOFTMAX, [given(FLOAT32, [1.0]), *scalars(beta, 0)], wanted(FLOAT32))
 
 
-@pytest.mark.parametrize("axis", [-3, 2])
-@pytest.mark.parametrize(
+@sweep("axis", [-3, 2])
+@sweep(
     ("operation", "numbers"),
     [(L2, ()), (LOCAL, (*scalars(1), *real_scalars(FLOAT32, 1.0, 1.0, 1.0))), (LOG_SOFTMAX, scalars(1.0))],
 )

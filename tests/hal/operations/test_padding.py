@@ -13,6 +13,7 @@ from support.single_operation import (
     unknown,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -54,8 +55,8 @@ def value_for(operand_type: OperandType, number: int) -> Given:
     return given(kinds.get(operand_type, OperandType.INT32), number)
 
 
-@pytest.mark.parametrize(("shape", "paddings"), CASES)
-@pytest.mark.parametrize("operand_type", PLAIN_TYPES)
+@sweep(("shape", "paddings"), CASES)
+@sweep("operand_type", PLAIN_TYPES)
 def test_pads_with_zero(
     operand_type: OperandType, shape: tuple[int, ...], paddings: tuple[tuple[int, int], ...]
 ) -> None:
@@ -65,8 +66,8 @@ def test_pads_with_zero(
     assert (result == padded(value(data), paddings, zero)).all()
 
 
-@pytest.mark.parametrize(("shape", "paddings"), CASES)
-@pytest.mark.parametrize("operand_type", PLAIN_TYPES)
+@sweep(("shape", "paddings"), CASES)
+@sweep("operand_type", PLAIN_TYPES)
 def test_pads_with_a_value(
     operand_type: OperandType, shape: tuple[int, ...], paddings: tuple[tuple[int, int], ...]
 ) -> None:
@@ -75,9 +76,7 @@ def test_pads_with_a_value(
     assert (result == padded(value(data), paddings, 9)).all()
 
 
-@pytest.mark.parametrize(
-    ("operand_type", "limits"), [(QUANT8_TYPES[0], (0, 255)), (QUANT8_TYPES[1], (-128, 127))]
-)
+@sweep(("operand_type", "limits"), [(QUANT8_TYPES[0], (0, 255)), (QUANT8_TYPES[1], (-128, 127))])
 def test_the_value_is_a_stored_one(operand_type: OperandType, limits: tuple[int, int]) -> None:
     data, around = tensor(operand_type, 1), pairs((1, 0))
     for limit in limits:
@@ -118,8 +117,8 @@ MIRROR_CASES = [
 ]
 
 
-@pytest.mark.parametrize(("shape", "paddings", "mode"), MIRROR_CASES)
-@pytest.mark.parametrize("operand_type", INT32_TYPES)
+@sweep(("shape", "paddings", "mode"), MIRROR_CASES)
+@sweep("operand_type", INT32_TYPES)
 def test_mirrors(
     operand_type: OperandType, shape: tuple[int, ...], paddings: tuple[tuple[int, int], ...], mode: int
 ) -> None:
@@ -128,7 +127,7 @@ def test_mirrors(
     assert (result == mirrored(value(data), paddings, mode)).all()
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "paddings", "mode", "message"),
     [
         (
@@ -151,7 +150,7 @@ def test_what_cannot_be_mirrored(
         evaluate(MIRROR_PAD, [tensor(FLOAT32, *shape), pairs(*paddings), *scalars(mode)], like(FLOAT32))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("paddings", "message"),
     [
         (pairs((0, 0)), r"operand 1 \(paddings of PAD\) has shape \[1, 2\]; \[2, 2\] is expected"),
@@ -166,14 +165,14 @@ def test_refuses_paddings(paddings: Given, message: str) -> None:
         evaluate(PAD, [tensor(FLOAT32, 2, 3), paddings], like(FLOAT32))
 
 
-@pytest.mark.parametrize("operation", [PAD, PAD_V2, MIRROR_PAD])
+@sweep("operation", [PAD, PAD_V2, MIRROR_PAD])
 def test_refuses_another_scale(operation: OperationType) -> None:
     more = [] if operation is PAD else scalars(0)
     with pytest.raises(BadData, match=rf"output of {operation.name}\) has scale 0.5 and zero point 4"):
         evaluate(operation, [tensor(QUANT8, 2), pairs((0, 0)), *more], wanted(QUANT8, 0.5, 4))
 
 
-@pytest.mark.parametrize("operation", [PAD, PAD_V2])
+@sweep("operation", [PAD, PAD_V2])
 def test_refuses_rank_5(operation: OperationType) -> None:
     more = [] if operation is PAD else [value_for(FLOAT32, 0)]
     with pytest.raises(BadData, match="has rank 5; a rank from 1 to 4 is expected"):

@@ -16,11 +16,14 @@ from support.single_operation import (
     stored_values,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array
 from neurald.hal.types import FeatureLevel, OperandType
+
+pytestmark = pytest.mark.quick
 
 AVERAGE, MAXIMUM, NORM = (
     OperationType.AVERAGE_POOL_2D,
@@ -64,10 +67,10 @@ def inputs(data: Given, geometry: Geometry, activation: int = NONE, *flags: bool
     return [data, *scalars(*padding, *stride, *size, activation, *flags)]
 
 
-@pytest.mark.parametrize("activation", [NONE, RELU, RELU1, RELU6])
-@pytest.mark.parametrize("geometry", GEOMETRIES)
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
-@pytest.mark.parametrize("operation", [AVERAGE, MAXIMUM, NORM])
+@sweep("activation", [NONE, RELU, RELU1, RELU6])
+@sweep("geometry", GEOMETRIES)
+@sweep("operand_type", FLOAT_TYPES)
+@sweep("operation", [AVERAGE, MAXIMUM, NORM])
 def test_floats(
     operation: OperationType, operand_type: OperandType, geometry: Geometry, activation: int
 ) -> None:
@@ -86,10 +89,10 @@ def test_floats(
     np.testing.assert_allclose(result.ravel(), expected, rtol=2 * rounding, atol=8 * rounding)
 
 
-@pytest.mark.parametrize("activation", [NONE, RELU, RELU1, RELU6])
-@pytest.mark.parametrize("geometry", GEOMETRIES)
-@pytest.mark.parametrize("operand_type", QUANT8_TYPES)
-@pytest.mark.parametrize("operation", [AVERAGE, MAXIMUM])
+@sweep("activation", [NONE, RELU, RELU1, RELU6])
+@sweep("geometry", GEOMETRIES)
+@sweep("operand_type", QUANT8_TYPES)
+@sweep("operation", [AVERAGE, MAXIMUM])
 def test_stored_values(
     operation: OperationType, operand_type: OperandType, geometry: Geometry, activation: int
 ) -> None:
@@ -112,12 +115,12 @@ def test_stored_values(
     assert result.ravel().tolist() == [min(max(fold(cell), low), high) for cell in seen(values, geometry)]
 
 
-@pytest.mark.parametrize("scheme", [SAME, VALID])
-@pytest.mark.parametrize(
+@sweep("scheme", [SAME, VALID])
+@sweep(
     ("shape", "stride", "size"),
     [((1, 5, 6, 2), (1, 1), (3, 2)), ((2, 5, 7, 1), (2, 3), (3, 4)), ((1, 9, 4, 3), (3, 2), (2, 1))],
 )
-@pytest.mark.parametrize("operation", [AVERAGE, MAXIMUM, NORM])
+@sweep("operation", [AVERAGE, MAXIMUM, NORM])
 def test_implicit_padding(
     operation: OperationType,
     shape: tuple[int, ...],
@@ -138,8 +141,8 @@ def test_implicit_padding(
         assert implicit.shape[1:3] == (math.ceil(shape[1] / stride[1]), math.ceil(shape[2] / stride[0]))
 
 
-@pytest.mark.parametrize("geometry", GEOMETRIES)
-@pytest.mark.parametrize("operation", [AVERAGE, MAXIMUM, NORM])
+@sweep("geometry", GEOMETRIES)
+@sweep("operation", [AVERAGE, MAXIMUM, NORM])
 def test_nchw(operation: OperationType, geometry: Geometry) -> None:
     operand_type = OperandType.TENSOR_FLOAT32
     values = np.random.default_rng(11).normal(size=geometry[0])
@@ -177,7 +180,7 @@ def test_levels() -> None:
     assert level_of(MAXIMUM, inputs(data, geometry, NONE, True), output) == FeatureLevel.LEVEL_3
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("padding", "stride", "size", "message"),
     [
         ((2, 0, 0, 0), (1, 1), (2, 2), "padding_left of AVERAGE_POOL_2D.* is 2; it must be from 0 to 1"),

@@ -20,6 +20,7 @@ from support.boxes import (
     reals,
 )
 from support.single_operation import Given, call_of, evaluate_all, given, level_of, scalars, unknown, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -97,9 +98,9 @@ def proposed(
     return kept[: limits[1]] if limits[1] > 0 else kept
 
 
-@pytest.mark.parametrize("nchw", [False, True])
-@pytest.mark.parametrize("limits", [(-1, -1), (0, 0), (20, 3), (1000, 1000)])
-@pytest.mark.parametrize("operand_type", TYPES)
+@sweep("nchw", [False, True])
+@sweep("limits", [(-1, -1), (0, 0), (20, 3), (1000, 1000)])
+@sweep("operand_type", TYPES)
 def test_proposals(operand_type: OperandType, limits: tuple[int, int], nchw: bool) -> None:
     generator = np.random.default_rng(6)
     shape = (2, 3, 5, len(ANCHORS))
@@ -124,7 +125,7 @@ def test_proposals(operand_type: OperandType, limits: tuple[int, int], nchw: boo
     np.testing.assert_allclose(results[1].astype(np.float64) * step, np.array(boxes), atol=tolerance)
 
 
-@pytest.mark.parametrize("shape", [(0, 3, 5, 3), (2, 3, 5, 0), (1, 0, 5, 3), (1, 3, 5, 3)])
+@sweep("shape", [(0, 3, 5, 3), (2, 3, 5, 0), (1, 0, 5, 3), (1, 3, 5, 3)])
 def test_no_proposals(shape: tuple[int, int, int, int]) -> None:
     scores = given(FLOAT32, np.zeros(shape))
     deltas = given(FLOAT32, np.full((*shape[:3], 4 * shape[3]), -9.0))
@@ -140,7 +141,7 @@ def small_inputs() -> list[Given]:
     return proposal_inputs(FLOAT32, scores, deltas, np.array([[20.0, 30.0]]))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("position", "value", "message"),
     [
         (1, np.zeros((1, 2, 3, 11)), r"deltas .* has shape \[1, 2, 3, 11\]; \[1, 2, 3, 12\]"),
@@ -160,8 +161,8 @@ def test_proposals_refuse(position: int, value: Array, message: str) -> None:
         evaluate_all(GENERATE, inputs, *proposal_outputs(inputs[0]))
 
 
-@pytest.mark.parametrize("operand_type", [QUANT8, SIGNED])
-@pytest.mark.parametrize("position", [2, 3])
+@sweep("operand_type", [QUANT8, SIGNED])
+@sweep("position", [2, 3])
 def test_proposals_refuse_scales(operand_type: OperandType, position: int) -> None:
     scores = data(operand_type, np.ones((1, 1, 1, 3)), 0.1)
     inputs = proposal_inputs(
@@ -210,9 +211,9 @@ def keypoint_of(heatmap: Array, box: Array, tolerance: float) -> tuple[float, li
     return float(score), (box[:2] + place * (box[2:] - box[:2])).tolist()
 
 
-@pytest.mark.parametrize("nchw", [False, True])
-@pytest.mark.parametrize("shape", [(3, 2, 2, 2), (2, 5, 5, 3), (4, 7, 7, 1), (0, 4, 4, 2), (2, 3, 3, 0)])
-@pytest.mark.parametrize("operand_type", TYPES)
+@sweep("nchw", [False, True])
+@sweep("shape", [(3, 2, 2, 2), (2, 5, 5, 3), (4, 7, 7, 1), (0, 4, 4, 2), (2, 3, 3, 0)])
+@sweep("operand_type", TYPES)
 def test_keypoints(operand_type: OperandType, shape: tuple[int, int, int, int], nchw: bool) -> None:
     generator = np.random.default_rng(shape[0] + shape[1])
     heatmap = data(operand_type, generator.normal(0, 1, shape), 1 / 32)
@@ -244,7 +245,7 @@ def test_a_flat_heatmap_has_its_keypoint_at_the_first_element() -> None:
     assert place.tolist() == [[[1.0, 0.5]]]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("heatmap", "boxes", "message"),
     [
         ((1, 4, 5, 1), [[0, 0, 1, 1]], "heatmap .* has height 4 and width 5; the same, at least 2"),

@@ -14,6 +14,7 @@ from support.single_operation import (
     wanted,
     zero_points,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -28,9 +29,9 @@ STORED_TYPES = (*QUANT8_TYPES, OperandType.TENSOR_QUANT16_SYMM)
 SHAPES = [(), (300,), (3, 5, 7), (2, 1, 3, 1, 5), (0, 4)]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("stored", QUANT8_TYPES)
-@pytest.mark.parametrize("real", FLOAT_TYPES)
+@sweep("shape", SHAPES)
+@sweep("stored", QUANT8_TYPES)
+@sweep("real", FLOAT_TYPES)
 def test_quantize(real: OperandType, stored: OperandType, shape: tuple[int, ...]) -> None:
     values = np.random.default_rng(12).normal(0, 10, shape).astype(real.dtype)
     scale = 0.0625
@@ -61,9 +62,9 @@ def test_quantize_rounds_just_below_a_half_down() -> None:
     assert result.tolist() == [0, 1, 0, -1]
 
 
-@pytest.mark.parametrize("shape", [(), (300,), (3, 5, 7), (2, 1, 3, 5), (0, 4)])
-@pytest.mark.parametrize("stored", [*QUANT8_TYPES, OperandType.TENSOR_QUANT8_SYMM])
-@pytest.mark.parametrize("real", FLOAT_TYPES)
+@sweep("shape", [(), (300,), (3, 5, 7), (2, 1, 3, 5), (0, 4)])
+@sweep("stored", [*QUANT8_TYPES, OperandType.TENSOR_QUANT8_SYMM])
+@sweep("real", FLOAT_TYPES)
 def test_dequantize(real: OperandType, stored: OperandType, shape: tuple[int, ...]) -> None:
     values = stored_values(np.random.default_rng(13), stored, shape)
     points = [0] if stored is OperandType.TENSOR_QUANT8_SYMM else zero_points(stored)
@@ -73,8 +74,8 @@ def test_dequantize(real: OperandType, stored: OperandType, shape: tuple[int, ..
         np.testing.assert_allclose(result.ravel(), exact, rtol=float(np.finfo(real.dtype.name).eps))
 
 
-@pytest.mark.parametrize("dimension", [0, 1, 2])
-@pytest.mark.parametrize("real", FLOAT_TYPES)
+@sweep("dimension", [0, 1, 2])
+@sweep("real", FLOAT_TYPES)
 def test_dequantize_per_channel(real: OperandType, dimension: int) -> None:
     stored = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
     values = stored_values(np.random.default_rng(14), stored, (3, 4, 5))
@@ -86,9 +87,9 @@ def test_dequantize_per_channel(real: OperandType, dimension: int) -> None:
         assert math.isclose(result[index], exact, rel_tol=float(np.finfo(real.dtype.name).eps))
 
 
-@pytest.mark.parametrize("ratio", [1.0, 0.37, 0.004, 3.1, 300.0])
-@pytest.mark.parametrize("after", STORED_TYPES)
-@pytest.mark.parametrize("before", STORED_TYPES)
+@sweep("ratio", [1.0, 0.37, 0.004, 3.1, 300.0])
+@sweep("after", STORED_TYPES)
+@sweep("before", STORED_TYPES)
 def test_requantize(before: OperandType, after: OperandType, ratio: float) -> None:
     values = stored_values(np.random.default_rng(15), before, (2, 3, 41))
     limits = np.iinfo(after.dtype.name)

@@ -7,6 +7,7 @@ import pytest
 from support.exact import away_from_zero, cut, multiplier, times
 from support.recurrent import CELL_NAMES, GATES, NORM_NAMES, Cell, absent, check, lstm_sequence
 from support.single_operation import Given, evaluate_all, given, level_of, omitted, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -193,8 +194,8 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("clips", [(0.0, 0.0), (0.4, 0.3)])
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@sweep("clips", [(0.0, 0.0), (0.4, 0.3)])
+@sweep("options", OPTIONS, ids=str)
 def test_every_combination(options: dict[str, Any], clips: tuple[float, float]) -> None:
     generator = np.random.default_rng(1)
     cell = random_cell(generator, **options)
@@ -224,7 +225,7 @@ def real_cell(cell: Cell) -> Cell:
     return reals
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@sweep("options", OPTIONS, ids=str)
 def test_is_near_the_cell_of_floats(options: dict[str, Any]) -> None:
     generator = np.random.default_rng(2)
     cell = random_cell(generator, **options)
@@ -264,7 +265,7 @@ def test_equal_sums_are_normalised_to_the_bias() -> None:
     assert (output[0].tolist(), cell_state[0].tolist()) == expected
 
 
-@pytest.mark.parametrize("bits", range(7))
+@sweep("bits", range(7))
 def test_scales_of_the_cell_state(bits: int) -> None:
     generator = np.random.default_rng(5)
     cell = random_cell(generator, coupled=False, peephole=False, projection=0, norm=False)
@@ -293,7 +294,7 @@ def test_clips_may_be_omitted() -> None:
         np.testing.assert_array_equal(result, same)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "message"),
     [
         ("recurrent_to_input_weights", r"operand 5 \(recurrent_to_input_weights .* is omitted"),
@@ -312,7 +313,7 @@ def test_refuses_what_does_not_go_together(name: str, message: str) -> None:
         check(LSTM8, inputs, *results_wanted())
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("changes", "message"),
     [
         ({"clips": (-1.0, 0.0)}, r"operand 24 \(cell_clip of QUANTIZED_LSTM\) is -1; at least 0"),
@@ -334,7 +335,7 @@ def test_refuses_settings(changes: dict[str, Any], message: str) -> None:
         check(LSTM8, inputs, *results_wanted(changes.get("cell_scale", CELL)))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("position", "output", "message"),
     [
         (0, wanted(SIGNED8, 1 / 64, -8, rank=2), r"\(output_state_out .* zero point -8; 0\.015625 and -9"),
@@ -408,7 +409,7 @@ def wanted16() -> list[Operand]:
     return [wanted(SYMMETRIC16, CELL16, rank=2), wanted(UNSIGNED8, 1 / 128, 128, rank=2)]
 
 
-@pytest.mark.parametrize(("batch", "size", "units"), [(2, 2, 4), (1, 5, 3), (3, 1, 1), (0, 2, 3)])
+@sweep(("batch", "size", "units"), [(2, 2, 4), (1, 5, 3), (3, 1, 1), (0, 2, 3)])
 def test_16_bits(batch: int, size: int, units: int) -> None:
     generator = np.random.default_rng(12)
     operands = random_16bit(generator, batch, size, units)
@@ -462,7 +463,7 @@ def test_16_bits_are_near_the_cell_of_floats() -> None:
     np.testing.assert_allclose(output, np.clip(expected[1] * 128, -128, 127) + 128, atol=1.2)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("position", "scale", "zero_point", "message"),
     [
         (0, 1 / 127, 128, r"operand 0 \(input of QUANTIZED_16BIT_LSTM\) has scale .*; 0\.0078125 and 128"),
@@ -483,7 +484,7 @@ def test_16_bits_refuse_scales(position: int, scale: float, zero_point: int, mes
         check(LSTM16, inputs, *wanted16())
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("outputs", "message"),
     [
         ([wanted(SYMMETRIC16, 2.0**-12, rank=2), wanted16()[1]], r"\(cell_state_out .* 0\.000488281 and 0"),

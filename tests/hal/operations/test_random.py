@@ -4,6 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.single_operation import Given, call_of, evaluate, given, ints, level_of, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -24,8 +25,8 @@ def draw(logits: Any, samples: int, *seeds: int, operand_type: OperandType = FLO
     return evaluate(MULTINOMIAL, inputs(logits, samples, ints(*seeds), operand_type), wanted(INT32))
 
 
-@pytest.mark.parametrize("seeds", [(37, 42), (-1, 5), (0, 0), (2**31 - 1, -(2**31))])
-@pytest.mark.parametrize("operand_type", [FLOAT32, FLOAT16])
+@sweep("seeds", [(37, 42), (-1, 5), (0, 0), (2**31 - 1, -(2**31))])
+@sweep("operand_type", [FLOAT32, FLOAT16])
 def test_classes_come_as_often_as_they_should(operand_type: OperandType, seeds: tuple[int, int]) -> None:
     logits = np.random.default_rng(1).normal(0, 2, (3, 7)).astype(operand_type.dtype)
     samples = 20_000
@@ -62,12 +63,12 @@ def test_large_logits() -> None:
     assert set(draw([[3e38, 3e38, -3e38]], 200, 1, 2).ravel().tolist()) == {0, 1}
 
 
-@pytest.mark.parametrize(("rows", "classes", "samples"), [(0, 3, 4), (2, 3, 0), (0, 0, 5), (3, 0, 0)])
+@sweep(("rows", "classes", "samples"), [(0, 3, 4), (2, 3, 0), (0, 0, 5), (3, 0, 0)])
 def test_nothing_to_draw(rows: int, classes: int, samples: int) -> None:
     assert draw(np.zeros((rows, classes)), samples, 1, 2).shape == (rows, samples)
 
 
-@pytest.mark.parametrize("logits", [np.zeros((1, 0)), [[0.0], [math.nan]]])
+@sweep("logits", [np.zeros((1, 0)), [[0.0], [math.nan]]])
 def test_refuses_rows_without_a_possible_class(logits: Any) -> None:
     with pytest.raises(BadData, match=r"logits .*: row \d has no finite element"):
         draw(logits, 3, 1, 2)

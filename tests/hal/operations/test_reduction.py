@@ -16,11 +16,14 @@ from support.single_operation import (
     stored_values,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array
 from neurald.hal.types import FeatureLevel, OperandType
+
+pytestmark = pytest.mark.quick
 
 MEAN, TFLITE_MEAN = OperationType.MEAN, OperationType.TFLITE_MEAN
 CASES = [
@@ -45,9 +48,9 @@ def cells(values: Array, axes: tuple[int, ...], *, keep: bool) -> tuple[tuple[in
     return shape or (1,), result
 
 
-@pytest.mark.parametrize("keep", [0, 1])
-@pytest.mark.parametrize(("shape", "axes"), CASES)
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep("keep", [0, 1])
+@sweep(("shape", "axes"), CASES)
+@sweep("operand_type", FLOAT_TYPES)
 def test_mean_of_floats(
     operand_type: OperandType, shape: tuple[int, ...], axes: tuple[int, ...], keep: int
 ) -> None:
@@ -66,9 +69,9 @@ def test_mean_of_float16_is_rounded_once() -> None:
     assert evaluate(MEAN, arguments, wanted(OperandType.TENSOR_FLOAT16)).tolist() == [2.0]
 
 
-@pytest.mark.parametrize("keep", [0, 1])
-@pytest.mark.parametrize(("shape", "axes"), CASES)
-@pytest.mark.parametrize("operand_type", QUANT8_TYPES)
+@sweep("keep", [0, 1])
+@sweep(("shape", "axes"), CASES)
+@sweep("operand_type", QUANT8_TYPES)
 def test_mean_of_stored_values(
     operand_type: OperandType, shape: tuple[int, ...], axes: tuple[int, ...], keep: int
 ) -> None:
@@ -83,11 +86,9 @@ def test_mean_of_stored_values(
         assert abs(after - sum(part) / len(part)) <= 0.75
 
 
-@pytest.mark.parametrize("ratio", [1.0, 0.013, 0.9, 17.0])
-@pytest.mark.parametrize(
-    ("shape", "axes"), [*CASES, ((1, 40, 40, 2), (1, 2)), ((2, 1, 2, 3, 2, 3), (-1, 3, 0))]
-)
-@pytest.mark.parametrize("operand_type", QUANT8_TYPES)
+@sweep("ratio", [1.0, 0.013, 0.9, 17.0])
+@sweep(("shape", "axes"), [*CASES, ((1, 40, 40, 2), (1, 2)), ((2, 1, 2, 3, 2, 3), (-1, 3, 0))])
+@sweep("operand_type", QUANT8_TYPES)
 def test_mean_with_a_scale_of_its_own(
     operand_type: OperandType, shape: tuple[int, ...], axes: tuple[int, ...], ratio: float
 ) -> None:
@@ -127,9 +128,9 @@ FOLDED_TYPES = {
 FOLD_CASES = [(operation, t) for operation, types in FOLDED_TYPES.items() for t in types]
 
 
-@pytest.mark.parametrize("keep", [False, True])
-@pytest.mark.parametrize(("shape", "axes"), CASES)
-@pytest.mark.parametrize(("operation", "operand_type"), FOLD_CASES)
+@sweep("keep", [False, True])
+@sweep(("shape", "axes"), CASES)
+@sweep(("operation", "operand_type"), FOLD_CASES)
 def test_folds(
     operation: OperationType,
     operand_type: OperandType,
@@ -157,7 +158,7 @@ def test_folds(
         assert result.ravel().tolist() == expected
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operation", "operand_type", "nothing"),
     [
         (OperationType.REDUCE_ALL, OperandType.TENSOR_BOOL8, True),
@@ -197,8 +198,8 @@ def test_negative_keep_dims_keeps_nothing() -> None:
     assert evaluate(MEAN, arguments, wanted(OperandType.TENSOR_FLOAT32)).shape == (3,)
 
 
-@pytest.mark.parametrize("axis", [2, -3])
-@pytest.mark.parametrize("operation", [MEAN, OperationType.REDUCE_SUM])
+@sweep("axis", [2, -3])
+@sweep("operation", [MEAN, OperationType.REDUCE_SUM])
 def test_refuses_axes(operation: OperationType, axis: int) -> None:
     keep = scalars(0) if operation is MEAN else scalars(False)
     data = given(OperandType.TENSOR_FLOAT32, np.zeros((2, 3)))

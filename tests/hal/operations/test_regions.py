@@ -17,6 +17,7 @@ from support.boxes import (
     reals,
 )
 from support.single_operation import Given, call_of, evaluate, given, ints, level_of, scalars, unknown, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -112,8 +113,8 @@ def pooled(image: Array, box: Array, size: tuple[int, int], empty: Any) -> Array
     return output
 
 
-@pytest.mark.parametrize("nchw", [False, True])
-@pytest.mark.parametrize(
+@sweep("nchw", [False, True])
+@sweep(
     ("shape", "size", "samples"),
     [
         ((1, 4, 4, 1), (2, 2), (4, 4)),
@@ -123,7 +124,7 @@ def pooled(image: Array, box: Array, size: tuple[int, int], empty: Any) -> Array
         ((2, 9, 9, 1), (1, 1), (0, 2)),
     ],
 )
-@pytest.mark.parametrize("operand_type", TYPES)
+@sweep("operand_type", TYPES)
 def test_align(
     operand_type: OperandType,
     shape: tuple[int, int, int, int],
@@ -148,12 +149,12 @@ def test_align(
     np.testing.assert_allclose(got, expected, atol=tolerance)
 
 
-@pytest.mark.parametrize("nchw", [False, True])
-@pytest.mark.parametrize(
+@sweep("nchw", [False, True])
+@sweep(
     ("shape", "size"),
     [((1, 4, 4, 1), (2, 2)), ((3, 5, 8, 2), (2, 3)), ((2, 7, 3, 3), (5, 1)), ((1, 1, 6, 2), (3, 4))],
 )
-@pytest.mark.parametrize("operand_type", TYPES)
+@sweep("operand_type", TYPES)
 def test_pool(
     operand_type: OperandType, shape: tuple[int, int, int, int], size: tuple[int, int], nchw: bool
 ) -> None:
@@ -193,9 +194,9 @@ def operation_inputs(operation: OperationType, **changes: Any) -> list[Given]:
     return [each if isinstance(each, Given) else scalars(each)[0] for each in values.values()]
 
 
-@pytest.mark.parametrize("nchw", [False, True])
-@pytest.mark.parametrize("operation", [ALIGN, POOL])
-@pytest.mark.parametrize("operand_type", TYPES)
+@sweep("nchw", [False, True])
+@sweep("operation", [ALIGN, POOL])
+@sweep("operand_type", TYPES)
 def test_no_regions(operand_type: OperandType, operation: OperationType, nchw: bool) -> None:
     image = data(operand_type, np.ones((1, 2, 3, 4)), 0.1)
     boxes = coordinates(operand_type, np.empty((0, 4)))
@@ -207,8 +208,8 @@ def test_no_regions(operand_type: OperandType, operation: OperationType, nchw: b
     assert result.shape == ((0, 4, 5, 6) if nchw else (0, 5, 6, 4))
 
 
-@pytest.mark.parametrize("operation", [ALIGN, POOL])
-@pytest.mark.parametrize(
+@sweep("operation", [ALIGN, POOL])
+@sweep(
     ("changes", "message"),
     [
         (
@@ -243,7 +244,7 @@ def test_refuses(operation: OperationType, changes: dict[str, Any], message: str
         definition.reference(call)
 
 
-@pytest.mark.parametrize("operation", [ALIGN, POOL])
+@sweep("operation", [ALIGN, POOL])
 def test_refuses_absurd_sizes_even_without_regions(operation: OperationType) -> None:
     huge = 2**31 - 1
     empty = {"boxes": given(FLOAT32, np.empty((0, 4))), "images": given(INT32, np.empty(0))}
@@ -252,7 +253,7 @@ def test_refuses_absurd_sizes_even_without_regions(operation: OperationType) -> 
         DEFINITIONS[operation].output_shapes(call_of(operation, arguments, wanted(FLOAT32)))
 
 
-@pytest.mark.parametrize(("samples", "allowed"), [(-1, False), (2**23, True), (2**23 + 1, False)])
+@sweep(("samples", "allowed"), [(-1, False), (2**23, True), (2**23 + 1, False)])
 def test_number_of_samples(samples: int, allowed: bool) -> None:
     call = call_of(ALIGN, operation_inputs(ALIGN, width_samples=samples), wanted(FLOAT32))
     if allowed:
@@ -270,7 +271,7 @@ def test_pooling_keeps_the_scale() -> None:
         evaluate(POOL, arguments, wanted(QUANT8, 0.25))
 
 
-@pytest.mark.parametrize("operation", [ALIGN, POOL])
+@sweep("operation", [ALIGN, POOL])
 def test_refuses_scales_of_boxes(operation: OperationType) -> None:
     arguments = operation_inputs(
         operation,
@@ -281,7 +282,7 @@ def test_refuses_scales_of_boxes(operation: OperationType) -> None:
         evaluate(operation, arguments, wanted(QUANT8, 0.5))
 
 
-@pytest.mark.parametrize("operation", [ALIGN, POOL])
+@sweep("operation", [ALIGN, POOL])
 def test_shapes_follow_without_values(operation: OperationType) -> None:
     arguments = operation_inputs(operation)
     output = wanted(FLOAT32)

@@ -14,6 +14,7 @@ from support.single_operation import (
     unknown,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -30,7 +31,7 @@ def form(operand_type: OperandType) -> tuple[float, int]:
     return (0.5, 3) if operand_type in QUANT8_TYPES else (0.0, 0)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "target", "expected"),
     [
         ((2, 3, 4), (4, 6), (4, 6)),
@@ -43,7 +44,7 @@ def form(operand_type: OperandType) -> tuple[float, int]:
         ((1, 1), (), ()),
     ],
 )
-@pytest.mark.parametrize("operand_type", TYPES)
+@sweep("operand_type", TYPES)
 def test_reshape(
     operand_type: OperandType, shape: tuple[int, ...], target: tuple[int, ...], expected: tuple[int, ...]
 ) -> None:
@@ -54,7 +55,7 @@ def test_reshape(
     assert result.ravel().tolist() == values.ravel().tolist()
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "target", "message"),
     [
         ((2, 3), (4, 2), r"operand 1 \(shape of RESHAPE\) is \[4, 2\], 8 elements; input \[2, 3\] has 6"),
@@ -72,7 +73,7 @@ def test_refuses_targets(shape: tuple[int, ...], target: tuple[int, ...], messag
         evaluate(RESHAPE, [given(FLOAT32, np.zeros(shape)), ints(*target)], wanted(FLOAT32))
 
 
-@pytest.mark.parametrize("operation", [RESHAPE, SQUEEZE])
+@sweep("operation", [RESHAPE, SQUEEZE])
 def test_refuses_a_list_whose_rank_turns_out_wrong(operation: OperationType) -> None:
     for value in (1, [[1]]):
         late = unknown(given(OperandType.TENSOR_INT32, value))
@@ -89,7 +90,7 @@ def test_target_may_come_late() -> None:
         DEFINITIONS[RESHAPE].shape(call)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "axes", "expected"),
     [
         ((1, 3, 1, 2), (0,), (3, 1, 2)),
@@ -103,7 +104,7 @@ def test_target_may_come_late() -> None:
         ((1, 2), (), (1, 2)),
     ],
 )
-@pytest.mark.parametrize("operand_type", TYPES[:-1])
+@sweep("operand_type", TYPES[:-1])
 def test_squeeze(
     operand_type: OperandType,
     shape: tuple[int, ...],
@@ -126,7 +127,7 @@ def test_squeeze_refuses_axes() -> None:
         evaluate(SQUEEZE, [data, ints(2)], wanted(FLOAT32))
 
 
-@pytest.mark.parametrize("operation", [RESHAPE, SQUEEZE])
+@sweep("operation", [RESHAPE, SQUEEZE])
 def test_keeps_scale_and_zero_point(operation: OperationType) -> None:
     data = given(QUANT8_TYPES[0], np.zeros((1, 1)), 0.5, 3)
     with pytest.raises(BadData, match=r"those of input, 0.5 and 3, are expected"):

@@ -13,6 +13,7 @@ from support.single_operation import (
     stored_values,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -51,9 +52,9 @@ def neighbours(at: float, length: int) -> list[tuple[int, float]]:
     return [(lower, 1 - (at - lower)), (upper, at - lower)]
 
 
-@pytest.mark.parametrize("flags", FLAGS)
-@pytest.mark.parametrize(("shape", "size"), SIZES)
-@pytest.mark.parametrize("operand_type", [*FLOAT_TYPES, *QUANT8_TYPES])
+@sweep("flags", FLAGS)
+@sweep(("shape", "size"), SIZES)
+@sweep("operand_type", [*FLOAT_TYPES, *QUANT8_TYPES])
 def test_bilinear(
     operand_type: OperandType, shape: tuple[int, ...], size: tuple[int, int], flags: tuple[bool, bool]
 ) -> None:
@@ -79,9 +80,9 @@ def test_bilinear(
         assert abs(result[b, y, x, c] - exact) <= tolerance
 
 
-@pytest.mark.parametrize("flags", FLAGS)
-@pytest.mark.parametrize(("shape", "size"), SIZES)
-@pytest.mark.parametrize("operand_type", [*FLOAT_TYPES, *QUANT8_TYPES])
+@sweep("flags", FLAGS)
+@sweep(("shape", "size"), SIZES)
+@sweep("operand_type", [*FLOAT_TYPES, *QUANT8_TYPES])
 def test_nearest(
     operand_type: OperandType, shape: tuple[int, ...], size: tuple[int, int], flags: tuple[bool, bool]
 ) -> None:
@@ -100,8 +101,8 @@ def test_nearest(
         assert result[b, y, x, c] == values[b, picked[0], picked[1], c]
 
 
-@pytest.mark.parametrize("flags", FLAGS)
-@pytest.mark.parametrize("operation", [BILINEAR, NEAREST])
+@sweep("flags", FLAGS)
+@sweep("operation", [BILINEAR, NEAREST])
 def test_nchw(operation: OperationType, flags: tuple[bool, bool]) -> None:
     values = np.random.default_rng(21).normal(size=(2, 3, 4, 5))
     nhwc = evaluate(operation, [given(FLOAT32, values), *scalars(7, 2, False, *flags)], wanted(FLOAT32))
@@ -110,8 +111,8 @@ def test_nchw(operation: OperationType, flags: tuple[bool, bool]) -> None:
     np.testing.assert_array_equal(nchw.transpose(0, 2, 3, 1), nhwc)
 
 
-@pytest.mark.parametrize("operand_type", [*FLOAT_TYPES, *QUANT8_TYPES])
-@pytest.mark.parametrize("operation", [BILINEAR, NEAREST])
+@sweep("operand_type", [*FLOAT_TYPES, *QUANT8_TYPES])
+@sweep("operation", [BILINEAR, NEAREST])
 def test_by_scale(operation: OperationType, operand_type: OperandType) -> None:
     form = (0.0, 0) if operand_type in FLOAT_TYPES else (0.5, 3)
     data = given(operand_type, np.arange(60).reshape(1, 5, 4, 3), *form)
@@ -143,7 +144,7 @@ def test_bilinear_may_leave_the_layout_out() -> None:
         evaluate(NEAREST, [data, *scalars(3, 3)], output)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("arguments", "message"),
     [
         (scalars(0, 3, False), r"operand 1 \(width of RESIZE_.*\) is 0; it must be at least 1"),
@@ -157,14 +158,14 @@ def test_bilinear_may_leave_the_layout_out() -> None:
         ((*scalars(3), *floats(1.0), *scalars(False)), r"operand . .* has type"),
     ],
 )
-@pytest.mark.parametrize("operation", [BILINEAR, NEAREST])
+@sweep("operation", [BILINEAR, NEAREST])
 def test_refuses_arguments(operation: OperationType, arguments: tuple[Given, ...], message: str) -> None:
     data = given(FLOAT32, np.zeros((1, 2, 2, 1)))
     with pytest.raises(BadData, match=message):
         evaluate(operation, [data, *arguments], wanted(FLOAT32))
 
 
-@pytest.mark.parametrize("shape", [(1, 0, 2, 1), (1, 2, 0, 1), (1, 2, 2, 0)])
+@sweep("shape", [(1, 0, 2, 1), (1, 2, 0, 1), (1, 2, 2, 0)])
 def test_only_batches_may_be_none(shape: tuple[int, ...]) -> None:
     with pytest.raises(BadData, match=r"operand 0 \(input of RESIZE_BILINEAR\): the .* is 0"):
         evaluate(BILINEAR, [given(FLOAT32, np.zeros(shape)), *scalars(3, 3)], wanted(FLOAT32))

@@ -26,6 +26,7 @@ from support.single_operation import (
     unknown,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -91,9 +92,9 @@ def wanted_all(operand_type: OperandType, sequences: int, states: int) -> list[O
     return [wanted(operand_type, rank=rank) for rank in [3] * sequences + [2] * states]
 
 
-@pytest.mark.parametrize("activation", [NONE, RELU, RELU1, RELU6, TANH, SIGMOID])
-@pytest.mark.parametrize(("batch", "size", "units"), [(3, 2, 4), (1, 1, 1), (2, 7, 3), (0, 2, 3)])
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep("activation", [NONE, RELU, RELU1, RELU6, TANH, SIGMOID])
+@sweep(("batch", "size", "units"), [(3, 2, 4), (1, 1, 1), (2, 7, 3), (0, 2, 3)])
+@sweep("operand_type", FLOAT_TYPES)
 def test_one_step(operand_type: OperandType, batch: int, size: int, units: int, activation: int) -> None:
     generator = np.random.default_rng(1)
     values = floats(generator, operand_type, batch, size)
@@ -108,10 +109,10 @@ def test_one_step(operand_type: OperandType, batch: int, size: int, units: int, 
     np.testing.assert_array_equal(state, output)
 
 
-@pytest.mark.parametrize("states", [0, 1])
-@pytest.mark.parametrize("time_major", [0, 1])
-@pytest.mark.parametrize(("time", "batch"), [(4, 3), (1, 1), (5, 1), (0, 2), (2, 0)])
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep("states", [0, 1])
+@sweep("time_major", [0, 1])
+@sweep(("time", "batch"), [(4, 3), (1, 1), (5, 1), (0, 2), (2, 0)])
+@sweep("operand_type", FLOAT_TYPES)
 def test_one_direction(
     operand_type: OperandType, time: int, batch: int, time_major: int, states: int
 ) -> None:
@@ -175,11 +176,11 @@ def bidirectional(
     return inputs, [expected[0][0], expected[1][0], expected[0][1], expected[1][1]]
 
 
-@pytest.mark.parametrize("states", [0, 2])
-@pytest.mark.parametrize("merged", [False, True])
-@pytest.mark.parametrize("time_major", [False, True])
-@pytest.mark.parametrize("linking", [NO_LINKING, PARALLEL, CROSSED])
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep("states", [0, 2])
+@sweep("merged", [False, True])
+@sweep("time_major", [False, True])
+@sweep("linking", [NO_LINKING, PARALLEL, CROSSED])
+@sweep("operand_type", FLOAT_TYPES)
 def test_both_directions(
     operand_type: OperandType, linking: int, time_major: bool, merged: bool, states: int
 ) -> None:
@@ -194,14 +195,14 @@ def test_both_directions(
         assert_close(result, state, operand_type)
 
 
-@pytest.mark.parametrize(("time", "batch"), [(0, 2), (2, 0)])
+@sweep(("time", "batch"), [(0, 2), (2, 0)])
 def test_nothing_to_do_in_both_directions(time: int, batch: int) -> None:
     inputs, _ = bidirectional(CROSSED, time=time, batch=batch, merged=True)
     results = evaluate_all(BIDIRECTIONAL, inputs, *wanted_all(FLOAT32, 1, 2))
     assert [result.shape for result in results] == [(time, batch, 7), (batch, 4), (batch, 3)]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("linking", "position", "message"),
     [
         (CROSSED, 9, r"operand 9 \(aux_input of .* is omitted, operand 10 \(fw_aux_weights"),
@@ -216,16 +217,14 @@ def test_refuses_inconsistent_linking(linking: int, position: int, message: str)
         check(BIDIRECTIONAL, inputs, *wanted_all(FLOAT32, 2, 0))
 
 
-@pytest.mark.parametrize(
-    ("merged", "sequences", "states"), [(True, 2, 0), (True, 2, 2), (False, 1, 0), (False, 1, 2)]
-)
+@sweep(("merged", "sequences", "states"), [(True, 2, 0), (True, 2, 2), (False, 1, 0), (False, 1, 2)])
 def test_outputs_must_be_as_many_as_merging_says(merged: bool, sequences: int, states: int) -> None:
     inputs, _ = bidirectional(NO_LINKING, merged=merged)
     with pytest.raises(BadData, match=rf"operand 14 \(merge_outputs .* is {merged}; .* needs {not merged}"):
         check(BIDIRECTIONAL, inputs, *wanted_all(FLOAT32, sequences, states))
 
 
-@pytest.mark.parametrize("linking", [NO_LINKING, PARALLEL, CROSSED])
+@sweep("linking", [NO_LINKING, PARALLEL, CROSSED])
 def test_refuses_shapes(linking: int) -> None:
     inputs, _ = bidirectional(linking)
     for position, source in enumerate(inputs[:12]):
@@ -242,7 +241,7 @@ def test_refuses_shapes(linking: int) -> None:
             check(BIDIRECTIONAL, wrong, *wanted_all(FLOAT32, 2, 0))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("position", "shape", "message"),
     [
         (1, (4, 3), r"operand 1 \(weights of RNN\) has shape \[4, 3\]; \[4, 2\] is expected"),
@@ -263,7 +262,7 @@ def test_refuses_shapes_of_one_step(position: int, shape: tuple[int, ...], messa
         check(RNN, inputs, *wanted_all(FLOAT32, 0, 2))
 
 
-@pytest.mark.parametrize("number", [-1, SIGN_BIT, 7])
+@sweep("number", [-1, SIGN_BIT, 7])
 def test_refuses_activations(number: int) -> None:
     inputs = [
         *tensors(FLOAT32, *(np.zeros(s) for s in ((3, 2), (4, 2), (4, 4), (4,), (3, 4)))),
@@ -275,7 +274,7 @@ def test_refuses_activations(number: int) -> None:
         check(RNN, inputs, *wanted_all(FLOAT32, 0, 2))
 
 
-@pytest.mark.parametrize("number", [-1, 2])
+@sweep("number", [-1, 2])
 def test_the_layout_is_0_or_1(number: int) -> None:
     shapes = ((3, 5, 2), (4, 2), (4, 4), (4,), (3, 4))
     inputs = [*tensors(FLOAT32, *(np.zeros(shape) for shape in shapes)), integer(RELU), integer(number)]

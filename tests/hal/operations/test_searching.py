@@ -16,6 +16,7 @@ from support.single_operation import (
     unknown,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -33,9 +34,9 @@ def few_values(operand_type: OperandType, shape: tuple[int, ...]) -> Given:
     return as_given(operand_type, np.random.default_rng(5).integers(0, 3, shape))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("operation", [ARGMAX, ARGMIN])
-@pytest.mark.parametrize("operand_type", INT32_TYPES)
+@sweep("shape", SHAPES)
+@sweep("operation", [ARGMAX, ARGMIN])
+@sweep("operand_type", INT32_TYPES)
 def test_finds_the_first_extreme(
     operand_type: OperandType, operation: OperationType, shape: tuple[int, ...]
 ) -> None:
@@ -52,8 +53,8 @@ def test_finds_the_first_extreme(
             assert result.ravel().tolist() == [row.index(extreme(row)) for row in rows]
 
 
-@pytest.mark.parametrize("operation", [ARGMAX, ARGMIN])
-@pytest.mark.parametrize(
+@sweep("operation", [ARGMAX, ARGMIN])
+@sweep(
     ("shape", "axis", "message"),
     [
         ((2, 3), 2, "is 2; an axis of rank 2, from -2 to 1"),
@@ -66,8 +67,8 @@ def test_refuses_axes(operation: OperationType, shape: tuple[int, ...], axis: in
         evaluate(operation, [tensor(FLOAT32, *shape), *scalars(axis)], wanted(INT32))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("operand_type", INT32_TYPES)
+@sweep("shape", SHAPES)
+@sweep("operand_type", INT32_TYPES)
 def test_top(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     for data in (tensor(operand_type, *shape), few_values(operand_type, shape)):
         for k in range(1, shape[-1] + 1):
@@ -81,7 +82,7 @@ def test_top(operand_type: OperandType, shape: tuple[int, ...]) -> None:
             assert found.reshape(-1, k).tolist() == [[number for number, _ in row] for row in expected]
 
 
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep("operand_type", FLOAT_TYPES)
 def test_infinities(operand_type: OperandType) -> None:
     data = given(operand_type, [1.0, -math.inf, math.inf, -1.0])
     assert evaluate(ARGMAX, [data, *scalars(0)], wanted(INT32)).tolist() == [2]
@@ -90,9 +91,7 @@ def test_infinities(operand_type: OperandType) -> None:
     assert indices.tolist() == [2, 0, 3, 1]
 
 
-@pytest.mark.parametrize(
-    ("shape", "k", "limit"), [((2, 3), 0, 3), ((2, 3), 4, 3), ((2, 3), -1, 3), ((2, 0), 1, 0)]
-)
+@sweep(("shape", "k", "limit"), [((2, 3), 0, 3), ((2, 3), 4, 3), ((2, 3), -1, 3), ((2, 0), 1, 0)])
 def test_refuses_k(shape: tuple[int, ...], k: int, limit: int) -> None:
     message = rf"operand 1 \(k of TOPK_V2\) is {k}; it must be from 1 to {limit}"
     with pytest.raises(BadData, match=message):
@@ -105,14 +104,14 @@ def test_top_refuses_another_scale() -> None:
         evaluate_all(TOPK_V2, [tensor(kind, 1), *scalars(1)], wanted(kind, 1.0, 3), wanted(INT32))
 
 
-@pytest.mark.parametrize("operation", [ARGMAX, ARGMIN, TOPK_V2])
+@sweep("operation", [ARGMAX, ARGMIN, TOPK_V2])
 def test_refuses_booleans(operation: OperationType) -> None:
     outputs = [wanted(INT32)] if operation is not TOPK_V2 else [like(FLOAT32), wanted(INT32)]
     with pytest.raises(BadData, match=r"operand 0 \(input of \w+\) has type TENSOR_BOOL8"):
         call_of(operation, [given(OperandType.TENSOR_BOOL8, [True]), *scalars(0)], *outputs)
 
 
-@pytest.mark.parametrize("operation", [ARGMAX, TOPK_V2])
+@sweep("operation", [ARGMAX, TOPK_V2])
 def test_waits_for_values(operation: OperationType) -> None:
     outputs = [wanted(INT32)] if operation is ARGMAX else [like(FLOAT32), wanted(INT32)]
     call = call_of(operation, [tensor(FLOAT32, 2), unknown(scalars(0)[0])], *outputs)

@@ -12,6 +12,7 @@ from support.single_operation import (
     stored_values,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -33,9 +34,9 @@ EXTREMES: dict[OperationType, Callable[[float, float], float]] = {MAXIMUM: max, 
 SHAPES = [((3, 5), (3, 5)), ((2, 3, 4, 5), (4, 1)), ((1, 3, 1), (2, 1, 4)), ((), (3,)), ((0, 3), (1, 3))]
 
 
-@pytest.mark.parametrize(("first", "second"), SHAPES)
-@pytest.mark.parametrize("operand_type", [*FLOAT_TYPES, INT32])
-@pytest.mark.parametrize("operation", EXTREMES)
+@sweep(("first", "second"), SHAPES)
+@sweep("operand_type", [*FLOAT_TYPES, INT32])
+@sweep("operation", EXTREMES)
 def test_extremes(
     operation: OperationType, operand_type: OperandType, first: tuple[int, ...], second: tuple[int, ...]
 ) -> None:
@@ -49,8 +50,8 @@ def test_extremes(
     assert result.ravel().tolist() == expected
 
 
-@pytest.mark.parametrize("operand_type", QUANT8_TYPES)
-@pytest.mark.parametrize("operation", EXTREMES)
+@sweep("operand_type", QUANT8_TYPES)
+@sweep("operation", EXTREMES)
 def test_extremes_of_stored_values(operation: OperationType, operand_type: OperandType) -> None:
     generator = np.random.default_rng(33)
     limits = np.iinfo(operand_type.dtype.name)
@@ -72,8 +73,8 @@ def test_extremes_of_one_scale_are_exact() -> None:
     assert result.tolist() == np.maximum(values, values[::-1]).tolist()
 
 
-@pytest.mark.parametrize(("first", "second"), SHAPES)
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep(("first", "second"), SHAPES)
+@sweep("operand_type", FLOAT_TYPES)
 def test_power(operand_type: OperandType, first: tuple[int, ...], second: tuple[int, ...]) -> None:
     generator = np.random.default_rng(34)
     base = generator.uniform(0.1, 3, first).astype(operand_type.dtype)
@@ -92,8 +93,8 @@ def test_power_of_negative_numbers() -> None:
     assert result[2] == np.inf
 
 
-@pytest.mark.parametrize(("first", "second"), SHAPES)
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep(("first", "second"), SHAPES)
+@sweep("operand_type", FLOAT_TYPES)
 def test_prelu(operand_type: OperandType, first: tuple[int, ...], second: tuple[int, ...]) -> None:
     generator = np.random.default_rng(35)
     values, alpha = (generator.normal(size=shape).astype(operand_type.dtype) for shape in (first, second))
@@ -103,7 +104,7 @@ def test_prelu(operand_type: OperandType, first: tuple[int, ...], second: tuple[
     np.testing.assert_allclose(result.ravel(), expected, rtol=rounding, atol=1e-30)
 
 
-@pytest.mark.parametrize("operand_type", QUANT8_TYPES)
+@sweep("operand_type", QUANT8_TYPES)
 def test_prelu_of_stored_values(operand_type: OperandType) -> None:
     generator = np.random.default_rng(36)
     lowest = np.iinfo(operand_type.dtype.name).min
@@ -126,8 +127,8 @@ def test_prelu_of_stored_values(operand_type: OperandType) -> None:
     assert result.ravel().tolist() == expected
 
 
-@pytest.mark.parametrize("shape", [(), (5,), (2, 3, 1, 4), (0, 2)])
-@pytest.mark.parametrize("operand_type", [*FLOAT_TYPES, INT32])
+@sweep("shape", [(), (5,), (2, 3, 1, 4), (0, 2)])
+@sweep("operand_type", [*FLOAT_TYPES, INT32])
 def test_select(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     generator = np.random.default_rng(37)
     condition = generator.random(shape) < 0.5
@@ -138,7 +139,7 @@ def test_select(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     assert result.ravel().tolist() == [a if yes else b for yes, a, b in chosen]
 
 
-@pytest.mark.parametrize("operand_type", QUANT8_TYPES)
+@sweep("operand_type", QUANT8_TYPES)
 def test_select_of_stored_values(operand_type: OperandType) -> None:
     lowest = np.iinfo(operand_type.dtype.name).min
     arguments = [

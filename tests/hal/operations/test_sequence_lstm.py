@@ -29,6 +29,7 @@ from support.single_operation import (
     unknown,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -74,12 +75,10 @@ def unidirectional(
     ]
 
 
-@pytest.mark.parametrize("states_out", [0, 2])
-@pytest.mark.parametrize("time_major", [False, True])
-@pytest.mark.parametrize(
-    "options", [{}, {"coupled": True}, {"peephole": True, "projection": 2, "norm": True}]
-)
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep("states_out", [0, 2])
+@sweep("time_major", [False, True])
+@sweep("options", [{}, {"coupled": True}, {"peephole": True, "projection": 2, "norm": True}])
+@sweep("operand_type", FLOAT_TYPES)
 def test_one_direction(
     operand_type: OperandType, options: dict[str, Any], time_major: bool, states_out: int
 ) -> None:
@@ -97,7 +96,7 @@ def test_one_direction(
         assert_close(result, state, operand_type)
 
 
-@pytest.mark.parametrize(("time", "batch"), [(0, 2), (3, 0), (0, 0), (1, 1)])
+@sweep(("time", "batch"), [(0, 2), (3, 0), (0, 0), (1, 1)])
 def test_nothing_to_do(time: int, batch: int) -> None:
     generator = np.random.default_rng(2)
     cell = random_cell(generator, FLOAT32, (SIZE, 4, 4), norm=True)
@@ -234,11 +233,11 @@ def expected_of(operands: Both, linking: int) -> list[Array]:
     return [first[0], second[0], *first[1:], *second[1:]]
 
 
-@pytest.mark.parametrize("states_out", [0, 4])
-@pytest.mark.parametrize("merged", [False, True])
-@pytest.mark.parametrize("time_major", [False, True])
-@pytest.mark.parametrize("linking", [NO_LINKING, PARALLEL, CROSSED])
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep("states_out", [0, 4])
+@sweep("merged", [False, True])
+@sweep("time_major", [False, True])
+@sweep("linking", [NO_LINKING, PARALLEL, CROSSED])
+@sweep("operand_type", FLOAT_TYPES)
 def test_both_directions(
     operand_type: OperandType, linking: int, time_major: bool, merged: bool, states_out: int
 ) -> None:
@@ -255,8 +254,8 @@ def test_both_directions(
         assert_close(result, expected, operand_type)
 
 
-@pytest.mark.parametrize("linking", [NO_LINKING, PARALLEL, CROSSED])
-@pytest.mark.parametrize(
+@sweep("linking", [NO_LINKING, PARALLEL, CROSSED])
+@sweep(
     ("forward", "backward"),
     [
         ({"coupled": True}, {"projection": 1}),
@@ -274,7 +273,7 @@ def test_each_cell_has_its_own_options(
         assert_close(result, expected, FLOAT32)
 
 
-@pytest.mark.parametrize(("time", "batch"), [(0, 2), (3, 0)])
+@sweep(("time", "batch"), [(0, 2), (3, 0)])
 def test_nothing_to_do_in_both_directions(time: int, batch: int) -> None:
     operands = both(CROSSED, time=time, batch=batch)
     results = evaluate_all(BIDIRECTIONAL, operands.inputs(FLOAT32, merged=True), *wanted_all(FLOAT32, 1, 4))
@@ -287,7 +286,7 @@ def test_nothing_to_do_in_both_directions(time: int, batch: int) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("merged", "count", "message"),
     [
         (
@@ -311,7 +310,7 @@ def test_outputs_must_be_as_many_as_merging_says(merged: bool, count: int, messa
         )
 
 
-@pytest.mark.parametrize("position", range(40, 48))
+@sweep("position", range(40, 48))
 def test_refuses_some_auxiliary_weights(position: int) -> None:
     inputs = both(CROSSED).inputs(FLOAT32)
     inputs[position] = absent(FLOAT32)
@@ -333,7 +332,7 @@ def test_refuses_auxiliary_weights_of_a_coupled_gate() -> None:
         check(BIDIRECTIONAL, inputs, *wanted_all(FLOAT32, 2, 0))
 
 
-@pytest.mark.parametrize("linking", [NO_LINKING, PARALLEL, CROSSED])
+@sweep("linking", [NO_LINKING, PARALLEL, CROSSED])
 def test_refuses_shapes_in_both_directions(linking: int) -> None:
     options = {"projection": 2, "norm": True, "peephole": True}
     inputs = both(linking, forward=options, backward=options).inputs(FLOAT32)
@@ -351,8 +350,8 @@ def test_refuses_shapes_in_both_directions(linking: int) -> None:
             check(BIDIRECTIONAL, wrong, *wanted_all(FLOAT32, 2, 4))
 
 
-@pytest.mark.parametrize("prefix", ["fw", "bw"])
-@pytest.mark.parametrize("name", ["recurrent_to_input_weights", "input_gate_bias", *NORM_NAMES])
+@sweep("prefix", ["fw", "bw"])
+@sweep("name", ["recurrent_to_input_weights", "input_gate_bias", *NORM_NAMES])
 def test_rules_of_a_cell_hold_for_each_direction(prefix: str, name: str) -> None:
     options = {"projection": 2, "norm": True}
     operands = both(NO_LINKING, forward=options, backward=options)

@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 
 import pytest
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -144,7 +145,7 @@ def test_constants_are_demanded_once_values_are_known() -> None:
     assert match([data, late], [data], SPLIT, values_known=False).inputs["count"] == (1,)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("inputs", "outputs", "forms", "message"),
     [
         (3, 1, (FORM,), r"ADD has 3 inputs and 1 outputs; 4 or 5 inputs and 1 outputs are expected"),
@@ -159,7 +160,7 @@ def test_wrong_counts(inputs: int, outputs: int, forms: tuple[Form, ...], messag
         match([data] * inputs, [data] * outputs, *forms)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("position", "wrong", "message"),
     [
         (
@@ -187,7 +188,7 @@ def test_wrong_types(position: int, wrong: OperandType, message: str) -> None:
         match(operands[:5], operands[5:], FORM)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("position", "dimensions", "message"),
     [
         (0, (), r"operand 0 \(input of ADD\) has rank 0; a rank from 1 to 4 is expected"),

@@ -16,6 +16,7 @@ from support.single_operation import (
     unknown,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -27,7 +28,7 @@ SLICE, STRIDED_SLICE, SPLIT = OperationType.SLICE, OperationType.STRIDED_SLICE, 
 FLOAT32, FLOAT16, QUANT8 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, PLAIN_TYPES[2]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "begin", "size"),
     [
         ((5,), (1,), (3,)),
@@ -39,7 +40,7 @@ FLOAT32, FLOAT16, QUANT8 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT1
         ((0, 3), (0, 1), (-1, 2)),
     ],
 )
-@pytest.mark.parametrize("operand_type", INT32_TYPES)
+@sweep("operand_type", INT32_TYPES)
 def test_slice(
     operand_type: OperandType, shape: tuple[int, ...], begin: tuple[int, ...], size: tuple[int, ...]
 ) -> None:
@@ -51,7 +52,7 @@ def test_slice(
         assert result[index] == value(data)[tuple(i + b for i, b in zip(index, begin, strict=True))]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("begin", "size", "message"),
     [
         (
@@ -89,8 +90,8 @@ def walk(length: int, begin: int | None, end: int | None, stride: int) -> list[i
     return places
 
 
-@pytest.mark.parametrize("stride", [1, 2, 5, -1, -2, -7])
-@pytest.mark.parametrize("length", [0, 1, 4])
+@sweep("stride", [1, 2, 5, -1, -2, -7])
+@sweep("length", [0, 1, 4])
 def test_strided_slice_of_one_axis(length: int, stride: int) -> None:
     data = tensor(FLOAT32, length)
     places = [-(2**31), -6, -4, -1, 0, 2, 4, 9, 2**31 - 1]
@@ -101,7 +102,7 @@ def test_strided_slice_of_one_axis(length: int, stride: int) -> None:
         assert result.tolist() == value(data)[expected].tolist()
 
 
-@pytest.mark.parametrize("operand_type", PLAIN_TYPES)
+@sweep("operand_type", PLAIN_TYPES)
 def test_strided_slice(operand_type: OperandType) -> None:
     generator = np.random.default_rng(11)
     for _ in range(60):
@@ -126,7 +127,7 @@ def test_strided_slice(operand_type: OperandType) -> None:
         assert (result == value(data)[np.ix_(*places)]).all()
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("begin", "end", "strides", "mask", "shape"),
     [
         ((1, 0), (2, 3), (1, 2), 1, (2,)),
@@ -150,7 +151,7 @@ def test_axes_that_go(
     assert result.ravel().tolist() == value(data)[np.ix_(*places)].ravel().tolist()
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("begin", "end", "strides", "mask", "message"),
     [
         ((0, 0), (2, 3), (1, 0), 0, r"operand 3 \(strides of STRIDED_SLICE\) is 0 along axis 1"),
@@ -176,7 +177,7 @@ def test_strided_slice_refuses(
         evaluate(STRIDED_SLICE, [tensor(FLOAT32, 2, 3), *arguments], like(FLOAT32))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "axis", "parts"),
     [
         ((6,), 0, 3),
@@ -187,7 +188,7 @@ def test_strided_slice_refuses(
         ((0, 2), 0, 3),
     ],
 )
-@pytest.mark.parametrize("operand_type", INT32_TYPES)
+@sweep("operand_type", INT32_TYPES)
 def test_split(operand_type: OperandType, shape: tuple[int, ...], axis: int, parts: int) -> None:
     data = tensor(operand_type, *shape)
     results = evaluate_all(SPLIT, [data, *scalars(axis, parts)], *(like(operand_type),) * parts)
@@ -200,7 +201,7 @@ def test_split(operand_type: OperandType, shape: tuple[int, ...], axis: int, par
             assert result[index] == value(data)[tuple(source)]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("arguments", "outputs", "message"),
     [
         ((0, 2), 3, r"operand 2 \(splits of SPLIT\) is 2; SPLIT has 3 outputs"),
@@ -226,7 +227,7 @@ def test_a_wrong_number_of_parts_shows_before_the_shape_is_known() -> None:
         DEFINITIONS[SPLIT].shape(call)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operation", "arguments"),
     [
         (SLICE, [unknown(ints(0)), ints(1)]),

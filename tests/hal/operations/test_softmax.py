@@ -13,10 +13,13 @@ from support.single_operation import (
     stored_values,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import FeatureLevel, OperandType
+
+pytestmark = pytest.mark.quick
 
 SOFTMAX = OperationType.SOFTMAX
 FLOAT32 = OperandType.TENSOR_FLOAT32
@@ -49,9 +52,9 @@ def shares(values: np.ndarray, factor: float, axis: int) -> np.ndarray:
     return result
 
 
-@pytest.mark.parametrize("factor", [1.0, 0.25, 5.0])
-@pytest.mark.parametrize(("shape", "axis"), CASES)
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep("factor", [1.0, 0.25, 5.0])
+@sweep(("shape", "axis"), CASES)
+@sweep("operand_type", FLOAT_TYPES)
 def test_floats(operand_type: OperandType, shape: tuple[int, ...], axis: int, factor: float) -> None:
     values = np.random.default_rng(22).normal(0, 3, shape).astype(operand_type.dtype)
     arguments = [given(operand_type, values), beta(operand_type, factor), *scalars(axis)]
@@ -61,9 +64,9 @@ def test_floats(operand_type: OperandType, shape: tuple[int, ...], axis: int, fa
     np.testing.assert_allclose(result, expected, rtol=1e-5 + rounding, atol=2 * rounding)
 
 
-@pytest.mark.parametrize("factor", [1.0, 0.25, 5.0])
-@pytest.mark.parametrize(("shape", "axis"), CASES)
-@pytest.mark.parametrize("operand_type", QUANT8_TYPES)
+@sweep("factor", [1.0, 0.25, 5.0])
+@sweep(("shape", "axis"), CASES)
+@sweep("operand_type", QUANT8_TYPES)
 def test_stored_values(operand_type: OperandType, shape: tuple[int, ...], axis: int, factor: float) -> None:
     values = stored_values(np.random.default_rng(23), operand_type, shape)
     arguments = [given(operand_type, values, 0.05, 11), beta(operand_type, factor), *scalars(axis)]
@@ -104,7 +107,7 @@ def test_levels() -> None:
     assert level(QUANT8_TYPES[1], 3) == FeatureLevel.LEVEL_4
 
 
-@pytest.mark.parametrize("wrong", [0.0, -1.0, math.inf, math.nan])
+@sweep("wrong", [0.0, -1.0, math.inf, math.nan])
 def test_refuses_beta(wrong: float) -> None:
     with pytest.raises(BadData, match=r"operand 1 \(beta of SOFTMAX\) is .*; it must be positive and finite"):
         evaluate(SOFTMAX, [given(FLOAT32, [[1.0]]), beta(FLOAT32, wrong)], wanted(FLOAT32))
@@ -120,7 +123,7 @@ def test_refuses_other_arguments() -> None:
         evaluate(SOFTMAX, [given(FLOAT32, np.zeros((1,) * 5)), beta(FLOAT32, 1.0)], wanted(FLOAT32))
 
 
-@pytest.mark.parametrize("operand_type", QUANT8_TYPES)
+@sweep("operand_type", QUANT8_TYPES)
 def test_has_a_fixed_output_scale(operand_type: OperandType) -> None:
     scale, zero_point = FORMS[operand_type]
     arguments = [given(operand_type, [[1]], 0.5), beta(operand_type, 1.0)]

@@ -16,6 +16,7 @@ from support.single_operation import (
     unknown,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -71,8 +72,8 @@ def check(
 SHAPES = [(1, 2, 3, 1), (2, 1, 1, 3), (3, 2, 1, 2), (0, 2, 2, 1), (2, 0, 3, 1), (1, 1, 2, 0)]
 
 
-@pytest.mark.parametrize(("shape", "size"), [*itertools.product(SHAPES, [1, 2, 3])])
-@pytest.mark.parametrize("operand_type", PLAIN_TYPES)
+@sweep(("shape", "size"), [*itertools.product(SHAPES, [1, 2, 3])])
+@sweep("operand_type", PLAIN_TYPES)
 def test_depth_and_space(operand_type: OperandType, shape: tuple[int, ...], size: int) -> None:
     batches, height, width, depth = shape
     deep = batches, height, width, depth * size**2
@@ -91,8 +92,8 @@ def test_depth_and_space(operand_type: OperandType, shape: tuple[int, ...], size
     check(SPACE_TO_DEPTH, operand_type, wide, [*scalars(size)], deep, in_space)
 
 
-@pytest.mark.parametrize(("shape", "block"), [*itertools.product(SHAPES, [(1, 1), (2, 1), (2, 3)])])
-@pytest.mark.parametrize("operand_type", PLAIN_TYPES)
+@sweep(("shape", "block"), [*itertools.product(SHAPES, [(1, 1), (2, 1), (2, 3)])])
+@sweep("operand_type", PLAIN_TYPES)
 def test_batch_to_space(operand_type: OperandType, shape: tuple[int, ...], block: tuple[int, int]) -> None:
     batches, height, width, depth = shape
     rows, columns = block
@@ -112,7 +113,7 @@ def test_batch_to_space(operand_type: OperandType, shape: tuple[int, ...], block
     )
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "block", "paddings"),
     [
         ((2, 4, 6, 1), (2, 3), ((0, 0), (0, 0))),
@@ -123,7 +124,7 @@ def test_batch_to_space(operand_type: OperandType, shape: tuple[int, ...], block
         ((0, 2, 2, 1), (2, 2), ((0, 0), (0, 0))),
     ],
 )
-@pytest.mark.parametrize("operand_type", PLAIN_TYPES)
+@sweep("operand_type", PLAIN_TYPES)
 def test_space_to_batch(
     operand_type: OperandType,
     shape: tuple[int, ...],
@@ -150,7 +151,7 @@ def test_space_to_batch(
     check(SPACE_TO_BATCH_ND, operand_type, shape, arguments, result_shape, source)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operation", "arguments", "message"),
     [
         (
@@ -197,7 +198,7 @@ def test_refuses(operation: OperationType, arguments: list[Given], message: str)
         evaluate(operation, [tensor(FLOAT32, 2, 2, 3, 4), *arguments], like(FLOAT32))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operation", "shape", "arguments"),
     [
         (DEPTH_TO_SPACE, (1, 2, 3, 0), scalars(2**30)),
@@ -212,7 +213,7 @@ def test_refuses_absurd_blocks_of_nothing(
         evaluate(operation, [tensor(FLOAT32, *shape), *arguments], like(FLOAT32))
 
 
-@pytest.mark.parametrize("operation", [DEPTH_TO_SPACE, SPACE_TO_DEPTH])
+@sweep("operation", [DEPTH_TO_SPACE, SPACE_TO_DEPTH])
 def test_refuses_other_ranks_and_scales(operation: OperationType) -> None:
     with pytest.raises(BadData, match=rf"operand 0 \(input of {operation.name}\) has rank 3; rank 4"):
         evaluate(operation, [tensor(FLOAT32, 1, 1, 1), *scalars(1)], like(FLOAT32))

@@ -1,5 +1,5 @@
 import numpy as np
-import pytest
+from support.sweeps import sweep
 
 from neurald.hal.operations.call import Array
 from neurald.hal.operations.suppression import overlaps, suppress, suppress_softly
@@ -31,9 +31,9 @@ def test_overlaps_of_nothing() -> None:
     assert overlaps(np.ones(4, np.float32), np.empty((0, 4), np.float32)).shape == (0,)
 
 
-@pytest.mark.parametrize("limit", [None, 0, 1, 3, 100])
-@pytest.mark.parametrize("threshold", [0.0, 0.2, 0.5, 1.0])
-@pytest.mark.parametrize("count", [0, 1, 25, 150])
+@sweep("limit", [None, 0, 1, 3, 100])
+@sweep("threshold", [0.0, 0.2, 0.5, 1.0])
+@sweep("count", [0, 1, 25, 150])
 def test_hard_suppression(count: int, threshold: float, limit: int | None) -> None:
     generator = np.random.default_rng(count)
     boxes = random_boxes(generator, count)
@@ -47,8 +47,8 @@ def test_hard_suppression(count: int, threshold: float, limit: int | None) -> No
     assert suppress(boxes, scores, threshold, limit).tolist() == expected
 
 
-@pytest.mark.parametrize("limit", [None, 0, 4])
-@pytest.mark.parametrize("count", [0, 1, 20])
+@sweep("limit", [None, 0, 4])
+@sweep("count", [0, 1, 20])
 def test_soft_suppression(count: int, limit: int | None) -> None:
     generator = np.random.default_rng(count)
     boxes, scores = random_boxes(generator, count), generator.random(count).astype(np.float32)

@@ -16,6 +16,7 @@ from support.recurrent import (
     floats,
 )
 from support.single_operation import FLOAT_TYPES, Given, evaluate_all, given, level_of, omitted, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -49,12 +50,10 @@ def arguments(
     ]
 
 
-@pytest.mark.parametrize("has_bias", [False, True])
-@pytest.mark.parametrize("activation", [NONE, RELU, RELU1, RELU6, TANH, SIGMOID])
-@pytest.mark.parametrize(
-    ("batch", "size", "units", "rank", "memory"), [(2, 3, 4, 1, 5), (3, 2, 3, 2, 4), (1, 1, 1, 1, 1)]
-)
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
+@sweep("has_bias", [False, True])
+@sweep("activation", [NONE, RELU, RELU1, RELU6, TANH, SIGMOID])
+@sweep(("batch", "size", "units", "rank", "memory"), [(2, 3, 4, 1, 5), (3, 2, 3, 2, 4), (1, 1, 1, 1, 1)])
+@sweep("operand_type", FLOAT_TYPES)
 def test_remembers_the_last_inputs(
     operand_type: OperandType,
     batch: int,
@@ -116,7 +115,7 @@ def test_no_batch() -> None:
     assert (state.shape, output.shape) == ((0, 20), (0, 2))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("position", "shape", "message"),
     [
         (0, (2, 4), r"operand 1 \(weights_feature of SVDF\) has shape \[4, 3\]; \[4, 4\]"),
@@ -137,7 +136,7 @@ def test_refuses_shapes(position: int, shape: tuple[int, ...], message: str) -> 
         check(SVDF, inputs, *outputs(FLOAT32))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("rank", "activation", "message"),
     [
         (0, NONE, r"operand 5 \(rank of SVDF\) is 0; it must be at least 1"),
@@ -166,9 +165,7 @@ def test_only_the_bias_is_optional() -> None:
             check(SVDF, inputs, *outputs(FLOAT32))
 
 
-@pytest.mark.parametrize(
-    ("operand_type", "level"), [(FLOAT32, FeatureLevel.LEVEL_1), (FLOAT16, FeatureLevel.LEVEL_3)]
-)
+@sweep(("operand_type", "level"), [(FLOAT32, FeatureLevel.LEVEL_1), (FLOAT16, FeatureLevel.LEVEL_3)])
 def test_levels(operand_type: OperandType, level: FeatureLevel) -> None:
     arrays = [np.zeros(s) for s in ((2, 3), (4, 3), (4, 5), (2, 20))]
     inputs = arguments(operand_type, arrays[0], arrays[1], arrays[2], None, arrays[3], 2)

@@ -13,6 +13,7 @@ from support.single_operation import (
     unknown,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -32,7 +33,7 @@ INT32 = OperandType.TENSOR_INT32
 SCALARS = {FLOAT32: OperandType.FLOAT32, FLOAT16: OperandType.FLOAT16, INT32: OperandType.INT32}
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "multiples"),
     [
         ((4,), (3,)),
@@ -43,7 +44,7 @@ SCALARS = {FLOAT32: OperandType.FLOAT32, FLOAT16: OperandType.FLOAT16, INT32: Op
         ((0, 3), (4, 2)),
     ],
 )
-@pytest.mark.parametrize("operand_type", INT32_TYPES)
+@sweep("operand_type", INT32_TYPES)
 def test_tile(operand_type: OperandType, shape: tuple[int, ...], multiples: tuple[int, ...]) -> None:
     data = tensor(operand_type, *shape)
     result = evaluate(TILE, [data, ints(*multiples)], like(operand_type))
@@ -52,7 +53,7 @@ def test_tile(operand_type: OperandType, shape: tuple[int, ...], multiples: tupl
         assert result[index] == value(data)[tuple(i % n for i, n in zip(index, shape, strict=True))]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("multiples", "message"),
     [
         (ints(1), r"operand 1 \(multiples of TILE\) has shape \[1\]; \[2\] is expected"),
@@ -65,8 +66,8 @@ def test_refuses_multiples(multiples: Given, message: str) -> None:
         evaluate(TILE, [tensor(FLOAT32, 2, 3), multiples], like(FLOAT32))
 
 
-@pytest.mark.parametrize("shape", [(3,), (2, 1, 4), (1, 2, 1, 2, 1, 2), (2, 0, 3), ()])
-@pytest.mark.parametrize("operand_type", SCALARS)
+@sweep("shape", [(3,), (2, 1, 4), (1, 2, 1, 2, 1, 2), (2, 0, 3), ()])
+@sweep("operand_type", SCALARS)
 def test_fill(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     number = given(SCALARS[operand_type], -7)
     result = evaluate(FILL, [ints(*shape), number], wanted(operand_type))
@@ -74,7 +75,7 @@ def test_fill(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     assert set(result.ravel().tolist()) <= {-7}
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("dimensions", "message"),
     [
         (ints(2, -1), r"operand 0 \(dimensions of FILL\) is \[2, -1\]; no number may be negative"),
@@ -93,9 +94,9 @@ def test_fill_takes_the_scalar_of_the_outputs_type() -> None:
         evaluate(FILL, [ints(1), *scalars(1)], wanted(FLOAT32))
 
 
-@pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("shape", [(4,), (2, 3), (1, 2, 1, 3, 2), (2, 0), ()])
-@pytest.mark.parametrize("operand_type", INT32_TYPES)
+@sweep("count", [1, 3])
+@sweep("shape", [(4,), (2, 3), (1, 2, 1, 3, 2), (2, 0), ()])
+@sweep("operand_type", INT32_TYPES)
 def test_pack(operand_type: OperandType, shape: tuple[int, ...], count: int) -> None:
     parts = [tensor(operand_type, *shape, seed=seed) for seed in range(count)]
     for axis in range(len(shape) + 1):
@@ -106,7 +107,7 @@ def test_pack(operand_type: OperandType, shape: tuple[int, ...], count: int) -> 
             assert result[index] == value(parts[index[axis]])[source]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shapes", "axis", "message"),
     [
         ([(2, 3), (2, 3)], 3, r"operand 0 \(axis of PACK\) is 3; it must be from 0 to 2"),
@@ -136,8 +137,8 @@ def test_refuses_to_pack_another_scale() -> None:
         evaluate(PACK, [*scalars(0), *parts], like(QUANT8))
 
 
-@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 1, 3, 1, 2), (0,), ()])
-@pytest.mark.parametrize("operand_type", INT32_TYPES)
+@sweep("shape", [(3,), (2, 3), (2, 1, 3, 1, 2), (0,), ()])
+@sweep("operand_type", INT32_TYPES)
 def test_expand_dims(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     data = tensor(operand_type, *shape)
     rank = len(shape) + 1
@@ -148,7 +149,7 @@ def test_expand_dims(operand_type: OperandType, shape: tuple[int, ...]) -> None:
         assert result.ravel().tolist() == value(data).ravel().tolist()
 
 
-@pytest.mark.parametrize("axis", [3, -4])
+@sweep("axis", [3, -4])
 def test_refuses_to_expand(axis: int) -> None:
     message = rf"operand 1 \(axis of EXPAND_DIMS\) is {axis}; an axis of rank 3, from -3 to 2"
     with pytest.raises(BadData, match=message):
@@ -174,8 +175,8 @@ TENSORS = (
 )
 
 
-@pytest.mark.parametrize("shape", [(2,), (2, 3, 1), (2, 1, 1, 1, 1, 1, 1, 1), (2, 0)])
-@pytest.mark.parametrize("operand_type", TENSORS)
+@sweep("shape", [(2,), (2, 3, 1), (2, 1, 1, 1, 1, 1, 1, 1), (2, 0)])
+@sweep("operand_type", TENSORS)
 def test_rank(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     is_channelled = operand_type is OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
     quant = ChannelQuant(dimension=0, scales=(0.5, 0.25)) if is_channelled else None
@@ -191,14 +192,14 @@ def test_the_shape_of_a_rank_is_known_before_anything_is() -> None:
         DEFINITIONS[RANK].reference(call)
 
 
-@pytest.mark.parametrize("operation", [TILE, EXPAND_DIMS])
+@sweep("operation", [TILE, EXPAND_DIMS])
 def test_refuses_another_scale(operation: OperationType) -> None:
     argument = ints(1) if operation is TILE else scalars(0)[0]
     with pytest.raises(BadData, match=r"has scale 0\.5 and zero point 0; those of input, 0\.5 and 3"):
         evaluate(operation, [tensor(QUANT8, 1), argument], wanted(QUANT8, 0.5, 0))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operation", "arguments"),
     [(TILE, [tensor(FLOAT32, 2), unknown(ints(1))]), (FILL, [unknown(ints(1)), *scalars(0.0)])],
 )

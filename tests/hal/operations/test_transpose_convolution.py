@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.single_operation import Given, call_of, evaluate, given, ints, level_of, scalars, unknown, wanted
+from support.sweeps import sweep
 from support.weighted_sums import (
     FLOAT16,
     FLOAT32,
@@ -87,8 +88,8 @@ def random_strides(generator: np.random.Generator) -> tuple[int, int]:
     return int(generator.integers(1, 5)), int(generator.integers(1, 5))
 
 
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("types", TYPES, ids=IDS)
+@sweep("seed", range(12))
+@sweep("types", TYPES, ids=IDS)
 def test_explicit_padding(types: tuple[OperandType, OperandType], seed: int) -> None:
     """The padding after the image may be negative, and any may be more than the window."""
     generator = np.random.default_rng(seed)
@@ -121,9 +122,9 @@ def implicit(length: int, kernel: int, stride: int, scheme: int) -> list[tuple[i
     return found
 
 
-@pytest.mark.parametrize("scheme", [SAME, VALID])
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("types", TYPES, ids=IDS)
+@sweep("scheme", [SAME, VALID])
+@sweep("seed", range(10))
+@sweep("types", TYPES, ids=IDS)
 def test_implicit_padding(types: tuple[OperandType, OperandType], seed: int, scheme: int) -> None:
     generator = np.random.default_rng(seed)
     case, stride, nchw = random_case(generator, types), random_strides(generator), bool(seed % 2)
@@ -137,7 +138,7 @@ def test_implicit_padding(types: tuple[OperandType, OperandType], seed: int, sch
     assert_result(case, result, expected(case, stride, (top, left), (height, width)), nchw=nchw)
 
 
-@pytest.mark.parametrize("scheme", [SAME, VALID])
+@sweep("scheme", [SAME, VALID])
 def test_implicit_padding_refuses_what_no_convolution_gives(scheme: int) -> None:
     for length, kernel, stride in itertools.product((1, 2, 3), (1, 2, 4), (1, 2, 3)):
         allowed = {size for size, _ in implicit(length, kernel, stride, scheme)}
@@ -162,8 +163,8 @@ def test_implicit_padding_refuses_what_no_convolution_gives(scheme: int) -> None
                     DEFINITIONS[TRANSPOSE].shape(call)
 
 
-@pytest.mark.parametrize("nchw", [False, True])
-@pytest.mark.parametrize("types", TYPES, ids=IDS)
+@sweep("nchw", [False, True])
+@sweep("types", TYPES, ids=IDS)
 def test_no_images(types: tuple[OperandType, OperandType], nchw: bool) -> None:
     case = random_case(np.random.default_rng(1), types, shape=(0, 2, 3, 2))
     channels, height, width, _ = value_of(case.filter).shape
@@ -188,7 +189,7 @@ def small_inputs(**changes: Any) -> list[Given]:
     return [each if isinstance(each, Given) else scalars(each)[0] for each in values.values()]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("changes", "message"),
     [
         (
@@ -212,7 +213,7 @@ def test_refuses(changes: dict[str, Any], message: str) -> None:
         evaluate(TRANSPOSE, small_inputs(**changes), wanted(FLOAT32))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("padding", "message"),
     [
         ((-1, 0, 0, 0), "padding_left .* is -1; it must be at least 0"),

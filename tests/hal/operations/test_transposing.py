@@ -14,6 +14,7 @@ from support.single_operation import (
     unknown,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -29,8 +30,8 @@ TRANSPOSE, CHANNEL_SHUFFLE, REVERSE = (
 FLOAT32, FLOAT16, QUANT8 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, PLAIN_TYPES[2]
 
 
-@pytest.mark.parametrize("shape", [(4,), (3, 2), (2, 3, 4), (2, 1, 3, 2), (0, 3, 2)])
-@pytest.mark.parametrize("operand_type", PLAIN_TYPES)
+@sweep("shape", [(4,), (3, 2), (2, 3, 4), (2, 1, 3, 2), (0, 3, 2)])
+@sweep("operand_type", PLAIN_TYPES)
 def test_transpose(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     data = tensor(operand_type, *shape)
     for axes in itertools.permutations(range(len(shape))):
@@ -43,14 +44,14 @@ def test_transpose(operand_type: OperandType, shape: tuple[int, ...]) -> None:
             assert result[index] == value(data)[tuple(source)]
 
 
-@pytest.mark.parametrize("operand_type", PLAIN_TYPES)
+@sweep("operand_type", PLAIN_TYPES)
 def test_a_matrix_needs_no_permutation(operand_type: OperandType) -> None:
     data, nothing = tensor(operand_type, 2, 3), omitted(OperandType.TENSOR_INT32)
     result = evaluate(TRANSPOSE, [data, nothing], like(operand_type))
     assert result.tolist() == [list(column) for column in zip(*value(data).tolist(), strict=True)]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("permutation", "message"),
     [
         (ints(0, 1), r"operand 1 \(permutation of TRANSPOSE\) has shape \[2\]; \[3\] is expected"),
@@ -65,7 +66,7 @@ def test_refuses_permutations(permutation: Given, message: str) -> None:
         evaluate(TRANSPOSE, [tensor(FLOAT32, 1, 2, 3), permutation], like(FLOAT32))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "axis", "groups"),
     [
         ((6,), 0, 2),
@@ -79,7 +80,7 @@ def test_refuses_permutations(permutation: Given, message: str) -> None:
         ((0, 4), 1, 2),
     ],
 )
-@pytest.mark.parametrize("operand_type", PLAIN_TYPES)
+@sweep("operand_type", PLAIN_TYPES)
 def test_channel_shuffle(operand_type: OperandType, shape: tuple[int, ...], axis: int, groups: int) -> None:
     data = tensor(operand_type, *shape)
     result = evaluate(CHANNEL_SHUFFLE, [data, *scalars(groups, axis)], like(operand_type))
@@ -91,7 +92,7 @@ def test_channel_shuffle(operand_type: OperandType, shape: tuple[int, ...], axis
         assert result[index] == value(data)[tuple(source)]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("groups", "axis", "message"),
     [
         (0, 1, r"operand 1 \(groups of CHANNEL_SHUFFLE\) is 0; it must be at least 1"),
@@ -105,8 +106,8 @@ def test_refuses_groups(groups: int, axis: int, message: str) -> None:
         evaluate(CHANNEL_SHUFFLE, [tensor(FLOAT32, 2, 6), *scalars(groups, axis)], like(FLOAT32))
 
 
-@pytest.mark.parametrize("shape", [(5,), (2, 3), (3, 1, 4), (1, 2, 1, 2, 1, 3, 1, 2), (0, 2)])
-@pytest.mark.parametrize("operand_type", INT32_TYPES)
+@sweep("shape", [(5,), (2, 3), (3, 1, 4), (1, 2, 1, 2, 1, 3, 1, 2), (0, 2)])
+@sweep("operand_type", INT32_TYPES)
 def test_reverse(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     data = tensor(operand_type, *shape)
     for axis, length in enumerate(shape):
@@ -117,7 +118,7 @@ def test_reverse(operand_type: OperandType, shape: tuple[int, ...]) -> None:
             assert result[index] == value(data)[tuple(source)]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("axis", "message"),
     [
         (ints(2), r"operand 1 \(axis of REVERSE\) is 2; it must be from 0 to 1"),
@@ -132,7 +133,7 @@ def test_refuses_axes(axis: Given, message: str) -> None:
         evaluate(REVERSE, [tensor(FLOAT32, 2, 3), axis], like(FLOAT32))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operation", "arguments", "highest"),
     [(TRANSPOSE, [ints(0)], 4), (CHANNEL_SHUFFLE, scalars(1, 0), 4), (REVERSE, [ints(0)], 8)],
 )
@@ -143,7 +144,7 @@ def test_refuses_ranks_and_scales(operation: OperationType, arguments: list[Give
         evaluate(operation, [tensor(QUANT8, 1), *arguments], wanted(QUANT8, 1.0, 3))
 
 
-@pytest.mark.parametrize("operation", [TRANSPOSE, REVERSE])
+@sweep("operation", [TRANSPOSE, REVERSE])
 def test_waits_for_values(operation: OperationType) -> None:
     call = call_of(operation, [tensor(FLOAT32, 2), unknown(ints(0))], like(FLOAT32))
     with pytest.raises(UnknownValue):

@@ -13,6 +13,7 @@ from support.single_operation import (
     wanted,
     zero_points,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -33,9 +34,9 @@ FUNCTIONS: dict[OperationType, Callable[[float], float]] = {
 POSITIVE = (OperationType.LOG, OperationType.RSQRT, OperationType.SQRT)
 
 
-@pytest.mark.parametrize("shape", [(), (7,), (3, 5), (2, 3, 1, 5), (0, 3)])
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
-@pytest.mark.parametrize("operation", FUNCTIONS)
+@sweep("shape", [(), (7,), (3, 5), (2, 3, 1, 5), (0, 3)])
+@sweep("operand_type", FLOAT_TYPES)
+@sweep("operation", FUNCTIONS)
 def test_floats(operation: OperationType, operand_type: OperandType, shape: tuple[int, ...]) -> None:
     values = np.random.default_rng(28).normal(0, 3, shape).astype(operand_type.dtype)
     if operation in POSITIVE:
@@ -46,8 +47,8 @@ def test_floats(operation: OperationType, operand_type: OperandType, shape: tupl
     np.testing.assert_allclose(result.ravel(), expected, rtol=4 * rounding, atol=rounding)
 
 
-@pytest.mark.parametrize("operand_type", FLOAT_TYPES)
-@pytest.mark.parametrize("alpha", [1.0, 0.5, 0.0, -2.0])
+@sweep("operand_type", FLOAT_TYPES)
+@sweep("alpha", [1.0, 0.5, 0.0, -2.0])
 def test_elu(operand_type: OperandType, alpha: float) -> None:
     values = np.array([-200.0, -3.0, -0.125, 0.0, 0.5, 4.0]).astype(operand_type.dtype)
     is_half = operand_type is OperandType.TENSOR_FLOAT16
@@ -76,7 +77,7 @@ def test_outside_of_the_domain() -> None:
         assert result[1] == at_zero
 
 
-@pytest.mark.parametrize("operand_type", QUANT8_TYPES)
+@sweep("operand_type", QUANT8_TYPES)
 def test_root_of_stored_values(operand_type: OperandType) -> None:
     limits = np.iinfo(operand_type.dtype.name)
     values = np.arange(limits.min, limits.max + 1).reshape(16, 16)
@@ -94,7 +95,7 @@ def test_root_of_stored_values(operand_type: OperandType) -> None:
             assert abs(after - min(max(exact, limits.min), limits.max)) <= 0.5 + 1e-6
 
 
-@pytest.mark.parametrize("operation", [OperationType.ABS, OperationType.NEG])
+@sweep("operation", [OperationType.ABS, OperationType.NEG])
 def test_int32(operation: OperationType) -> None:
     result = evaluate(operation, [given(INT32, [[3, -5, 0, 2**31 - 1, -(2**31)]])], wanted(INT32))
     # The one result that int32 cannot hold wraps.

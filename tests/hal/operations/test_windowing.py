@@ -2,7 +2,7 @@ import itertools
 import math
 
 import numpy as np
-import pytest
+from support.sweeps import sweep
 
 from neurald.hal.operations.windowing import (
     Window,
@@ -14,10 +14,10 @@ from neurald.hal.operations.windowing import (
 )
 
 
-@pytest.mark.parametrize("length", [0, 1, 4, 9])
-@pytest.mark.parametrize("stride", [1, 2, 5])
-@pytest.mark.parametrize("dilation", [1, 3])
-@pytest.mark.parametrize("head", [0, 1, 4])
+@sweep("length", [0, 1, 4, 9])
+@sweep("stride", [1, 2, 5])
+@sweep("dilation", [1, 3])
+@sweep("head", [0, 1, 4])
 def test_overlap_is_where_an_element_lies_inside(length: int, stride: int, dilation: int, head: int) -> None:
     place = Window(
         kernel=(1, 4), stride=(1, stride), dilation=(1, dilation), padding=((0, 0), (head, 9)), output=(1, 7)
@@ -31,8 +31,8 @@ def test_overlap_is_where_an_element_lies_inside(length: int, stride: int, dilat
         assert np.arange(length)[elements].tolist() == [element for element in seen if 0 <= element < length]
 
 
-@pytest.mark.parametrize("positions", [(1, 1, 1), (2, 3, 4), (7, 1, 5), (1, 6, 1), (0, 3, 3)])
-@pytest.mark.parametrize("limit", [0, 1, 3, 4, 5, 12, 13, 24, 1000])
+@sweep("positions", [(1, 1, 1), (2, 3, 4), (7, 1, 5), (1, 6, 1), (0, 3, 3)])
+@sweep("limit", [0, 1, 3, 4, 5, 12, 13, 24, 1000])
 def test_blocks_follow_one_another(positions: tuple[int, int, int], limit: int) -> None:
     indexes = np.arange(math.prod(positions)).reshape(positions)
     parts = [indexes[block].ravel().tolist() for block in blocks(positions, limit)]
@@ -50,7 +50,7 @@ def test_layouts() -> None:
     assert from_nhwc(nhwc.copy()).flags.c_contiguous
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("kernel", "padding", "pointwise"),
     [((1, 1), (0, 0), True), ((1, 2), (0, 0), False), ((1, 1), (0, 1), False)],
 )

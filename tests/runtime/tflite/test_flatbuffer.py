@@ -2,9 +2,12 @@ import struct
 
 import flatbuffers
 import pytest
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.runtime.tflite.flatbuffer import BOOL, FLOAT32, INT8, INT32, INT64, UINT32, Flatbuffer, Table
+
+pytestmark = pytest.mark.quick
 
 MAGIC = b"TEST"
 
@@ -62,7 +65,7 @@ def test_every_kind_of_field() -> None:
         _ = root.tables(7)[2]
 
 
-@pytest.mark.parametrize("field", [8, 20, 30_000])
+@sweep("field", [8, 20, 30_000])
 def test_absent_fields_have_their_defaults(field: int) -> None:
     root = opened(everything())
     assert root.integer(field, UINT32, 9) == 9
@@ -113,7 +116,7 @@ def test_text_must_be_utf8() -> None:
         opened(with_vector(4)).string(0)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("content", "message"),
     [
         (b"", "too short"),
@@ -137,7 +140,7 @@ def test_a_damaged_root(content: bytes, message: str) -> None:
         opened(content)
 
 
-@pytest.mark.parametrize("place", [1, 3, 5, 8, 65535])
+@sweep("place", [1, 3, 5, 8, 65535])
 def test_a_field_must_lie_inside_its_table(place: int) -> None:
     root = opened(struct.pack("<I", 16) + MAGIC + table_of((place, bytes(4))) + bytes(64))
     with pytest.raises(BadData, match="outside the table"):

@@ -2,6 +2,7 @@ import random
 
 import pytest
 from flatbuffers import flexbuffers
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.runtime.tflite.flexbuffer import FlexMap
@@ -51,9 +52,7 @@ def test_what_is_missing_or_no_number() -> None:
             options.integer(name)
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"ab", flexbuffers.Dumps([1, 2]), flexbuffers.Dumps(5), b"\0\0\0\x24\x03"]
-)
+@sweep("data", [b"", b"ab", flexbuffers.Dumps([1, 2]), flexbuffers.Dumps(5), b"\0\0\0\x24\x03"])
 def test_what_is_no_map(data: bytes) -> None:
     with pytest.raises(BadData):
         FlexMap(bytes(data))

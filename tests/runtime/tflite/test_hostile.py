@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 from support.tflite_builder import TfliteGraph, TfliteModel
 
 from neurald.hal.errors import BadData
@@ -141,8 +142,8 @@ def copy_within(content: bytearray, chance: random.Random) -> None:
 MUTATIONS = (flip_bit, set_byte, set_word, add_to_word, cut_off, cut_out, copy_within)
 
 
-@pytest.mark.parametrize("seed", range(len(SEEDS)))
-@pytest.mark.parametrize("mutate", MUTATIONS)
+@sweep("seed", range(len(SEEDS)))
+@sweep("mutate", MUTATIONS)
 def test_random_damage(tmp_path: Path, seed: int, mutate: Callable[[bytearray, random.Random], None]) -> None:
     original = SEEDS[seed].build()
     path = tmp_path / "model.tflite"
@@ -289,7 +290,7 @@ def ends(**fields: Any) -> Spoil:
     return spoil
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("spoil", "message"),
     [
         (whole(identifier=b"TFL2"), "identifier b'TFL2'; b'TFL3' is expected"),
@@ -347,7 +348,7 @@ def test_what_is_wrong_is_said(tmp_path: Path, spoil: Spoil, message: str) -> No
         load_tflite(spoiled(spoil).write(tmp_path / "model.tflite"))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("inputs", "outputs", "message"),
     [
         ({}, {"z": 2}, "does not name each input"),
@@ -367,7 +368,7 @@ def test_a_signature_must_go_with_its_subgraph(
         load_tflite(file.write(tmp_path / "model.tflite"), "s")
 
 
-@pytest.mark.parametrize(("offset", "length"), [(2**64 - 1, 8), (2, 2**64 - 1), (2**63, 2**63), (10**6, 8)])
+@sweep(("offset", "length"), [(2**64 - 1, 8), (2, 2**64 - 1), (2**63, 2**63), (10**6, 8)])
 def test_data_behind_the_flatbuffer_must_be_there(tmp_path: Path, offset: int, length: int) -> None:
     content = bytearray(spoiled(setting(3, is_external=True)).build())
     # The last 16 bytes are the data and what fills up to them; its place and length lie together in the buffer's table.

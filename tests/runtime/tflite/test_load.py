@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 from support.tflite_builder import TfliteGraph, TfliteModel
 from support.whole_model import run_references
 
@@ -13,6 +14,8 @@ from neurald.hal.operation_type import OperationType
 from neurald.hal.types import Lifetime, OperandType, SignatureNames
 from neurald.hal.validate import validate_model
 from neurald.runtime.tflite import load_tflite
+
+pytestmark = pytest.mark.quick
 
 
 def sums(
@@ -355,7 +358,7 @@ def test_a_path_without_a_file(path: Path, make: Callable[[Path], None], message
     assert str(caught.value).startswith(f"{path}: ")
 
 
-@pytest.mark.parametrize("path", ["\0", "a" * 5000, b"model.tflite", 7, None])
+@sweep("path", ["\0", "a" * 5000, b"model.tflite", 7, None])
 def test_a_path_that_is_none(path: object) -> None:
     with pytest.raises(BadData):
         load_tflite(path)  # type: ignore[arg-type]
@@ -391,7 +394,7 @@ def test_many_operators(path: Path) -> None:
     assert len(load_tflite(chain(700).write(path)).main.operations) == 700
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+@sweep("kind", [bytes, bytearray, memoryview])
 def test_the_content_of_a_file(kind: Callable[[bytes], bytes | bytearray | memoryview]) -> None:
     file = TfliteModel()
     graph = file.subgraph()
@@ -408,7 +411,7 @@ def test_the_content_of_a_file(kind: Callable[[bytes], bytes | bytearray | memor
     np.testing.assert_array_equal(total, np.tile(np.arange(100) + 1, (2, 1)))
 
 
-@pytest.mark.parametrize(
+@sweep(
     "content", [b"", b"no model", bytes(range(256)) * 4000, np.zeros((4, 4), np.uint8)[:, ::2].data, None, 3]
 )
 def test_errors_do_not_repeat_the_content(content: bytes) -> None:

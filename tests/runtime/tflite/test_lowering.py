@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 from support.tflite_builder import TfliteModel
 from support.tflite_operator import (
     ACTIVATIONS,
@@ -250,7 +251,7 @@ def test_reshape(load: Load, new_shape: list[int], expected: tuple[int, ...], gi
     np.testing.assert_array_equal(result, x.reshape(expected))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("tail", "values"),
     [
         ((), {"NewShape": [0]}),

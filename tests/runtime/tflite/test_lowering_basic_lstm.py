@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 from support.tflite_builder import TfliteModel
 
 from neurald.hal.errors import BadData
@@ -53,7 +54,7 @@ EXPECTED = (
 )
 
 
-@pytest.mark.parametrize(("case", "expected"), list(zip(CASES, EXPECTED, strict=True)))
+@sweep(("case", "expected"), list(zip(CASES, EXPECTED, strict=True)))
 def test_numbers(tmp_path: Path, case: tuple[int, float], expected: tuple[list[int], list[int]]) -> None:
     model = load_tflite(cell(*case).write(tmp_path / "model.tflite"))
     assert model.main.operations[0].type is OperationType.TFLITE_LSTM

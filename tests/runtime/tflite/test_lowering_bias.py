@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
+from support.sweeps import sweep
 from support.tflite_builder import TfliteModel
 from support.tflite_operator import VALID
 from support.whole_model import run_references
@@ -77,8 +77,8 @@ def _run(folder: Path, code: str, kind: str, shape: tuple[int, ...], *, is_fed: 
     return run_references(load_tflite(file.write(folder / "model.tflite")), *fed)[0]
 
 
-@pytest.mark.parametrize("shape", [(3, 1), (1, 3), (1, 1, 1, 3), (1, 3, 1, 1), (1, 1, 1, 1, 3)])
-@pytest.mark.parametrize(
+@sweep("shape", [(3, 1), (1, 3), (1, 1, 1, 3), (1, 3, 1, 1), (1, 1, 1, 1, 3)])
+@sweep(
     ("code", "kind"),
     [(code, kind) for code in OPERATORS for kind in TYPES if kind == "floats" or "3D" not in code],
 )
@@ -87,7 +87,7 @@ def test_a_bias_that_is_no_vector(tmp_path: Path, code: str, kind: str, shape: t
     np.testing.assert_array_equal(_run(tmp_path, code, kind, shape, is_fed=False), expected)
 
 
-@pytest.mark.parametrize("code", OPERATORS)
+@sweep("code", OPERATORS)
 def test_a_bias_that_is_fed(tmp_path: Path, code: str) -> None:
     expected = _run(tmp_path, code, "floats", (_CHANNELS,), is_fed=True)
     np.testing.assert_array_equal(_run(tmp_path, code, "floats", (1, 1, 1, _CHANNELS), is_fed=True), expected)

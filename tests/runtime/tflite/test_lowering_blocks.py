@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 from support.tflite_builder import TfliteGraph, TfliteModel
 from support.tflite_operator import NONE, RELU, random, types
 from support.whole_model import run_references
@@ -77,9 +78,9 @@ def _fully_connected(
     return load_tflite(file.write(folder / "model.tflite"))
 
 
-@pytest.mark.parametrize("block", [32, 16, 64])
-@pytest.mark.parametrize("has_bias", [False, True])
-@pytest.mark.parametrize("activation", [NONE, RELU])
+@sweep("block", [32, 16, 64])
+@sweep("has_bias", [False, True])
+@sweep("activation", [NONE, RELU])
 def test_fully_connected(tmp_path: Path, block: int, activation: int, *, has_bias: bool) -> None:
     x = random(2, 3, _LENGTH)
     model = _fully_connected(tmp_path, block, x.shape, activation, has_bias=has_bias)
@@ -101,9 +102,9 @@ def test_scales_in_another_shape(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result, expected)
 
 
-@pytest.mark.parametrize("type_", ["INT4", INT2])
-@pytest.mark.parametrize("block", [32, 16])
-@pytest.mark.parametrize("result", ["FLOAT32", "FLOAT16"])
+@sweep("type_", ["INT4", INT2])
+@sweep("block", [32, 16])
+@sweep("result", ["FLOAT32", "FLOAT16"])
 def test_embedding_lookup(tmp_path: Path, type_: str | int, block: int, result: str) -> None:
     file = TfliteModel()
     graph = file.subgraph()
@@ -119,7 +120,7 @@ def test_embedding_lookup(tmp_path: Path, type_: str | int, block: int, result: 
         np.testing.assert_array_equal(values, expected)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("fields", "reason"),
     [
         ({"type_": "FLOAT32"}, "FLOAT16 is expected"),
@@ -132,7 +133,7 @@ def test_scales_that_do_not_do(tmp_path: Path, fields: dict[str, Any], reason: s
         _fully_connected(tmp_path, 32, (2, _LENGTH), **fields)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("scales", "length", "details", "reason"),
     [
         (99, 32, 2, "there are 4"),
@@ -156,7 +157,7 @@ def test_details_that_cannot_be(tmp_path: Path, scales: int, length: int, detail
         load_tflite(file.write(tmp_path / "model.tflite"))
 
 
-@pytest.mark.parametrize("code", ["DEQUANTIZE", "NEG"])
+@sweep("code", ["DEQUANTIZE", "NEG"])
 def test_operators_that_take_no_blocks(tmp_path: Path, code: str) -> None:
     file = TfliteModel()
     graph = file.subgraph()

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.resources import assign, constant, initialise, plus, read, variable
+from support.sweeps import sweep
 from support.tflite_builder import TfliteModel
 
 from neurald.hal.errors import BadData
@@ -31,8 +32,8 @@ def cases(count: int, shape: Sequence[int] = (), type_: str = "INT32") -> Tflite
     return file
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
+@sweep("shape", [(), (1,), (1, 1)])
+@sweep("count", [1, 2, 3, 5, 8])
 def test_which_branch_runs(tmp_path: Path, count: int, shape: tuple[int, ...]) -> None:
     path = cases(count, shape).write(tmp_path / "model.tflite")
     compilation = CompilationBuilder(load_tflite(path)).finish()

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 from support.tflite_builder import TfliteModel
 from support.tflite_operator import RELU, Load, fixed, shaped, types
 
@@ -112,8 +113,8 @@ def shuffled(
     return file
 
 
-@pytest.mark.parametrize("activation", [0, RELU])
-@pytest.mark.parametrize("batches", [1, 4])
+@sweep("activation", [0, RELU])
+@sweep("batches", [1, 4])
 def test_shuffled_weights(tmp_path: Any, batches: int, activation: int) -> None:
     generator = np.random.default_rng(2)
     weights = generator.integers(0, 256, (8, 32)).astype(np.uint8)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 from support.tflite_builder import TfliteGraph, TfliteModel
 
 from neurald.drivers.cpu.device import CpuDevice
@@ -125,8 +126,8 @@ def sigmoid(x: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-x)))
 
 
-@pytest.mark.parametrize("time_major", [False, True])
-@pytest.mark.parametrize("coupled", [False, True])
+@sweep("time_major", [False, True])
+@sweep("coupled", [False, True])
 def test_reals(tmp_path: Path, *, time_major: bool, coupled: bool) -> None:
     cell = Cell(time_major=time_major, coupled=coupled, time=4)
     compilation = compiled(cell, tmp_path)
@@ -251,7 +252,7 @@ GOLDEN: list[tuple[dict[str, Any], list[int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("options", "expected"), GOLDEN)
+@sweep(("options", "expected"), GOLDEN)
 def test_numbers(tmp_path: Path, options: dict[str, Any], expected: list[int]) -> None:
     cell = Cell(**options)
     compilation = compiled(cell, tmp_path)
@@ -279,7 +280,7 @@ def test_compiled_with_every_zero_point(
     assert caplog.records == []
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("options", "message"),
     [
         ({"intermediates": 4}, "4 intermediates; one of integers needs 5"),

@@ -3,6 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 from support.tflite_builder import TfliteModel
 from support.tflite_operator import Load, fixed, load_operator, numbers, random, shaped, types
 from support.whole_model import run_references
@@ -100,7 +101,7 @@ def several(
     return load_tflite(file.write(path / "several.tflite"))
 
 
-@pytest.mark.parametrize("kind", DTYPES)
+@sweep("kind", DTYPES)
 def test_parts(tmp_path: Path, kind: str) -> None:
     x, source = counted(kind, 2, 4, 2), shaped(2, 4, 2, type_=kind)
     model = several(tmp_path, "SPLIT", [fixed(-2, "INT32"), source], 2, "SplitOptions", NumSplits=2)
@@ -225,7 +226,7 @@ def test_a_constant_that_is_fetched_is_copied(load: Load) -> None:
     check(model, np.array(2, np.int32), random(2, 3))
 
 
-@pytest.mark.parametrize("code", ["SLICE", "GATHER_ND", "TILE"])
+@sweep("code", ["SLICE", "GATHER_ND", "TILE"])
 def test_what_cannot_be(tmp_path: Path, code: str) -> None:
     lists = {"SLICE": ([3, 0], [1, 1]), "GATHER_ND": ([[0, 0, 0]],), "TILE": ([1, -1],)}[code]
     with pytest.raises(BadData, match=code):

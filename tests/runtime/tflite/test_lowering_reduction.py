@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
+from support.sweeps import sweep
 from support.tflite_builder import TfliteGraph, TfliteModel
 from support.tflite_operator import random
 from support.whole_model import run_references
@@ -57,8 +57,8 @@ def _expect(result: Array, code: str, values: Array) -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-6, atol=0 if values.dtype.kind == "f" else 1)
 
 
-@pytest.mark.parametrize(("code", "type_"), CASES)
-@pytest.mark.parametrize("rank", [1, 2, 5])
+@sweep(("code", "type_"), CASES)
+@sweep("rank", [1, 2, 5])
 def test_of_open_lengths(tmp_path: Path, code: str, type_: str, rank: int) -> None:
     file = TfliteModel()
     _add_reduction(file.subgraph(), code, type_, rank)
@@ -67,7 +67,7 @@ def test_of_open_lengths(tmp_path: Path, code: str, type_: str, rank: int) -> No
     _expect(result, code, values)
 
 
-@pytest.mark.parametrize(("code", "type_"), CASES)
+@sweep(("code", "type_"), CASES)
 def test_inside_a_branch(tmp_path: Path, code: str, type_: str) -> None:
     file = TfliteModel()
     graph = file.subgraph()

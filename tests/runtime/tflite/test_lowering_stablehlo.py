@@ -3,6 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 from support.tflite_builder import TfliteModel
 from support.tflite_operator import Load, fixed, random, shaped, types
 from support.whole_model import run_references
@@ -95,7 +96,7 @@ WINDOW = {
 }
 
 
-@pytest.mark.parametrize("is_padded", [False, True])
+@sweep("is_padded", [False, True])
 def test_windows_with_a_body(tmp_path: Path, *, is_padded: bool) -> None:
     padding = long(1, 0, 0, 0) if is_padded else long(0, 0, 0, 0)
     model = with_body(
@@ -133,7 +134,7 @@ TRUTHS = {
 }
 
 
-@pytest.mark.parametrize("body", [*REDUCTIONS, *TRUTHS])
+@sweep("body", [*REDUCTIONS, *TRUTHS])
 def test_bodies_of_either_dialect(tmp_path: Path, body: str) -> None:
     """Converters write the body's operator as one of StableHLO or as one of TFLite."""
     kind = "BOOL" if body in TRUTHS else "FLOAT32"
@@ -156,9 +157,7 @@ def test_bodies_of_either_dialect(tmp_path: Path, body: str) -> None:
     np.testing.assert_allclose(run_references(model, x, start)[0], expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("options", "values"), [("AddOptions", {"FusedActivationFunction": 1}), ("AddOptions", {})]
-)
+@sweep(("options", "values"), [("AddOptions", {"FusedActivationFunction": 1}), ("AddOptions", {})])
 def test_a_body_with_an_activation(tmp_path: Path, options: str, values: dict[str, int]) -> None:
     def load_it() -> Model:
         return with_body(
@@ -179,7 +178,7 @@ def test_a_body_with_an_activation(tmp_path: Path, options: str, values: dict[st
         assert types(load_it()) == [OperationType.TFLITE_REDUCE_WINDOW]
 
 
-@pytest.mark.parametrize("body", [[], ["STABLEHLO_TANH"], ["SUB"], ["STABLEHLO_ADD", "STABLEHLO_ADD"]])
+@sweep("body", [[], ["STABLEHLO_TANH"], ["SUB"], ["STABLEHLO_ADD", "STABLEHLO_ADD"]])
 def test_bodies_that_are_no_reduction(tmp_path: Path, body: list[str]) -> None:
     with pytest.raises(BadData, match="subgraph"):
         with_body(
@@ -209,7 +208,7 @@ def test_gathered(load: Load) -> None:
     np.testing.assert_array_equal(run_references(model, x, [3, 0, 9])[0], x[[3, 0, 4]])
 
 
-@pytest.mark.parametrize("body", [[], *([name] for name in REDUCTIONS)])
+@sweep("body", [[], *([name] for name in REDUCTIONS)])
 def test_scattered(tmp_path: Path, body: list[str]) -> None:
     model = with_body(
         tmp_path,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
+from support.sweeps import sweep
 from support.tflite_builder import TfliteGraph, TfliteModel
 from support.tflite_operator import random
 
@@ -151,9 +151,9 @@ def _expect(path: Path, inputs: Sequence[Array], expected: Array) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("follower", FOLLOWERS)
-@pytest.mark.parametrize("said", SAID, ids=["unsaid", "said"])
-@pytest.mark.parametrize("change", CHANGES)
+@sweep("follower", FOLLOWERS)
+@sweep("said", SAID, ids=["unsaid", "said"])
+@sweep("change", CHANGES)
 def test_a_loop_that_changes_a_shape(tmp_path: Path, change: str, said: Sequence[int], follower: str) -> None:
     add, function = CHANGES[change]
     follow, last = FOLLOWERS[follower]
@@ -164,9 +164,9 @@ def test_a_loop_that_changes_a_shape(tmp_path: Path, change: str, said: Sequence
     _expect(_loop(add, follow, said).write(tmp_path / "model.tflite"), (x,), np.asarray(last(expected)))
 
 
-@pytest.mark.parametrize("follower", FOLLOWERS)
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("truth", [True, False])
+@sweep("follower", FOLLOWERS)
+@sweep("change", CHANGES)
+@sweep("truth", [True, False])
 def test_branches_of_different_shapes(tmp_path: Path, change: str, follower: str, *, truth: bool) -> None:
     add, function = CHANGES[change]
     follow, last = FOLLOWERS[follower]

@@ -2,6 +2,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 from support.tflite_builder import TfliteModel
 
 from neurald.hal.errors import BadData
@@ -27,7 +28,7 @@ def operand(*arguments: Any, **fields: Any) -> Operand:
     return to_operand(source, input_dimensions(source), Lifetime.SUBGRAPH_INPUT)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "expected"),
     [
         ("FLOAT32", OperandType.TENSOR_FLOAT32),
@@ -42,7 +43,7 @@ def test_types_without_a_scale(name: str, expected: OperandType) -> None:
     assert made == Operand(type=expected, dimensions=(2, 3), lifetime=Lifetime.SUBGRAPH_INPUT, name="it")
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "zero_point", "expected"),
     [
         ("UINT8", 255, OperandType.TENSOR_QUANT8_ASYMM),
@@ -55,7 +56,7 @@ def test_quantised_types(name: str, zero_point: int, expected: OperandType) -> N
     assert (made.type, made.scale, made.zero_point) == (expected, 0.25, zero_point)
 
 
-@pytest.mark.parametrize("name", ["UINT8", "INT8", "INT16"])
+@sweep("name", ["UINT8", "INT8", "INT16"])
 def test_integers_without_a_scale_stand_for_themselves(name: str) -> None:
     made = operand((2,), name)
     assert (made.scale, made.zero_point) == (1.0, 0)
@@ -79,8 +80,8 @@ def test_one_scale_is_the_tensors_whatever_the_axis() -> None:
     assert made.zero_point == 3
 
 
-@pytest.mark.parametrize("name", ["FLOAT32", "FLOAT16", "INT32", "INT16", "INT8", "UINT8", "BOOL"])
-@pytest.mark.parametrize("shape", [(), (1,), (2, 3), (1, 2, 1, 2, 1, 2, 1, 2)])
+@sweep("name", ["FLOAT32", "FLOAT16", "INT32", "INT16", "INT8", "UINT8", "BOOL"])
+@sweep("shape", [(), (1,), (2, 3), (1, 2, 1, 2, 1, 2, 1, 2)])
 def test_constants_are_where_the_file_has_them(name: str, shape: tuple[int, ...]) -> None:
     made = operand(shape, name, data=np.ones(shape))
     assert made.dimensions == shape
@@ -88,7 +89,7 @@ def test_constants_are_where_the_file_has_them(name: str, shape: tuple[int, ...]
     assert made.location.length == int(np.prod(shape)) * made.type.dtype.itemsize
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("fields", "message"),
     [
         ({"type_": "RESOURCE"}, "type RESOURCE"),
@@ -112,7 +113,7 @@ def test_a_variable_is_unsupported_unless_it_is_fed() -> None:
         to_operand(source, (2,), Lifetime.TEMPORARY_VARIABLE)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("fields", "message"),
     [
         ({"data": b"1234567"}, r"7 bytes of data; FLOAT32\[2\] has 8"),
@@ -141,7 +142,7 @@ def test_what_cannot_be(fields: dict[str, Any], message: str) -> None:
         operand(**({"shape": (2,), "name": "it"} | fields))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "signature", "has_rank", "as_input", "as_result"),
     [
         ((2, 3), None, False, (2, 3), (0, 0)),

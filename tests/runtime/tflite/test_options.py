@@ -2,11 +2,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 from support.tflite_builder import TfliteModel
 
 from neurald.runtime.tflite.lowering import LOWERINGS
 from neurald.runtime.tflite.options import OPTIONS, options_name
 from neurald.runtime.tflite.schema import Operator, TfliteFile
+
+pytestmark = pytest.mark.quick
 
 #: Kind → fields as the schema package writes them, and as they are read; every value differs from the default.
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -281,7 +284,7 @@ def test_every_kind_is_tried() -> None:
     assert {lowering.options for lowering in LOWERINGS.values()} - {None} <= set(OPTIONS)
 
 
-@pytest.mark.parametrize("name", CASES)
+@sweep("name", CASES)
 def test_fields_are_those_of_the_schema(name: str) -> None:
     given, expected = CASES[name]
     operator = written(name, **given)
@@ -289,7 +292,7 @@ def test_fields_are_those_of_the_schema(name: str) -> None:
     assert OPTIONS[name].read(operator.options) == expected
 
 
-@pytest.mark.parametrize("name", CASES)
+@sweep("name", CASES)
 def test_defaults_are_those_of_the_schema(name: str) -> None:
     options = OPTIONS[name].read(written(name).options)
     assert options == OPTIONS[name].read(None)

@@ -1,7 +1,7 @@
 """Generated cases: valid, repeatable, and of every operation that can be drawn."""
 
 import numpy as np
-import pytest
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
@@ -22,7 +22,7 @@ def drawn(operation: OperationType) -> bool:
     return any(generate(each, seed) is not None for each in signatures((operation,)) for seed in range(4))
 
 
-@pytest.mark.parametrize(
+@sweep(
     "operation", [each for each in DEFINITIONS if not each.name.startswith("TFLITE_")], ids=lambda o: o.name
 )
 def test_every_operation_of_android_has_cases(operation: OperationType) -> None:
@@ -60,9 +60,7 @@ def test_mutations_are_invalid_and_the_original_is_not() -> None:
     assert len(dict(request_mutations(bind(case).request))) == 7
 
 
-@pytest.mark.parametrize(
-    "kind", [each for each in OperandType if each.is_tensor and each.name != "TENSOR_STRING"]
-)
+@sweep("kind", [each for each in OperandType if each.is_tensor and each.name != "TENSOR_STRING"])
 def test_scalars_of_rank_0_are_arrays(kind: OperandType) -> None:
     assert isinstance(Draw("rank 0").array(kind, ()), np.ndarray)
 
@@ -74,7 +72,7 @@ def test_sums_of_steps_are_exact() -> None:
     assert not np.signbit(found[found == 0]).any(), "1 / -0 is another infinity"
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("kind", "expected", "found", "relaxed", "is_right"),
     [
         (OperandType.TENSOR_FLOAT32, 1.0, 1.0 + 1.05e-5, False, True),

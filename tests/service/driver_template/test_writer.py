@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 from support.command_line import error_of, invoke
+from support.sweeps import sweep
 
 from neurald.hal.registry import create_device
 from neurald.service.driver_template.writer import _FILES
 
 
-@pytest.mark.parametrize(
+@sweep(
     "name",
     [
         "",

@@ -5,10 +5,13 @@ import socket
 import struct
 
 import pytest
+from support.sweeps import sweep
 
 from neurald.service.sandbox import seccomp
 from neurald.service.sandbox.bpf import ALLOW, fail, if_any_bit, if_equal, load_argument, program
 from neurald.service.sandbox.system_calls import LAST_KNOWN, MACHINES
+
+pytestmark = pytest.mark.quick
 
 _ALLOWED, _KILLED, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 
@@ -49,7 +52,7 @@ def test_a_program() -> None:
     assert verdict(code, 6, (6, 1)) == _ALLOWED
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@sweep("machine", MACHINES)
 def test_every_machine_has_every_call_or_does_not_know_it(
     machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

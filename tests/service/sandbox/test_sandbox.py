@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.sweeps import sweep
 
 from neurald.hal.address import Address
 from neurald.hal.errors import BadState
@@ -157,7 +158,7 @@ def test_auto_takes_what_there_is(
     assert found["status"]["NoNewPrivs"] == "1"
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("version", "has_seccomp", "words"),
     [
         (0, True, "landlock-files, .*landlock-signals cannot be had, since this kernel"),

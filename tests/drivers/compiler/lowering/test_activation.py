@@ -1,7 +1,7 @@
-import pytest
 from support.lowering_beside_reference import expect_same
 from support.pointwise import SHAPES, label, numbers, result, rows, same
 from support.single_operation import QUANT8_TYPES, wanted
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -11,14 +11,14 @@ CLAMPS = (OperationType.RELU, OperationType.RELU1, OperationType.RELU6)
 CURVES = {OperationType.LOGISTIC: (1 / 256, 0), OperationType.TANH: (1 / 128, 128)}
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows(CLAMPS), ids=label)
+@sweep("shape", SHAPES)
+@sweep(("operation", "types"), rows(CLAMPS), ids=label)
 def test_clamps(operation: OperationType, types: dict[str, OperandType], shape: tuple[int, ...]) -> None:
     expect_same(operation, [numbers(types["T"], shape)], result(types["T"]), compare=same)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows(CURVES), ids=label)
+@sweep("shape", SHAPES)
+@sweep(("operation", "types"), rows(CURVES), ids=label)
 def test_curves(operation: OperationType, types: dict[str, OperandType], shape: tuple[int, ...]) -> None:
     kind = types["T"]
     output = result(kind)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from support.lowering_beside_reference import close, expect_same, lowered_all
 from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, given, ints, stored_values, wanted
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import RequirementFailed
 from neurald.hal.operation_type import OperationType
@@ -15,7 +16,7 @@ ALL = (0, 1, 2, 3)
 generator = np.random.default_rng(14)
 
 
-@pytest.mark.parametrize("classes", [1, 3])
+@sweep("classes", [1, 3])
 def test_transform(classes: int) -> None:
     images = ints(0, 1, 1, 0)
     for kind in FLOAT_TYPES:
@@ -28,7 +29,7 @@ def test_transform(classes: int) -> None:
         expect_same(TRANSFORM, inputs, wanted(BOX16, 0.125), data=ALL, compare=close)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("box", "image", "message"),
     [((5, 0, 4, 1), 0, "out of order"), ((0, 0, 1, 1), 2, "no such"), ((0, 0, 1, 1), -1, "no such")],
 )

@@ -1,8 +1,8 @@
 import numpy as np
-import pytest
 from support.lowering_beside_reference import expect_same
 from support.pointwise import SHAPES, label, numbers, result, rows
 from support.single_operation import given
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -10,13 +10,13 @@ from neurald.hal.types import OperandType
 FLOAT = OperandType.TENSOR_FLOAT32
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows([OperationType.CAST]), ids=label)
+@sweep("shape", SHAPES)
+@sweep(("operation", "types"), rows([OperationType.CAST]), ids=label)
 def test_every_pair(operation: OperationType, types: dict[str, OperandType], shape: tuple[int, ...]) -> None:
     expect_same(operation, [numbers(types["T"], shape)], result(types["U"]))
 
 
-@pytest.mark.parametrize("target", [OperandType.TENSOR_INT32, OperandType.TENSOR_QUANT8_ASYMM])
+@sweep("target", [OperandType.TENSOR_INT32, OperandType.TENSOR_QUANT8_ASYMM])
 def test_reals_are_cut_to_what_fits(target: OperandType) -> None:
     x = given(FLOAT, [-1.9, 1.9, -1e10, 1e10, 255.9, 256, np.inf, -np.inf, np.nan])
     expect_same(OperationType.CAST, [x], result(target))

@@ -1,6 +1,6 @@
-import pytest
 from support.lowering_beside_reference import expect_same
 from support.pointwise import PAIRS_OF_SHAPES, SHAPES, label, numbers, result, rows
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -18,8 +18,8 @@ OF_TWO = (
 BOOL8 = OperandType.TENSOR_BOOL8
 
 
-@pytest.mark.parametrize("shapes", PAIRS_OF_SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows(OF_TWO), ids=label)
+@sweep("shapes", PAIRS_OF_SHAPES)
+@sweep(("operation", "types"), rows(OF_TWO), ids=label)
 def test_every_type(
     operation: OperationType,
     types: dict[str, OperandType],
@@ -30,6 +30,6 @@ def test_every_type(
     expect_same(operation, [first, second], result(BOOL8), data=(0, 1))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@sweep("shape", SHAPES)
 def test_not(shape: tuple[int, ...]) -> None:
     expect_same(OperationType.LOGICAL_NOT, [numbers(BOOL8, shape)], result(BOOL8))

@@ -1,8 +1,8 @@
-import pytest
 from support.lowering_beside_reference import expect_same
 from support.moved import FLOAT32, kinds, several
 from support.pointwise import numbers, result
 from support.single_operation import QUANT8_TYPES, scalars
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -10,14 +10,14 @@ from neurald.hal.types import OperandType
 CONCATENATION = OperationType.CONCATENATION
 
 
-@pytest.mark.parametrize("kind", kinds(CONCATENATION))
-@pytest.mark.parametrize("axis", [0, 1, 2])
+@sweep("kind", kinds(CONCATENATION))
+@sweep("axis", [0, 1, 2])
 def test_along_every_axis(kind: OperandType, axis: int) -> None:
     shapes = [tuple(length if d == axis else 3 for d in range(3)) for length in (2, 5, 1)]
     expect_same(CONCATENATION, [*several(kind, shapes), *scalars(axis)], result(kind), data=(0, 1, 2))
 
 
-@pytest.mark.parametrize("kind", QUANT8_TYPES)
+@sweep("kind", QUANT8_TYPES)
 def test_of_other_scales(kind: OperandType) -> None:
     # All stored values there are.
     inputs = [
@@ -26,7 +26,7 @@ def test_of_other_scales(kind: OperandType) -> None:
     expect_same(CONCATENATION, [*inputs, *scalars(1)], result(kind, 0.05), data=(0, 1, 2))
 
 
-@pytest.mark.parametrize("shapes", [[(0, 2), (3, 2), (0, 2)], [(0, 2), (0, 2)], [(3, 0), (2, 0)], [(4, 1)]])
+@sweep("shapes", [[(0, 2), (3, 2), (0, 2)], [(0, 2), (0, 2)], [(3, 0), (2, 0)], [(4, 1)]])
 def test_without_elements(shapes: list[tuple[int, ...]]) -> None:
     inputs = [*several(FLOAT32, shapes), *scalars(0)]
     expect_same(CONCATENATION, inputs, result(FLOAT32), data=range(len(shapes)))

@@ -1,8 +1,8 @@
-import pytest
 from support.lowering_beside_reference import expect_same
 from support.moved import kinds
 from support.pointwise import numbers, result
 from support.single_operation import ints, omitted
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -10,7 +10,7 @@ from neurald.hal.types import OperandType
 NONE = omitted(OperandType.TENSOR_INT32)
 
 
-@pytest.mark.parametrize("kind", kinds(OperationType.DENSIFY))
+@sweep("kind", kinds(OperationType.DENSIFY))
 def test_sparse_rows(kind: OperandType) -> None:
     levels = NONE, NONE, ints(0, 2, 2, 5), ints(1, 4, 0, 2, 3)
     inputs = [numbers(kind, (5,)), ints(0, 1), NONE, ints(0, 1), ints(3, 6), *levels]

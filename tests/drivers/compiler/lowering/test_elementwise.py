@@ -2,16 +2,19 @@ import pytest
 from support.lowering_beside_reference import expect_same
 from support.pointwise import PAIRS_OF_SHAPES, label, numbers, result, rows, same
 from support.single_operation import given
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import FusedActivation, OperandType
+
+pytestmark = pytest.mark.quick
 
 ARITHMETIC = (OperationType.ADD, OperationType.SUB, OperationType.MUL, OperationType.DIV)
 INT32 = OperandType.TENSOR_INT32
 
 
-@pytest.mark.parametrize("shapes", PAIRS_OF_SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows(ARITHMETIC), ids=label)
+@sweep("shapes", PAIRS_OF_SHAPES)
+@sweep(("operation", "types"), rows(ARITHMETIC), ids=label)
 def test_every_type(
     operation: OperationType,
     types: dict[str, OperandType],

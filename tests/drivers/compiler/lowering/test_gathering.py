@@ -4,6 +4,7 @@ from support.lowering_beside_reference import expect_same, lowered_all
 from support.moved import FLOAT32, kinds
 from support.pointwise import numbers, result
 from support.single_operation import given, ints, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import RequirementFailed
 from neurald.hal.operation_type import OperationType
@@ -13,16 +14,16 @@ INT32 = OperandType.TENSOR_INT32
 HITS = OperandType.TENSOR_QUANT8_ASYMM
 
 
-@pytest.mark.parametrize("data", [(0,), (0, 2), (2,)])
-@pytest.mark.parametrize("kind", kinds(OperationType.GATHER))
+@sweep("data", [(0,), (0, 2), (2,)])
+@sweep("kind", kinds(OperationType.GATHER))
 def test_gather(kind: OperandType, data: tuple[int, ...]) -> None:
     for axis, picked in ((0, [[2, 0], [1, 1]]), (-1, [4]), (1, 2), (1, [])):
         inputs = [numbers(kind, (3, 4, 5)), *scalars(axis), given(INT32, picked)]
         expect_same(OperationType.GATHER, inputs, result(kind), data=data)
 
 
-@pytest.mark.parametrize("width", [2, 8])
-@pytest.mark.parametrize("wrong", [-1, 3, -(2**31), 2**31 - 1])
+@sweep("width", [2, 8])
+@sweep("wrong", [-1, 3, -(2**31), 2**31 - 1])
 def test_indexes_must_be_inside(wrong: int, width: int) -> None:
     with pytest.raises(RequirementFailed, match="from 0 to 2"):
         lowered_all(
@@ -50,16 +51,16 @@ def test_nothing_can_be_picked_from_nothing() -> None:
         )
 
 
-@pytest.mark.parametrize("data", [(0,), (0, 1), (1,)])
-@pytest.mark.parametrize("kind", kinds(OperationType.EMBEDDING_LOOKUP))
+@sweep("data", [(0,), (0, 1), (1,)])
+@sweep("kind", kinds(OperationType.EMBEDDING_LOOKUP))
 def test_embedding_lookup(kind: OperandType, data: tuple[int, ...]) -> None:
     for lookups in ((1, 3, 1), (), (2,)):
         inputs = [ints(*lookups), numbers(kind, (4, 2, 3))]
         expect_same(OperationType.EMBEDDING_LOOKUP, inputs, result(kind), data=data)
 
 
-@pytest.mark.parametrize("kind", kinds(OperationType.HASHTABLE_LOOKUP))
-@pytest.mark.parametrize("count", [0, 1, 9])
+@sweep("kind", kinds(OperationType.HASHTABLE_LOOKUP))
+@sweep("count", [0, 1, 9])
 def test_hashtable_lookup(kind: OperandType, count: int) -> None:
     generator = np.random.default_rng(count)
     keys = given(INT32, np.sort(generator.integers(-5, 5, count)))

@@ -1,9 +1,9 @@
 from itertools import product
 
 import numpy as np
-import pytest
 from support.lowering_beside_reference import close, expect_same
 from support.single_operation import FLOAT_TYPES, Given, given, scalars, stored_values, wanted
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array
@@ -27,8 +27,8 @@ def _stored(kind: OperandType, shape: tuple[int, ...], is_turned: bool, scale: f
     return given(kind, _turned(stored_values(generator, kind, shape), is_turned), scale, zero)
 
 
-@pytest.mark.parametrize("turns", TURNS)
-@pytest.mark.parametrize("shapes", SHAPES)
+@sweep("turns", TURNS)
+@sweep("shapes", SHAPES)
 def test_android(shapes: tuple[tuple[int, ...], ...], turns: tuple[bool, bool]) -> None:
     for kind in FLOAT_TYPES:
         factors = [
@@ -44,8 +44,8 @@ def test_android(shapes: tuple[tuple[int, ...], ...], turns: tuple[bool, bool]) 
     expect_same(ANDROID, [*stored, *scalars(*turns)], wanted(BYTE, 0.9, 3), data=(0, 1))
 
 
-@pytest.mark.parametrize("turns", TURNS)
-@pytest.mark.parametrize("shapes", [*SHAPES, *BROADCAST])
+@sweep("turns", TURNS)
+@sweep("shapes", [*SHAPES, *BROADCAST])
 def test_stored_values_of_tflite(shapes: tuple[tuple[int, ...], ...], turns: tuple[bool, bool]) -> None:
     for first, second, output in (
         (BYTE, BYTE, wanted(BYTE, 0.9, 3)),
@@ -61,9 +61,9 @@ def test_stored_values_of_tflite(shapes: tuple[tuple[int, ...], ...], turns: tup
         expect_same(TFLITE, [*factors, *scalars(*turns)], output, data=(0, 1))
 
 
-@pytest.mark.parametrize("asymmetric", [False, True])
-@pytest.mark.parametrize("turns", TURNS)
-@pytest.mark.parametrize("shapes", [*SHAPES, *BROADCAST])
+@sweep("asymmetric", [False, True])
+@sweep("turns", TURNS)
+@sweep("shapes", [*SHAPES, *BROADCAST])
 def test_floats_with_stored_weights(
     shapes: tuple[tuple[int, ...], ...], turns: tuple[bool, bool], asymmetric: bool
 ) -> None:

@@ -1,7 +1,7 @@
 import numpy as np
-import pytest
 from support.lowering_beside_reference import close, expect_same
 from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, Given, given, scalars, stored_values, wanted
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -15,8 +15,8 @@ def _reals(kind: OperandType, *numbers: float) -> list[Given]:
     return [given(scalar, number) for number in numbers]
 
 
-@pytest.mark.parametrize("operation", [OperationType.L2_NORMALIZATION, OperationType.TFLITE_L2_NORMALIZATION])
-@pytest.mark.parametrize("shape", SHAPES)
+@sweep("operation", [OperationType.L2_NORMALIZATION, OperationType.TFLITE_L2_NORMALIZATION])
+@sweep("shape", SHAPES)
 def test_l2(operation: OperationType, shape: tuple[int, ...]) -> None:
     for axis in range(-1, len(shape)):
         for kind in FLOAT_TYPES:
@@ -24,7 +24,7 @@ def test_l2(operation: OperationType, shape: tuple[int, ...]) -> None:
             expect_same(operation, [source, *scalars(axis)], wanted(kind), compare=close)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@sweep("shape", SHAPES)
 def test_l2_of_stored_values(shape: tuple[int, ...]) -> None:
     for kind, zero_point in zip(QUANT8_TYPES, (128, 0), strict=True):
         values = stored_values(generator, kind, shape)
@@ -35,7 +35,7 @@ def test_l2_of_stored_values(shape: tuple[int, ...]) -> None:
             expect_same(OperationType.TFLITE_L2_NORMALIZATION, inputs, output)
 
 
-@pytest.mark.parametrize("length", [1, 2, 40, 5000])
+@sweep("length", [1, 2, 40, 5000])
 def test_exact_l2_of_small_and_large_sums(length: int) -> None:
     for kind, zero_point in zip(QUANT8_TYPES, (128, 0), strict=True):
         lowest = np.iinfo(kind.dtype.name).min
@@ -44,7 +44,7 @@ def test_exact_l2_of_small_and_large_sums(length: int) -> None:
         expect_same(OperationType.TFLITE_L2_NORMALIZATION, inputs, wanted(kind, 1 / 128, zero_point))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@sweep("shape", SHAPES)
 def test_local_response(shape: tuple[int, ...]) -> None:
     for kind in FLOAT_TYPES:
         for radius in (0, 1, 3, 100):
@@ -54,8 +54,8 @@ def test_local_response(shape: tuple[int, ...]) -> None:
                 expect_same(OperationType.LOCAL_RESPONSE_NORMALIZATION, inputs, wanted(kind), compare=close)
 
 
-@pytest.mark.parametrize("nchw", [False, True])
-@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (1, 1, 1, 1), (2, 0, 3, 1)])
+@sweep("nchw", [False, True])
+@sweep("shape", [(2, 3, 4, 5), (1, 1, 1, 1), (2, 0, 3, 1)])
 def test_instance(shape: tuple[int, ...], nchw: bool) -> None:
     for kind in FLOAT_TYPES:
         source = given(kind, generator.normal(1, 2, shape))

@@ -4,6 +4,7 @@ from support.lowering_beside_reference import expect_same, lowered_all
 from support.moved import FLOAT32, expect_moved
 from support.pointwise import label, numbers, result, rows
 from support.single_operation import given, scalars
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import RequirementFailed
 from neurald.hal.operation_type import OperationType
@@ -13,7 +14,7 @@ INT32 = OperandType.TENSOR_INT32
 QUANT8 = OperandType.TENSOR_QUANT8_ASYMM
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "paddings"),
     [((2, 3), [[1, 0], [2, 3]]), ((0, 2), [[1, 2], [0, 1]]), ((2, 1, 3), [[0, 0]] * 3), ((3,), [[0, 2]])],
 )
@@ -21,8 +22,8 @@ def test_zeros(shape: tuple[int, ...], paddings: list[list[int]]) -> None:
     expect_moved(OperationType.PAD, shape, given(INT32, paddings))
 
 
-@pytest.mark.parametrize("data", [(0,), (0, 2)])
-@pytest.mark.parametrize(("operation", "types"), rows([OperationType.PAD_V2]), ids=label)
+@sweep("data", [(0,), (0, 2)])
+@sweep(("operation", "types"), rows([OperationType.PAD_V2]), ids=label)
 def test_a_value(operation: OperationType, types: dict[str, OperandType], data: tuple[int, ...]) -> None:
     for value in (3, 7):
         inputs = [numbers(types["T"], (2, 3)), given(INT32, [[1, 0], [2, 3]]), given(types["S"], value)]
@@ -40,8 +41,8 @@ def test_a_value_that_is_no_number() -> None:
     expect_same(OperationType.PAD_V2, inputs, result(FLOAT32))
 
 
-@pytest.mark.parametrize("mode", [0, 1])
-@pytest.mark.parametrize("paddings", [[[1, 0], [2, 3]], [[1, 1], [3, 0]], [[0, 0], [0, 0]], [[0, 1], [3, 3]]])
+@sweep("mode", [0, 1])
+@sweep("paddings", [[[1, 0], [2, 3]], [[1, 1], [3, 0]], [[0, 0], [0, 0]], [[0, 1], [3, 3]]])
 def test_mirrored(paddings: list[list[int]], mode: int) -> None:
     expect_moved(OperationType.MIRROR_PAD, (2, 4), given(INT32, paddings), *scalars(mode))
 

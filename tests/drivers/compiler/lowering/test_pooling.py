@@ -2,9 +2,12 @@ import numpy as np
 import pytest
 from support.lowering_beside_reference import close, expect_same
 from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, Given, given, scalars, stored_values, wanted
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
+
+pytestmark = pytest.mark.quick
 
 AVERAGE, MAXIMUM, NORM = (
     OperationType.AVERAGE_POOL_2D,
@@ -21,9 +24,9 @@ def _inputs(source: Given, padding: tuple[int, ...], window: tuple[int, ...], nc
     return [source, *scalars(*padding, *window, nchw)]
 
 
-@pytest.mark.parametrize("padding", PADDINGS)
-@pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("operation", [AVERAGE, MAXIMUM, NORM])
+@sweep("padding", PADDINGS)
+@sweep("window", WINDOWS)
+@sweep("operation", [AVERAGE, MAXIMUM, NORM])
 def test_floats(operation: OperationType, window: tuple[int, ...], padding: tuple[int, ...]) -> None:
     if len(padding) == 4 and min(window[2:4]) < 2:
         padding = (0, 0, 0, 0)
@@ -34,9 +37,9 @@ def test_floats(operation: OperationType, window: tuple[int, ...], padding: tupl
             expect_same(operation, _inputs(source, padding, window, nchw), wanted(kind), compare=close)
 
 
-@pytest.mark.parametrize("padding", PADDINGS[:2])
-@pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("operation", [AVERAGE, MAXIMUM])
+@sweep("padding", PADDINGS[:2])
+@sweep("window", WINDOWS)
+@sweep("operation", [AVERAGE, MAXIMUM])
 def test_stored_values(operation: OperationType, window: tuple[int, ...], padding: tuple[int, ...]) -> None:
     for kind in QUANT8_TYPES:
         source = given(kind, stored_values(generator, kind, (1, 10, 11, 3)), 0.05, 8)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from support.lowering_beside_reference import close, expect_same, lowered_all
 from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, given, scalars, stored_values, wanted
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import RequirementFailed
 from neurald.hal.operation_type import OperationType
@@ -13,8 +14,8 @@ BOXES = np.array([[0, 0, 10, 20], [5, 6, 7, 8], [1, 2, 1, 2]], np.float32)
 generator = np.random.default_rng(10)
 
 
-@pytest.mark.parametrize("nchw", [False, True])
-@pytest.mark.parametrize("size", [2, 5, 8])
+@sweep("nchw", [False, True])
+@sweep("size", [2, 5, 8])
 def test_keypoints(size: int, nchw: bool) -> None:
     shape = (3, 4, size, size) if nchw else (3, size, size, 4)
     for kind in FLOAT_TYPES:

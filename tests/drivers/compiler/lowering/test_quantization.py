@@ -1,8 +1,8 @@
 import numpy as np
-import pytest
 from support.lowering_beside_reference import close, expect_same
 from support.pointwise import SHAPES, label, numbers, result, rows
 from support.single_operation import given
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import ChannelQuant, OperandType
@@ -10,21 +10,21 @@ from neurald.hal.types import ChannelQuant, OperandType
 PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows([OperationType.QUANTIZE]), ids=label)
+@sweep("shape", SHAPES)
+@sweep(("operation", "types"), rows([OperationType.QUANTIZE]), ids=label)
 def test_quantize(operation: OperationType, types: dict[str, OperandType], shape: tuple[int, ...]) -> None:
     expect_same(operation, [numbers(types["T"], shape)], result(types["U"], 0.125))
 
 
-@pytest.mark.parametrize("shape", SHAPES[:3])
-@pytest.mark.parametrize(("operation", "types"), rows([OperationType.DEQUANTIZE]), ids=label)
+@sweep("shape", SHAPES[:3])
+@sweep(("operation", "types"), rows([OperationType.DEQUANTIZE]), ids=label)
 def test_dequantize(operation: OperationType, types: dict[str, OperandType], shape: tuple[int, ...]) -> None:
     if types["T"] is not PER_CHANNEL:
         expect_same(operation, [numbers(types["T"], shape)], result(types["U"]), compare=close)
 
 
-@pytest.mark.parametrize("dimension", [0, 1, 2])
-@pytest.mark.parametrize("real", [OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16])
+@sweep("dimension", [0, 1, 2])
+@sweep("real", [OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16])
 def test_channels(real: OperandType, dimension: int) -> None:
     values = np.random.default_rng(0).integers(-127, 128, (2, 3, 5))
     scales = tuple(0.1 * (channel + 1) for channel in range(values.shape[dimension]))

@@ -5,10 +5,10 @@ from itertools import cycle, product
 from typing import Any
 
 import numpy as np
-import pytest
 from support.lowering_beside_reference import expect_same
 from support.recurrent import CELL_NAMES, GATES, NORM_NAMES, absent
 from support.single_operation import Given, given, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.builder import Builder
 from neurald.drivers.compiler.evaluate import evaluate
@@ -85,7 +85,7 @@ def outputs() -> tuple[Operand, ...]:
     return wanted(INT8, *OUTPUT), wanted(INT16, CELL), wanted(INT8, *OUTPUT)
 
 
-@pytest.mark.parametrize(("options", "clip"), list(zip(every_cell(), cycle((0.0, 0.3, 0.3)), strict=False)))
+@sweep(("options", "clip"), list(zip(every_cell(), cycle((0.0, 0.3, 0.3)), strict=False)))
 def test_quantized_lstm(options: dict[str, Any], clip: float) -> None:
     cell = cell_of(0, SYMMETRIC8, options)
     inputs = [
@@ -99,8 +99,8 @@ def test_quantized_lstm(options: dict[str, Any], clip: float) -> None:
     expect_same(OperationType.QUANTIZED_LSTM, inputs, *outputs(), data=data)
 
 
-@pytest.mark.parametrize("options", list(every_cell())[::7])
-@pytest.mark.parametrize(
+@sweep("options", list(every_cell())[::7])
+@sweep(
     ("shape", "time_major"),
     [
         ((3, SIZE), False),
@@ -139,8 +139,8 @@ def bytes_of(seed: int) -> dict[str, Given]:
     }
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("are_fed", [False, True])
+@sweep("seed", range(4))
+@sweep("are_fed", [False, True])
 def test_cells_of_16_bit_sums(seed: int, *, are_fed: bool) -> None:
     parts = bytes_of(seed)
     weights, bias = parts["weights"], parts["bias"]

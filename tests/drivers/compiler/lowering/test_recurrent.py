@@ -19,6 +19,7 @@ from support.recurrent import (
     random_cell,
 )
 from support.single_operation import FLOAT_TYPES, Given, given, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.builder import Unsupported
 from neurald.hal.operation_type import OperationType
@@ -86,7 +87,7 @@ def outputs_of(count: int, kind: OperandType) -> list[Operand]:
     return [wanted(kind) for _ in range(count)]
 
 
-@pytest.mark.parametrize(("kind", "options"), FLOAT_CELLS)
+@sweep(("kind", "options"), FLOAT_CELLS)
 def test_lstm(kind: OperandType, options: dict[str, Any]) -> None:
     cell = cell_of(kind, options)
     source = given(kind, floats(np.random.default_rng(1), kind, 3, SIZE))
@@ -114,8 +115,8 @@ def test_lstm_with_weights_that_come_at_execution() -> None:
     expect_same(OperationType.LSTM, inputs, *outputs_of(4, FLOAT16), data=data, compare=compare)
 
 
-@pytest.mark.parametrize("asymmetric", [False, True])
-@pytest.mark.parametrize("options", CELLS)
+@sweep("asymmetric", [False, True])
+@sweep("options", CELLS)
 def test_lstm_with_weights_of_8_bits(options: dict[str, Any], *, asymmetric: bool) -> None:
     cell = cell_of(FLOAT32, options)
     inputs = [
@@ -129,8 +130,8 @@ def test_lstm_with_weights_of_8_bits(options: dict[str, Any], *, asymmetric: boo
     expect_same(OperationType.TFLITE_LSTM, inputs, *outputs_of(4, FLOAT32), compare=compare)
 
 
-@pytest.mark.parametrize(("kind", "options"), FLOAT_CELLS)
-@pytest.mark.parametrize("time_major", [False, True])
+@sweep(("kind", "options"), FLOAT_CELLS)
+@sweep("time_major", [False, True])
 def test_sequence_lstm(kind: OperandType, options: dict[str, Any], *, time_major: bool) -> None:
     cell = cell_of(kind, options)
     shape = (4, 2) if time_major else (2, 4)
@@ -147,8 +148,8 @@ def test_sequence_lstm(kind: OperandType, options: dict[str, Any], *, time_major
         expect_same(sequence, inputs, *outputs_of(count, kind), compare=compare)
 
 
-@pytest.mark.parametrize("asymmetric", [False, True])
-@pytest.mark.parametrize("options", CELLS[-2:])
+@sweep("asymmetric", [False, True])
+@sweep("options", CELLS[-2:])
 def test_sequence_lstm_with_weights_of_8_bits(options: dict[str, Any], *, asymmetric: bool) -> None:
     cell = cell_of(FLOAT32, options)
     inputs = [
@@ -164,7 +165,7 @@ def test_sequence_lstm_with_weights_of_8_bits(options: dict[str, Any], *, asymme
     expect_same(sequence, inputs, *outputs_of(3, FLOAT32), compare=compare)
 
 
-@pytest.mark.parametrize(("steps", "batch"), [(0, 1), (1, 1), (30, 1), (2, 0)])
+@sweep(("steps", "batch"), [(0, 1), (1, 1), (30, 1), (2, 0)])
 def test_long_sequences_and_none(steps: int, batch: int) -> None:
     cell = cell_of(FLOAT32, {})
     inputs = [
@@ -193,9 +194,9 @@ def linking(kind: OperandType, auxiliary: str, shape: tuple[int, int]) -> tuple[
     return size, given(kind, floats(np.random.default_rng(6), kind, *shape, size))
 
 
-@pytest.mark.parametrize(("kind", "options"), [(FLOAT32, CELLS[-1]), (FLOAT16, CELLS[0])])
-@pytest.mark.parametrize("auxiliary", ["none", "cross", "parallel"])
-@pytest.mark.parametrize(("merged", "time_major"), [(False, False), (True, False), (True, True)])
+@sweep(("kind", "options"), [(FLOAT32, CELLS[-1]), (FLOAT16, CELLS[0])])
+@sweep("auxiliary", ["none", "cross", "parallel"])
+@sweep(("merged", "time_major"), [(False, False), (True, False), (True, True)])
 def test_bidirectional_lstm(
     kind: OperandType, auxiliary: str, options: dict[str, Any], *, merged: bool, time_major: bool
 ) -> None:
@@ -218,8 +219,8 @@ def test_bidirectional_lstm(
     expect_same(operation, inputs, *outputs_of(2 - merged + last, kind), compare=compare)
 
 
-@pytest.mark.parametrize("auxiliary", ["none", "cross", "parallel"])
-@pytest.mark.parametrize("asymmetric", [False, True])
+@sweep("auxiliary", ["none", "cross", "parallel"])
+@sweep("asymmetric", [False, True])
 def test_bidirectional_lstm_with_weights_of_8_bits(auxiliary: str, *, asymmetric: bool) -> None:
     size, source = linking(FLOAT32, auxiliary, (3, 2))
     options = {"peephole": True, "auxiliary": size if auxiliary == "cross" else 0}
@@ -249,8 +250,8 @@ def hybrid_rnn(cell: Sequence[Given]) -> list[Given]:
     return [*stored_weights(cell[:2]), *cell[2:]]
 
 
-@pytest.mark.parametrize("kind", FLOAT_TYPES)
-@pytest.mark.parametrize("activation", [0, 1, 2, 3, TANH, SIGMOID])
+@sweep("kind", FLOAT_TYPES)
+@sweep("activation", [0, 1, 2, 3, TANH, SIGMOID])
 def test_rnn(kind: OperandType, activation: int) -> None:
     inputs = [
         given(kind, floats(np.random.default_rng(1), kind, 3, SIZE)),
@@ -260,8 +261,8 @@ def test_rnn(kind: OperandType, activation: int) -> None:
     expect_same(OperationType.RNN, inputs, *outputs_of(2, kind), data=range(5), compare=compare)
 
 
-@pytest.mark.parametrize("kind", FLOAT_TYPES)
-@pytest.mark.parametrize("time_major", [0, 1])
+@sweep("kind", FLOAT_TYPES)
+@sweep("time_major", [0, 1])
 def test_sequence_rnn(kind: OperandType, time_major: int) -> None:
     shape = (5, 2) if time_major else (2, 5)
     inputs = [
@@ -274,7 +275,7 @@ def test_sequence_rnn(kind: OperandType, time_major: int) -> None:
     expect_same(sequence, inputs, *outputs_of(2, kind), data=range(5), compare=compare)
 
 
-@pytest.mark.parametrize("asymmetric", [False, True])
+@sweep("asymmetric", [False, True])
 def test_rnn_with_weights_of_8_bits(*, asymmetric: bool) -> None:
     cell = hybrid_rnn(rnn_cell(FLOAT32, 2))
     source = floats(np.random.default_rng(1), FLOAT32, 3, 2, SIZE)
@@ -285,9 +286,9 @@ def test_rnn_with_weights_of_8_bits(*, asymmetric: bool) -> None:
     expect_same(operation, sequence, *outputs_of(2, FLOAT32), compare=compare)
 
 
-@pytest.mark.parametrize("kind", [*FLOAT_TYPES, INT8])
-@pytest.mark.parametrize("auxiliary", ["none", "cross", "parallel"])
-@pytest.mark.parametrize(("merged", "time_major"), [(False, False), (True, False), (True, True)])
+@sweep("kind", [*FLOAT_TYPES, INT8])
+@sweep("auxiliary", ["none", "cross", "parallel"])
+@sweep(("merged", "time_major"), [(False, False), (True, False), (True, True)])
 def test_bidirectional_rnn(kind: OperandType, auxiliary: str, *, merged: bool, time_major: bool) -> None:
     """INT8: floats with weights of 8 bits."""
     data = FLOAT32 if kind is INT8 else kind
@@ -324,16 +325,16 @@ def svdf_inputs(kind: OperandType, rank: int, length: int, *, has_bias: bool) ->
     return [*inputs, *scalars(rank, TANH)]
 
 
-@pytest.mark.parametrize("kind", FLOAT_TYPES)
-@pytest.mark.parametrize(("rank", "length"), [(1, 4), (2, 3), (6, 2), (3, 1)])
-@pytest.mark.parametrize("has_bias", [False, True])
+@sweep("kind", FLOAT_TYPES)
+@sweep(("rank", "length"), [(1, 4), (2, 3), (6, 2), (3, 1)])
+@sweep("has_bias", [False, True])
 def test_svdf(kind: OperandType, rank: int, length: int, *, has_bias: bool) -> None:
     inputs = svdf_inputs(kind, rank, length, has_bias=has_bias)
     data = (0, 1, 2, 4)
     expect_same(OperationType.SVDF, inputs, *outputs_of(2, kind), data=data, compare=compare)
 
 
-@pytest.mark.parametrize("asymmetric", [False, True])
+@sweep("asymmetric", [False, True])
 def test_svdf_with_weights_of_8_bits(*, asymmetric: bool) -> None:
     inputs = svdf_inputs(FLOAT32, 2, 4, has_bias=True)
     inputs[1:3] = stored_weights(inputs[1:3])
@@ -341,7 +342,7 @@ def test_svdf_with_weights_of_8_bits(*, asymmetric: bool) -> None:
     expect_same(operation, [*inputs, *scalars(asymmetric)], *outputs_of(2, FLOAT32), compare=compare)
 
 
-@pytest.mark.parametrize(("rank", "length"), [(1, 4), (2, 3), (3, 1)])
+@sweep(("rank", "length"), [(1, 4), (2, 3), (3, 1)])
 def test_svdf_of_integers(rank: int, length: int) -> None:
     generator, filters = np.random.default_rng(8), 6
     short = OperandType.TENSOR_QUANT16_SYMM

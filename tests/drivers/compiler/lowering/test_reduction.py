@@ -1,9 +1,9 @@
 import math
 
 import numpy as np
-import pytest
 from support.lowering_beside_reference import close, expect_same
 from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, given, ints, scalars, stored_values, wanted
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -23,9 +23,9 @@ def _flag(operation: OperationType, keep: bool) -> bool | int:
     return int(keep) if operation in (OperationType.MEAN, OperationType.TFLITE_MEAN) else keep
 
 
-@pytest.mark.parametrize("keep", [False, True])
-@pytest.mark.parametrize("axes", AXES)
-@pytest.mark.parametrize("operation", FOLDS)
+@sweep("keep", [False, True])
+@sweep("axes", AXES)
+@sweep("operation", FOLDS)
 def test_floats(operation: OperationType, axes: tuple[int, ...], keep: bool) -> None:
     for kind in FLOAT_TYPES:
         values = generator.uniform(0.5, 1.5, (3, 5, 7))
@@ -33,8 +33,8 @@ def test_floats(operation: OperationType, axes: tuple[int, ...], keep: bool) -> 
         expect_same(operation, inputs, wanted(kind), compare=close)
 
 
-@pytest.mark.parametrize("kind", QUANT8_TYPES)
-@pytest.mark.parametrize("axes", AXES)
+@sweep("kind", QUANT8_TYPES)
+@sweep("axes", AXES)
 def test_stored_values(kind: OperandType, axes: tuple[int, ...]) -> None:
     source = given(kind, stored_values(generator, kind, (3, 5, 7)), 0.3, 7)
     expect_same(OperationType.MEAN, [source, ints(*axes), *scalars(1)], wanted(kind, 0.3, 7))
@@ -42,16 +42,16 @@ def test_stored_values(kind: OperandType, axes: tuple[int, ...]) -> None:
         expect_same(operation, [source, ints(*axes), *scalars(False)], wanted(kind, 0.3, 7))
 
 
-@pytest.mark.parametrize("operation", [OperationType.REDUCE_ALL, OperationType.REDUCE_ANY])
-@pytest.mark.parametrize("axes", AXES)
+@sweep("operation", [OperationType.REDUCE_ALL, OperationType.REDUCE_ANY])
+@sweep("axes", AXES)
 def test_truth_values(operation: OperationType, axes: tuple[int, ...]) -> None:
     kind = OperandType.TENSOR_BOOL8
     values = generator.integers(0, 2, (3, 2, 4)).astype(bool)
     expect_same(operation, [given(kind, values), ints(*axes), *scalars(False)], wanted(kind))
 
 
-@pytest.mark.parametrize("operation", FOLDS[:4])
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+@sweep("operation", FOLDS[:4])
+@sweep("shape", [(0, 3), (3, 0), (0, 0)])
 def test_no_elements(operation: OperationType, shape: tuple[int, ...]) -> None:
     kind = OperandType.TENSOR_FLOAT32
     inputs = [given(kind, np.zeros(shape)), ints(1), *scalars(False)]

@@ -11,6 +11,7 @@ from support.single_operation import (
     stored_values,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import RequirementFailed
 from neurald.hal.operation_type import OperationType
@@ -46,9 +47,9 @@ def _arguments(
     return [source, boxes, ints(*images), *scalars(*size), *strides, *scalars(*more, nchw)]
 
 
-@pytest.mark.parametrize("size", [(1, 1), (3, 2), (9, 7)])
-@pytest.mark.parametrize("nchw", [False, True])
-@pytest.mark.parametrize("samples", [(2, 3), (0, 1), (0, 0)])
+@sweep("size", [(1, 1), (3, 2), (9, 7)])
+@sweep("nchw", [False, True])
+@sweep("samples", [(2, 3), (0, 1), (0, 0)])
 def test_align(samples: tuple[int, int], nchw: bool, size: tuple[int, int]) -> None:
     shape, count = ((2, 3, 8, 6) if nchw else (2, 8, 6, 3)), 5
     images = generator.integers(0, 2, count)
@@ -64,8 +65,8 @@ def test_align(samples: tuple[int, int], nchw: bool, size: tuple[int, int]) -> N
         expect_same(ALIGN, inputs, wanted(kind, 0.2, 9), data=(0, 1, 2), compare=close)
 
 
-@pytest.mark.parametrize("size", [(1, 1), (3, 2), (12, 7)])
-@pytest.mark.parametrize("nchw", [False, True])
+@sweep("size", [(1, 1), (3, 2), (12, 7)])
+@sweep("nchw", [False, True])
 def test_pool(nchw: bool, size: tuple[int, int]) -> None:
     shape, count = ((2, 3, 8, 6) if nchw else (2, 8, 6, 3)), 5
     images = generator.integers(0, 2, count)
@@ -80,7 +81,7 @@ def test_pool(nchw: bool, size: tuple[int, int]) -> None:
         expect_same(POOL, inputs, wanted(kind, 0.1, 7), data=(0, 1, 2))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("box", "image", "message"),
     [
         ((3, 0, 2, 4), 0, "corners out of order"),

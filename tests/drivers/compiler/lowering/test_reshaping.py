@@ -1,6 +1,6 @@
-import pytest
 from support.moved import FLOAT32, expect_moved
 from support.single_operation import ints, omitted
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -11,7 +11,7 @@ def test_every_type() -> None:
     expect_moved(OperationType.SQUEEZE, (2, 1, 5, 1), ints(1))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "target"),
     [((2, 3, 4), (4, 3, 2)), ((0, 3), (3, 0)), ((1,), ()), ((6,), (6,)), ((7, 9), (3, 1, 21))],
 )

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 from support.lowering_beside_reference import close, expect_same
 from support.single_operation import (
     FLOAT_TYPES,
@@ -11,6 +10,7 @@ from support.single_operation import (
     stored_values,
     wanted,
 )
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -26,9 +26,9 @@ def _inputs(source: Given, size: tuple[int, int], nchw: bool, flags: tuple[bool,
     return [source, *scalars(*size, nchw, *flags)]
 
 
-@pytest.mark.parametrize("flags", FLAGS)
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("operation", [BILINEAR, NEAREST])
+@sweep("flags", FLAGS)
+@sweep("size", SIZES)
+@sweep("operation", [BILINEAR, NEAREST])
 def test_android(operation: OperationType, size: tuple[int, int], flags: tuple[bool, bool]) -> None:
     for nchw in (False, True):
         shape = (2, 3, 5, 7) if nchw else (2, 5, 7, 3)
@@ -40,8 +40,8 @@ def test_android(operation: OperationType, size: tuple[int, int], flags: tuple[b
             expect_same(operation, _inputs(source, size, nchw, flags), wanted(kind, 0.5, 3))
 
 
-@pytest.mark.parametrize("flags", FLAGS)
-@pytest.mark.parametrize("size", SIZES)
+@sweep("flags", FLAGS)
+@sweep("size", SIZES)
 def test_tflite(size: tuple[int, int], flags: tuple[bool, bool]) -> None:
     for kind in (*QUANT8_TYPES, OperandType.TENSOR_QUANT16_SYMM):
         source = given(kind, stored_values(generator, kind, (2, 5, 7, 3)), 0.5)

@@ -1,7 +1,7 @@
 import numpy as np
-import pytest
 from support.lowering_beside_reference import expect_same
 from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, given, scalars, stored_values, wanted
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array
@@ -20,8 +20,8 @@ def _floats(shape: tuple[int, ...]) -> Array:
     return values
 
 
-@pytest.mark.parametrize("operation", [*EXTREMES, *TFLITE_EXTREMES])
-@pytest.mark.parametrize("shape", [(1,), (9,), (4, 7), (0, 3), (3, 4, 5)])
+@sweep("operation", [*EXTREMES, *TFLITE_EXTREMES])
+@sweep("shape", [(1,), (9,), (4, 7), (0, 3), (3, 4, 5)])
 def test_extremes(operation: OperationType, shape: tuple[int, ...]) -> None:
     for axis in range(-1, len(shape)):
         if not shape[axis]:
@@ -35,14 +35,14 @@ def test_extremes(operation: OperationType, shape: tuple[int, ...]) -> None:
         expect_same(operation, [source, *scalars(axis)], wanted(INT32))
 
 
-@pytest.mark.parametrize("operation", TFLITE_EXTREMES)
+@sweep("operation", TFLITE_EXTREMES)
 def test_extremes_of_other_types(operation: OperationType) -> None:
     for kind in (INT64, OperandType.TENSOR_UINT32, OperandType.TENSOR_FLOAT64, OperandType.TENSOR_BOOL8):
         source = given(kind, generator.integers(0, 2, (3, 5)))
         expect_same(operation, [source, *scalars(1)], wanted(INT64))
 
 
-@pytest.mark.parametrize("shape", [(1,), (20,), (4, 9), (0, 3), (2, 3, 6)])
+@sweep("shape", [(1,), (20,), (4, 9), (0, 3), (2, 3, 6)])
 def test_top(shape: tuple[int, ...]) -> None:
     for k in (1, shape[-1] // 2 + 1, shape[-1]):
         for kind in (*FLOAT_TYPES, INT32):

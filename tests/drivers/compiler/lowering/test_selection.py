@@ -1,6 +1,6 @@
-import pytest
 from support.lowering_beside_reference import expect_same
 from support.pointwise import PAIRS_OF_SHAPES, SHAPES, label, numbers, result, rows, same
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -8,8 +8,8 @@ from neurald.hal.types import OperandType
 OF_TWO = (OperationType.MAXIMUM, OperationType.MINIMUM, OperationType.POW, OperationType.PRELU)
 
 
-@pytest.mark.parametrize("shapes", PAIRS_OF_SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows(OF_TWO), ids=label)
+@sweep("shapes", PAIRS_OF_SHAPES)
+@sweep(("operation", "types"), rows(OF_TWO), ids=label)
 def test_every_type(
     operation: OperationType,
     types: dict[str, OperandType],
@@ -20,9 +20,9 @@ def test_every_type(
     expect_same(operation, [first, second], result(types["T"], 0.7), data=(0, 1), compare=same)
 
 
-@pytest.mark.parametrize("output_scale", [0.5, 0.7])
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows([OperationType.SELECT]), ids=label)
+@sweep("output_scale", [0.5, 0.7])
+@sweep("shape", SHAPES)
+@sweep(("operation", "types"), rows([OperationType.SELECT]), ids=label)
 def test_select(
     operation: OperationType, types: dict[str, OperandType], shape: tuple[int, ...], output_scale: float
 ) -> None:

@@ -1,6 +1,6 @@
-import pytest
 from support.moved import FLOAT32, expect_moved
 from support.single_operation import ints, scalars
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 
@@ -13,7 +13,7 @@ def test_every_type() -> None:
     expect_moved(SPLIT, (2, 6, 3), *scalars(1, 3), outputs=3)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "begin", "size"),
     [
         ((5,), (5,), (0,)),
@@ -26,7 +26,7 @@ def test_slice(shape: tuple[int, ...], begin: tuple[int, ...], size: tuple[int, 
     expect_moved(SLICE, shape, ints(*begin), ints(*size), kind=FLOAT32)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("begin", "end", "strides", "masks"),
     [
         ((0, 0, 0), (4, 5, 6), (1, 1, 1), (0, 0, 0)),
@@ -44,8 +44,6 @@ def test_strided_slice(
     )
 
 
-@pytest.mark.parametrize(
-    ("shape", "axis", "parts"), [((4,), -1, 4), ((0, 2), 0, 3), ((2, 3), 0, 1), ((2, 0), 0, 2)]
-)
+@sweep(("shape", "axis", "parts"), [((4,), -1, 4), ((0, 2), 0, 3), ((2, 3), 0, 1), ((2, 0), 0, 2)])
 def test_split(shape: tuple[int, ...], axis: int, parts: int) -> None:
     expect_moved(SPLIT, shape, *scalars(axis, parts), kind=FLOAT32, outputs=parts)

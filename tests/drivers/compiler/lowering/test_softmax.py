@@ -1,7 +1,7 @@
 import numpy as np
-import pytest
 from support.lowering_beside_reference import close, expect_same
 from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, Given, given, scalars, stored_values, wanted
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -14,8 +14,8 @@ def _beta(kind: OperandType, beta: float) -> Given:
     return given(OperandType.FLOAT16 if is_half else OperandType.FLOAT32, beta)
 
 
-@pytest.mark.parametrize("operation", [OperationType.SOFTMAX, OperationType.TFLITE_SOFTMAX])
-@pytest.mark.parametrize("shape", [(7,), (2, 5), (3, 4, 5), (2, 3, 4, 5), (2, 0, 3), (0,)])
+@sweep("operation", [OperationType.SOFTMAX, OperationType.TFLITE_SOFTMAX])
+@sweep("shape", [(7,), (2, 5), (3, 4, 5), (2, 3, 4, 5), (2, 0, 3), (0,)])
 def test_softmax(operation: OperationType, shape: tuple[int, ...]) -> None:
     for axis in range(-len(shape), len(shape)):
         for kind in FLOAT_TYPES:
@@ -28,7 +28,7 @@ def test_softmax(operation: OperationType, shape: tuple[int, ...]) -> None:
             expect_same(operation, inputs, wanted(kind, 1 / 256, zero_point), compare=close)
 
 
-@pytest.mark.parametrize("shape", [(1,), (3, 9), (3, 0), (2, 300)])
+@sweep("shape", [(1,), (3, 9), (3, 0), (2, 300)])
 def test_softmax_of_16_bits_is_exact(shape: tuple[int, ...]) -> None:
     kind = OperandType.TENSOR_QUANT16_SYMM
     for scale in (1e-5, 2e-4, 0.3):
@@ -38,7 +38,7 @@ def test_softmax_of_16_bits_is_exact(shape: tuple[int, ...]) -> None:
             expect_same(OperationType.TFLITE_SOFTMAX, inputs, wanted(kind, 1 / (1 << 15)))
 
 
-@pytest.mark.parametrize("operation", [OperationType.LOG_SOFTMAX, OperationType.TFLITE_LOG_SOFTMAX])
+@sweep("operation", [OperationType.LOG_SOFTMAX, OperationType.TFLITE_LOG_SOFTMAX])
 def test_log_softmax(operation: OperationType) -> None:
     for kind in FLOAT_TYPES:
         for shape in ((5,), (2, 3, 4)):

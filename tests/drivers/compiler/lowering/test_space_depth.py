@@ -1,6 +1,7 @@
 import pytest
 from support.moved import expect_moved
 from support.single_operation import given, ints, scalars
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -14,25 +15,19 @@ def ordered(shape: tuple[int, ...], nchw: bool) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("nchw", [False, True])
 class TestBothOrders:
-    @pytest.mark.parametrize(
-        ("shape", "size"), [((2, 3, 1, 12), 2), ((1, 2, 3, 9), 3), ((0, 2, 2, 4), 2), ((1, 2, 3, 4), 1)]
-    )
+    @sweep(("shape", "size"), [((2, 3, 1, 12), 2), ((1, 2, 3, 9), 3), ((0, 2, 2, 4), 2), ((1, 2, 3, 4), 1)])
     def test_depth_to_space(self, shape: tuple[int, ...], size: int, nchw: bool) -> None:
         expect_moved(OperationType.DEPTH_TO_SPACE, ordered(shape, nchw), *scalars(size, nchw))
 
-    @pytest.mark.parametrize(
-        ("shape", "size"), [((2, 4, 6, 3), 2), ((1, 3, 6, 1), 3), ((1, 0, 2, 4), 2), ((1, 2, 3, 4), 1)]
-    )
+    @sweep(("shape", "size"), [((2, 4, 6, 3), 2), ((1, 3, 6, 1), 3), ((1, 0, 2, 4), 2), ((1, 2, 3, 4), 1)])
     def test_space_to_depth(self, shape: tuple[int, ...], size: int, nchw: bool) -> None:
         expect_moved(OperationType.SPACE_TO_DEPTH, ordered(shape, nchw), *scalars(size, nchw))
 
-    @pytest.mark.parametrize(
-        ("shape", "block"), [((6, 2, 3, 2), (3, 2)), ((2, 1, 1, 5), (1, 2)), ((0, 2, 2, 1), (2, 2))]
-    )
+    @sweep(("shape", "block"), [((6, 2, 3, 2), (3, 2)), ((2, 1, 1, 5), (1, 2)), ((0, 2, 2, 1), (2, 2))])
     def test_batch_to_space(self, shape: tuple[int, ...], block: tuple[int, int], nchw: bool) -> None:
         expect_moved(OperationType.BATCH_TO_SPACE_ND, ordered(shape, nchw), ints(*block), *scalars(nchw))
 
-    @pytest.mark.parametrize(
+    @sweep(
         ("shape", "block", "paddings"),
         [
             ((2, 4, 6, 3), (2, 3), [[0, 0], [0, 0]]),

@@ -1,8 +1,8 @@
 import numpy as np
-import pytest
 from support.lowering_beside_reference import expect_same
 from support.pointwise import SHAPES, label, numbers, result, rows, same
 from support.single_operation import given
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -23,14 +23,14 @@ FLOATS = [
 ]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows(FUNCTIONS), ids=label)
+@sweep("shape", SHAPES)
+@sweep(("operation", "types"), rows(FUNCTIONS), ids=label)
 def test_every_type(operation: OperationType, types: dict[str, OperandType], shape: tuple[int, ...]) -> None:
     expect_same(operation, [numbers(types["T"], shape)], result(types["T"], 0.04), compare=same)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.5, -2.0])
-@pytest.mark.parametrize(("kind", "scalar"), FLOATS)
+@sweep("alpha", [0.0, 0.5, -2.0])
+@sweep(("kind", "scalar"), FLOATS)
 def test_elu(kind: OperandType, scalar: OperandType, alpha: float) -> None:
     x = given(kind, [-100, -1, -0.0, 0, 1, 100, 60000, np.inf, -np.inf, np.nan])
     expect_same(OperationType.ELU, [x, given(scalar, alpha)], result(kind), compare=same)

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from support.lowering_beside_reference import close, expect_same
 from support.single_operation import Given, given, ints, scalars, stored_values, wanted
+from support.sweeps import sweep
 from support.weighted_sums import QUANT8, SAME, TYPES, VALID, Case, random_case
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import Operand, OperandType
+
+pytestmark = pytest.mark.quick
 
 IDS = [f"{data.name}-{weights.name}" for data, weights in TYPES]
 
@@ -24,8 +27,8 @@ def assert_same(
     )
 
 
-@pytest.mark.parametrize("types", TYPES, ids=IDS)
-@pytest.mark.parametrize("depth_multiplier", [None, 1, 3])
+@sweep("types", TYPES, ids=IDS)
+@sweep("depth_multiplier", [None, 1, 3])
 def test_convolutions(types: tuple[OperandType, OperandType], depth_multiplier: int | None) -> None:
     kind = OperationType.CONV_2D if depth_multiplier is None else OperationType.DEPTHWISE_CONV_2D
     for seed in range(6):
@@ -33,7 +36,7 @@ def test_convolutions(types: tuple[OperandType, OperandType], depth_multiplier: 
         assert_same(kind, case.inputs, case.output, *((0,) if seed % 2 else (0, 1, 2)))
 
 
-@pytest.mark.parametrize("types", TYPES, ids=IDS)
+@sweep("types", TYPES, ids=IDS)
 def test_groups(types: tuple[OperandType, OperandType]) -> None:
     case = random_case(np.random.default_rng(1), types, shape=(2, 5, 4, 3))
     values, filter_, bias, *rest = case.inputs
@@ -63,8 +66,8 @@ def _transposed(
     ]
 
 
-@pytest.mark.parametrize("types", TYPES, ids=IDS)
-@pytest.mark.parametrize("nchw", [False, True])
+@sweep("types", TYPES, ids=IDS)
+@sweep("nchw", [False, True])
 def test_transposed(types: tuple[OperandType, OperandType], *, nchw: bool) -> None:
     """Strides longer than the window and padding that leaves little included; the padding at the end may be negative."""
     for seed in range(8):
@@ -88,7 +91,7 @@ def test_transposed(types: tuple[OperandType, OperandType], *, nchw: bool) -> No
         assert_same(OperationType.TRANSPOSE_CONV_2D, inputs, case.output, *((0,) if seed % 2 else (0, 1, 2)))
 
 
-@pytest.mark.parametrize("scheme", [SAME, VALID])
+@sweep("scheme", [SAME, VALID])
 def test_transposed_to_a_shape(scheme: int) -> None:
     case = random_case(np.random.default_rng(3), (QUANT8, QUANT8), shape=(2, 3, 4, 2))
     assert case.filter.value is not None
@@ -98,8 +101,8 @@ def test_transposed_to_a_shape(scheme: int) -> None:
     assert_same(OperationType.TRANSPOSE_CONV_2D, inputs, case.output, 0)
 
 
-@pytest.mark.parametrize("types", [types for types in TYPES if "CHANNEL" not in types[1].name])
-@pytest.mark.parametrize("shape", [(5, 6), (2, 3, 4), (1, 2, 3, 2), (0, 6), (1, 6)])
+@sweep("types", [types for types in TYPES if "CHANNEL" not in types[1].name])
+@sweep("shape", [(5, 6), (2, 3, 4), (1, 2, 3, 2), (0, 6), (1, 6)])
 def test_fully_connected(types: tuple[OperandType, OperandType], shape: tuple[int, ...]) -> None:
     generator = np.random.default_rng(7)
     case = random_case(generator, types, shape=(1, 1, 1, 6))

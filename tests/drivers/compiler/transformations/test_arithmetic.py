@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.compiler_graphs import GraphBuilder, changes
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import evaluate
 from neurald.drivers.compiler.expression import Apply, Expression, apply, constant, load
@@ -11,6 +12,8 @@ from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.compiler.transformations.arithmetic import simplify_arithmetic
+
+pytestmark = pytest.mark.quick
 
 _VALUES = np.array([0.0, -0.0, 1.5, -1.5, 3e-20, -7.25, 1e13, np.inf, -np.inf, np.nan], np.float32)
 
@@ -28,8 +31,8 @@ def _graph(body: object, kind: Scalar = Scalar.FLOAT32) -> Graph:
     return b.finish(b.compute((len(_VALUES),), lambda i: found(load(source, (i,)))))  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 4])
-@pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.INT32])
+@sweep("exponent", [0, 1, 2, 3, 4])
+@sweep("kind", [Scalar.FLOAT32, Scalar.INT32])
 def test_small_powers_are_products(exponent: int, kind: Scalar) -> None:
     def body(x: Expression) -> Expression:
         return apply(Op.POWER, x, constant(exponent, kind))
@@ -44,13 +47,13 @@ def test_small_powers_are_products(exponent: int, kind: Scalar) -> None:
     assert not simplify_arithmetic(graph)
 
 
-@pytest.mark.parametrize("exponent", [-1.0, 0.5, 2.5, 5.0, np.nan])
+@sweep("exponent", [-1.0, 0.5, 2.5, 5.0, np.nan])
 def test_other_powers_stay(exponent: float) -> None:
     graph = _graph(lambda x: apply(Op.POWER, x, constant(exponent, Scalar.FLOAT32)))
     assert not changes(graph, simplify_arithmetic)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("divisor", "ops"),
     [
         (1.0, set()),
@@ -87,8 +90,8 @@ def _fixed_point(op: Op, left: int, mantissa: int, exponent: int) -> Graph:
     return _graph(body, Scalar.INT8)
 
 
-@pytest.mark.parametrize("op", [Op.FIXED_POINT, Op.FIXED_POINT_UP])
-@pytest.mark.parametrize("exponent", [0, -1, -7, -19])
+@sweep("op", [Op.FIXED_POINT, Op.FIXED_POINT_UP])
+@sweep("exponent", [0, -1, -7, -19])
 def test_what_is_shifted_up_and_down_is_shifted_once(op: Op, exponent: int) -> None:
     graph = _fixed_point(op, 20, 1 << 30, exponent)
     values = np.array([-128, -127, -77, -2, -1, 0, 1, 3, 100, 127], np.int8)
@@ -98,8 +101,6 @@ def test_what_is_shifted_up_and_down_is_shifted_once(op: Op, exponent: int) -> N
     np.testing.assert_array_equal(evaluate(graph, [values])[0], before)
 
 
-@pytest.mark.parametrize(
-    ("left", "mantissa", "exponent"), [(20, 1 << 30, -20), (20, 3 << 29, 0), (2, 1 << 30, 1)]
-)
+@sweep(("left", "mantissa", "exponent"), [(20, 1 << 30, -20), (20, 3 << 29, 0), (2, 1 << 30, 1)])
 def test_what_may_be_rounded_or_cut_is_multiplied(left: int, mantissa: int, exponent: int) -> None:
     assert not changes(_fixed_point(Op.FIXED_POINT, left, mantissa, exponent), simplify_arithmetic)

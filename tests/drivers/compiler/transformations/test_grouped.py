@@ -1,7 +1,7 @@
 """A convolution whose groups have one channel each is depthwise."""
 
-import pytest
 from support.compiler_graphs import GraphBuilder, changes, kinds, node_of
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.graph import DepthwiseConvolution
 from neurald.drivers.compiler.scalar import Scalar
@@ -9,8 +9,8 @@ from neurald.drivers.compiler.transformations import transform
 from neurald.drivers.compiler.transformations.grouped import find_depthwise
 
 
-@pytest.mark.parametrize("multiplier", [1, 2])
-@pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.UINT8])
+@sweep("multiplier", [1, 2])
+@sweep("kind", [Scalar.FLOAT32, Scalar.UINT8])
 def test_each_channel_by_itself(multiplier: int, kind: Scalar) -> None:
     b = GraphBuilder()
     sums = b.convolution(
@@ -32,7 +32,7 @@ def test_each_channel_by_itself(multiplier: int, kind: Scalar) -> None:
     assert kinds(graph) == ["DepthwiseConvolution"]
 
 
-@pytest.mark.parametrize(("groups", "depth"), [(1, 1), (2, 2), (1, 4)])
+@sweep(("groups", "depth"), [(1, 1), (2, 2), (1, 4)])
 def test_other_groups_stay(groups: int, depth: int) -> None:
     b = GraphBuilder()
     sums = b.convolution(

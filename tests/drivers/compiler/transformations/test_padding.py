@@ -1,7 +1,7 @@
 """Padding before a convolution becomes its own."""
 
-import pytest
 from support.compiler_graphs import GraphBuilder, changes, kinds, node_of
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.expression import load
 from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution, Pair, Value, inside
@@ -23,7 +23,7 @@ def padded(b: GraphBuilder, value: Value, pads: tuple[Pair, ...], number: float 
 SPATIAL = ((0, 0), (1, 2), (0, 3), (0, 0))
 
 
-@pytest.mark.parametrize(("kind", "zero"), [(Scalar.FLOAT32, 0), (Scalar.UINT8, 7), (Scalar.INT8, -3)])
+@sweep(("kind", "zero"), [(Scalar.FLOAT32, 0), (Scalar.UINT8, 7), (Scalar.INT8, -3)])
 def test_of_height_and_width(kind: Scalar, zero: int) -> None:
     b = GraphBuilder()
     source = b.input(2, 5, 4, 3, type=kind)
@@ -59,7 +59,7 @@ def test_of_a_depthwise_convolution_and_other_readers() -> None:
     assert graph.outputs == [sums, image]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("pads", "number"),
     [
         (SPATIAL, 1),

@@ -1,7 +1,7 @@
 """Products of two plain matrices are written as such."""
 
-import pytest
 from support.compiler_graphs import GraphBuilder, changes, kinds, node_of
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.expression import load
 from neurald.drivers.compiler.graph import MatrixProduct, Pair
@@ -10,7 +10,7 @@ from neurald.drivers.compiler.transformations import transform
 from neurald.drivers.compiler.transformations.pointwise_products import simplify_products
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("image", "kernel", "dilation", "padding"),
     [
         ((1, 1), (1, 1), (1, 1), ((0, 0), (0, 0))),
@@ -20,7 +20,7 @@ from neurald.drivers.compiler.transformations.pointwise_products import simplify
         ((2, 1), (4, 3), (1, 1), ((1, 1), (0, 2))),
     ],
 )
-@pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.INT8])
+@sweep("kind", [Scalar.FLOAT32, Scalar.INT8])
 def test_a_convolution_that_sees_whole_images(
     image: Pair, kernel: Pair, dilation: Pair, padding: tuple[Pair, Pair], kind: Scalar
 ) -> None:
@@ -45,7 +45,7 @@ def test_a_convolution_that_sees_whole_images(
     assert graph.outputs == [sums]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("image", "kernel", "output", "groups", "padding"),
     [
         ((4, 4), (1, 1), (4, 4), 1, ((0, 0), (0, 0))),
@@ -74,7 +74,7 @@ def test_whole_images_in_steps_of_a_dilated_window_stay() -> None:
     assert not changes(b.finish(sums), simplify_products)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("left", "right", "flags"),
     [
         ((1, 3, 4), (1, 5, 4), (False, False)),
@@ -99,7 +99,7 @@ def test_many_matrices_by_one(
     assert not changes(graph, simplify_products)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("left", "right", "is_transposed"),
     [
         ((3, 4), (5, 4), False),

@@ -5,11 +5,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from support.compiler_graphs import GraphBuilder, changes
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.expression import Expression, constant, index, load
 from neurald.drivers.compiler.graph import Graph, Value
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.compiler.transformations.scaling import merge_scaling
+
+pytestmark = pytest.mark.quick
 
 #: An element of a result from (that of the sums, its position, factors, bias).
 Epilogue = Callable[[Expression, tuple[Expression, ...], Value, Value], Expression]
@@ -31,8 +34,8 @@ def graph_of(b: GraphBuilder, sums: Value, epilogue: Epilogue) -> Graph:
     return b.finish(b.compute(sums.shape, lambda *at: epilogue(load(sums, at), at, factors, bias)))
 
 
-@pytest.mark.parametrize("kind", ["convolution", "depthwise", "product", "transposed"])
-@pytest.mark.parametrize(
+@sweep("kind", ["convolution", "depthwise", "product", "transposed"])
+@sweep(
     "epilogue",
     [
         lambda total, at, factors, _: total * load(factors, (at[-1],)),
@@ -49,7 +52,7 @@ def test_a_factor_for_each_channel_or_for_all(kind: str, epilogue: Epilogue) -> 
     assert not changes(graph, merge_scaling)
 
 
-@pytest.mark.parametrize(
+@sweep(
     "epilogue",
     [
         lambda total, at, factors, bias: (total + 1.0) * load(factors, (at[-1],)),

@@ -167,7 +167,7 @@ def random_graph(generator: random.Random) -> Graph:
 @given(SEEDS)
 # Of what only a node reads that nobody needs.
 @example(569289999)
-def test_g01_results_stay_the_same(seed: int) -> None:
+def test_results_stay_the_same(seed: int) -> None:
     graph = random_graph(random.Random(seed))
     changes(graph, transform)
     assert not any(transformation(graph) for transformation in TRANSFORMATIONS)
@@ -175,13 +175,13 @@ def test_g01_results_stay_the_same(seed: int) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(SEEDS, st.sampled_from(TRANSFORMATIONS))
-def test_g01_each_by_itself(seed: int, transformation: Callable[[Graph], bool]) -> None:
+def test_each_by_itself(seed: int, transformation: Callable[[Graph], bool]) -> None:
     changes(random_graph(random.Random(seed)), transformation)
 
 
 @settings(max_examples=50, deadline=None)
 @given(SEEDS)
-def test_g02_what_is_fused_afterwards_is_the_same(seed: int) -> None:
+def test_what_is_fused_afterwards_is_the_same(seed: int) -> None:
     graph = random_graph(random.Random(seed))
     transform(graph)
     inputs = [
@@ -192,7 +192,7 @@ def test_g02_what_is_fused_afterwards_is_the_same(seed: int) -> None:
         np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-3)
 
 
-def test_g01_one_after_another() -> None:
+def test_one_after_another() -> None:
     """Each opens the way for another: a copy of padding, grouped weights, and the same twice."""
     b = GraphBuilder()
     source = b.input(1, 4, 4, 3)
@@ -215,7 +215,7 @@ def test_g01_one_after_another() -> None:
     assert [type(node).__name__ for node in graph.nodes] == ["DepthwiseConvolution", "Compute", "Compute"]
 
 
-def test_g01_a_graph_that_contradicts_itself_is_not_transformed() -> None:
+def test_a_graph_that_contradicts_itself_is_not_transformed() -> None:
     b = GraphBuilder()
     source = b.input(3)
     output = b.compute((3,), lambda i: load(source, (i,)))
@@ -225,7 +225,7 @@ def test_g01_a_graph_that_contradicts_itself_is_not_transformed() -> None:
         transform(b.graph)
 
 
-def test_g01_a_transformation_that_breaks_a_graph_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transformation_that_breaks_a_graph_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def lose(graph: Graph) -> bool:
         graph.nodes = graph.nodes[1:]
         return True

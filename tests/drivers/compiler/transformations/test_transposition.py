@@ -1,7 +1,7 @@
 """A transposed operand of a product becomes its flag."""
 
-import pytest
 from support.compiler_graphs import GraphBuilder, changes, kinds, node_of
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.expression import load
 from neurald.drivers.compiler.graph import MatrixProduct, Value
@@ -13,8 +13,8 @@ def swapped(b: GraphBuilder, value: Value) -> Value:
     return b.compute((*batches, columns, rows), lambda *at: load(value, (*at[:-2], at[-1], at[-2])))
 
 
-@pytest.mark.parametrize("batches", [(), (3,), (2, 1)])
-@pytest.mark.parametrize("flags", [(True, False), (False, True), (True, True)])
+@sweep("batches", [(), (3,), (2, 1)])
+@sweep("flags", [(True, False), (False, True), (True, True)])
 def test_of_either_side(batches: tuple[int, ...], flags: tuple[bool, bool]) -> None:
     b = GraphBuilder()
     left = b.input(*batches, *((5, 4) if flags[0] else (4, 5)))

@@ -1,8 +1,8 @@
 """Constants of one number are that number."""
 
 import numpy as np
-import pytest
 from support.compiler_graphs import GraphBuilder, changes
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.expression import Constant, Expression, Load, load, select
 from neurald.drivers.compiler.graph import Compute
@@ -10,8 +10,8 @@ from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.transformations.uniform import know_uniform
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint8", "int32", "bool"])
-@pytest.mark.parametrize("shape", [(), (1,), (7,), (2, 7)])
+@sweep("dtype", ["float32", "float16", "int8", "uint8", "int32", "bool"])
+@sweep("shape", [(), (1,), (7,), (2, 7)])
 def test_they_are_loaded_no_more(dtype: str, shape: tuple[int, ...]) -> None:
     b = GraphBuilder()
     number = b.constant(np.full(shape, 1, dtype))
@@ -37,7 +37,7 @@ def test_zeros_of_both_signs_differ() -> None:
     assert not changes(graph, know_uniform)
 
 
-@pytest.mark.parametrize("number", [0.1, -2.5, 1e6, np.inf, np.nan])
+@sweep("number", [0.1, -2.5, 1e6, np.inf, np.nan])
 def test_floats_that_nothing_is_simpler_with_stay(number: float) -> None:
     b = GraphBuilder()
     numbers = b.constant(np.full(3, number, np.float32))

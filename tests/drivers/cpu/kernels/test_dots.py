@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.compiler_graphs import GraphBuilder, random_array
 from support.native import RUNNABLE, compiled, run
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import evaluate
 from neurald.drivers.compiler.expression import Expression, load, maximum
@@ -56,7 +57,7 @@ def test_floats(target: Target) -> None:
         np.testing.assert_allclose(result.reshape(expected.shape), expected, rtol=2e-5, atol=2e-4)
 
 
-@pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
+@sweep("target", list(TARGETS.values()), ids=lambda target: target.name)
 def test_what_is_infinite_stays_alone(target: Target) -> None:
     """What is read beside the terms of a row counts for nothing."""
     graph = _matrices(2, 1, 1001, is_constant=False)

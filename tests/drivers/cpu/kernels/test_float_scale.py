@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
 from support.native import RUNNABLE
 from support.quantized_sums import QuantizedSums, check
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.expression import constant
 from neurald.drivers.compiler.scalar import Scalar
@@ -75,8 +75,8 @@ def _check(rescaling: Rescaling, reach: int = _REACH) -> FloatScale:
     return floats
 
 
-@pytest.mark.parametrize("is_by_sign", [True, False])
-@pytest.mark.parametrize(("zero_point", "low"), [(-128, -128), (0, 0), (7, -128), (-90, -100)])
+@sweep("is_by_sign", [True, False])
+@sweep(("zero_point", "low"), [(-128, -128), (0, 0), (7, -128), (-90, -100)])
 def test_usual_multipliers(zero_point: int, low: int, *, is_by_sign: bool) -> None:
     multipliers = 0.004 * 0.5 ** np.random.default_rng(2).uniform(0, 1, 80)
     floats = _check(_rescaling(multipliers, zero_point, low, is_by_sign=is_by_sign))
@@ -100,7 +100,7 @@ def test_large_multipliers() -> None:
     _check(_rescaling(np.array([0.4, 0.77, 0.999]), -5, -128, is_by_sign=False))
 
 
-@pytest.mark.parametrize("zero_point", [-128, 5])
+@sweep("zero_point", [-128, 5])
 def test_results_that_never_change(zero_point: int) -> None:
     """Channels without weights, and multipliers of nothing."""
     _check(_rescaling(np.array([0.003, 1e-7, 0.0, 2e-6]), zero_point, -128), 20_000)
@@ -116,12 +116,10 @@ def test_no_floats() -> None:
     assert short.with_floats(np.array([99]), _TARGET).floats is None
 
 
-@pytest.mark.parametrize(
-    "target", [each for each in RUNNABLE if each.vector_bytes == 64], ids=lambda t: t.name
-)
-@pytest.mark.parametrize("channels", [64, 40, 7])
-@pytest.mark.parametrize("zero_point", [-128, 9])
-@pytest.mark.parametrize("has_rests", [False, True])
+@sweep("target", [each for each in RUNNABLE if each.vector_bytes == 64], ids=lambda t: t.name)
+@sweep("channels", [64, 40, 7])
+@sweep("zero_point", [-128, 9])
+@sweep("has_rests", [False, True])
 def test_kernels(target: Target, channels: int, zero_point: int, *, has_rests: bool) -> None:
     sums = QuantizedSums(4, zeros=(3, 0))
     tail = sums.rescaled(per_channel=has_rests, zero_point=zero_point, low=-128, largest=0.02)

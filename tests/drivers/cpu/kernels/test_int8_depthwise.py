@@ -2,6 +2,7 @@
 
 import pytest
 from support.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
+from support.sweeps import sweep
 
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.target import TARGETS, Target
@@ -86,7 +87,7 @@ def test_windows_that_are_too_large_to_be_written_out() -> None:
     assert routine_for(case.kernel, TARGETS["generic"]) is None
 
 
-@pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.name)
+@sweep("target", TARGETS.values(), ids=lambda target: target.name)
 def test_rows_of_other_sizes_share_a_function(target: Target) -> None:
     """They get to know sizes when they are called."""
     found = []

@@ -3,10 +3,13 @@
 import pytest
 from support.native import RUNNABLE
 from support.quantized_sums import TYPES, QuantizedSums, check, types_and_targets
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.target import Target
+
+pytestmark = pytest.mark.quick
 
 
 @types_and_targets
@@ -16,8 +19,8 @@ def test_types(seed: int, target: Target) -> None:
     check(sums.product((2, 701), (2, 701), sums.rescaled(type=result)), target, seed)
 
 
-@pytest.mark.parametrize("target", RUNNABLE, ids=lambda target: target.name)
-@pytest.mark.parametrize("source", [Scalar.INT8, Scalar.UINT8])
+@sweep("target", RUNNABLE, ids=lambda target: target.name)
+@sweep("source", [Scalar.INT8, Scalar.UINT8])
 def test_any_number_of_terms(source: Scalar, target: Target) -> None:
     for number, terms in enumerate((1024, 1153)):
         sums = QuantizedSums(number, source=source, zeros=(-5 if source is Scalar.INT8 else 100, 0))

@@ -4,8 +4,8 @@ import ctypes
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
 from support.cpu_routines import TARGET
+from support.sweeps import sweep
 
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address, multiple
@@ -17,7 +17,7 @@ from neurald.drivers.cpu.vector import Vector
 LANES = 4
 
 
-@pytest.mark.parametrize(("positions", "vectors", "together"), [(5, 2, 1), (6, 1, 3), (7, 2, 2), (4, 3, 4)])
+@sweep(("positions", "vectors", "together"), [(5, 2, 1), (6, 1, 3), (7, 2, 2), (4, 3, 4)])
 def test_every_position_gets_its_sums(positions: int, vectors: int, together: int) -> None:
     count = positions * vectors
     code = Instructions(("%sums", "%out", "%kept"))

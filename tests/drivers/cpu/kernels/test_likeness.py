@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.contractions import Case
 from support.float_kernels import TARGETS, check, windows
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.expression import constant
 from neurald.drivers.compiler.scalar import Scalar
@@ -27,7 +28,7 @@ def _nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(likeness, "_kept", {})
 
 
-@pytest.mark.parametrize("weights", WEIGHTS)
+@sweep("weights", WEIGHTS)
 def test_contents_do_not_matter(weights: tuple[int, ...]) -> None:
     cases = [windows((1, 6, 7, 12), weights, pad=1) for _ in range(2)]
     changed = cases[1].kernel.contraction
@@ -45,7 +46,7 @@ def test_contents_do_not_matter(weights: tuple[int, ...]) -> None:
     assert not np.array_equal(packed, others)
 
 
-@pytest.mark.parametrize("weights", WEIGHTS)
+@sweep("weights", WEIGHTS)
 def test_all_else_does(weights: tuple[int, ...]) -> None:
     cases = [
         windows((1, 6, 7, 12), weights, pad=1),

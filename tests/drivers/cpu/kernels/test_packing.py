@@ -1,7 +1,7 @@
 """The order of weights in panels."""
 
 import numpy as np
-import pytest
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.scalar import Scalar
@@ -15,7 +15,7 @@ def tile(lanes: int, vectors: int, channels: int) -> Tile:
     return Tile(lanes=lanes, vectors=vectors, places=1, panels=panels, cycles=1.0)
 
 
-@pytest.mark.parametrize("channels", [4, 5, 7, 8, 9, 15, 16, 17, 40])
+@sweep("channels", [4, 5, 7, 8, 9, 15, 16, 17, 40])
 def test_every_channel_is_in_a_panel_and_none_beyond(channels: int) -> None:
     for vectors in range(1, -(-channels // 4) + 1):
         found = channels_of(tile(4, vectors, channels), channels)
@@ -24,8 +24,8 @@ def test_every_channel_is_in_a_panel_and_none_beyond(channels: int) -> None:
         assert (lanes == lanes[:, :1] + np.arange(4)).all()
 
 
-@pytest.mark.parametrize("is_turned", [False, True])
-@pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.FLOAT16])
+@sweep("is_turned", [False, True])
+@sweep("kind", [Scalar.FLOAT32, Scalar.FLOAT16])
 def test_panels_hold_the_weights_of_their_channels_term_by_term(kind: Scalar, is_turned: bool) -> None:
     channels, terms = 11, 3
     array = np.random.default_rng(0).standard_normal((2, channels, terms)).astype(kind.dtype)

@@ -1,9 +1,9 @@
 """Kernels that move pieces: the graph's elements, and not a byte beside their memory."""
 
 import numpy as np
-import pytest
 from support.compiler_graphs import GraphBuilder, random_array
 from support.native import DIFFERENT, compiled, run
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import evaluate
 from neurald.drivers.compiler.expression import Expression, index, load, select
@@ -14,7 +14,7 @@ from neurald.drivers.cpu.kernels import pieces
 from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.target import Target
 
-each_target = pytest.mark.parametrize("target", DIFFERENT, ids=lambda target: target.name)
+each_target = sweep("target", DIFFERENT, ids=lambda target: target.name)
 KINDS = (Scalar.INT8, Scalar.FLOAT32, Scalar.FLOAT16, Scalar.INT64)
 
 

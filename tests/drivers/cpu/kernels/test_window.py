@@ -1,6 +1,6 @@
 """Windows along one dimension: which taps lie on the image, and how places are divided."""
 
-import pytest
+from support.sweeps import sweep
 
 from neurald.drivers.cpu.kernels.window import Side, runs, segments
 
@@ -14,7 +14,7 @@ SIDES = [
 ]
 
 
-@pytest.mark.parametrize("side", SIDES)
+@sweep("side", SIDES)
 def test_taps_on_the_image_are_those_whose_place_is_there(side: Side) -> None:
     for place in range(side.places):
         start = place * side.stride - side.before
@@ -23,8 +23,8 @@ def test_taps_on_the_image_are_those_whose_place_is_there(side: Side) -> None:
     assert side.is_inside == all(len(side.taps_at(place)) == side.taps for place in range(side.places))
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("longest", [1, 4, 14, 200])
+@sweep("side", SIDES)
+@sweep("longest", [1, 4, 14, 200])
 def test_tiles_are_even_and_cover_every_place_once(side: Side, longest: int) -> None:
     covered, lengths = [], set()
     for run in runs(side, longest):

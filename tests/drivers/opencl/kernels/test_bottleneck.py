@@ -7,6 +7,8 @@ import pytest
 from support.opencl_adding import without_ptx
 from support.opencl_blocks import RELU6, VALID, Block, sources_of, taken
 from support.opencl_models import expect_close, prepared_from, random_inputs, run
+from support.sweeps import sweep
+from support.tiers import one_in
 
 import neurald as nd
 from neurald.drivers.opencl.compiler import compile_model
@@ -36,7 +38,7 @@ BLOCKS = (
 )
 
 
-@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("block", one_in(2, BLOCKS))
 def test_blocks_compute_the_same(block: Block, opencl: DeviceContext) -> None:
     model = block.model()
     facts = opencl.facts if opencl.facts.is_nvidia else facts_of(opencl)
@@ -65,7 +67,7 @@ def test_blocks_compute_the_same(block: Block, opencl: DeviceContext) -> None:
             expect_close([each / scale for each in found], [each / scale for each in expected], 1e-5)
 
 
-@pytest.mark.parametrize(
+@sweep(
     "block",
     [
         Block(also="wide"),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from support.contractions import TYPES, Case, Cases
 from support.opencl_sources import Bench, opencl_facts
+from support.tiers import one_in
 
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.kernels import candidates, pair
@@ -38,7 +39,7 @@ def _as_gpu(facts: DeviceFacts) -> DeviceFacts:
 
 
 @pytest.mark.parametrize("is_integer", [False, True])
-@pytest.mark.parametrize("form", MAKE)
+@pytest.mark.parametrize("form", one_in(2, MAKE))
 def test_processor(form: str, is_integer: bool, bench: Bench) -> None:
     """Each form with a type of floats and one of integers."""
     assert FACTS is not None

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.compiler_graphs import GraphBuilder, random_array
 from support.opencl_sources import Bench, opencl_facts
+from support.tiers import one_in
 
 from neurald.drivers.compiler.evaluate import evaluate_fused
 from neurald.drivers.compiler.expression import load
@@ -44,7 +45,7 @@ def graph_of(
     return fuse(builder.finish(builder.compute(sums.shape, lambda *at: load(sums, at) * 2)))
 
 
-@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("transposed", one_in(2, [True, False]))
 @pytest.mark.parametrize("kind", [Scalar.INT8, Scalar.FLOAT32], ids=lambda kind: kind.name)
 def test_every_kernel_takes_the_matrices_of_its_batch(kind: Scalar, transposed: bool) -> None:
     assert FACTS is not None

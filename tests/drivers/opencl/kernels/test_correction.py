@@ -1,8 +1,8 @@
 """Sums of what is stored, corrected, are those of numbers less their zero point."""
 
 import numpy as np
-import pytest
 from support.compiler_graphs import GraphBuilder
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import evaluate_fused
 from neurald.drivers.compiler.expression import Expression, load
@@ -15,8 +15,8 @@ from neurald.drivers.opencl.kernels.epilogue import used_values
 from neurald.drivers.opencl.kernels.product import product_of
 
 
-@pytest.mark.parametrize("form", ["plain", "groups", "batches", "matrix"])
-@pytest.mark.parametrize("has_bias", [False, True])
+@sweep("form", ["plain", "groups", "batches", "matrix"])
+@sweep("has_bias", [False, True])
 def test_zero_points_are_taken_off_sums(form: str, has_bias: bool) -> None:
     """A bias that is known takes up what is too much."""
     builder = GraphBuilder()

@@ -17,6 +17,7 @@ from support.compiler_graphs import GraphBuilder
 from support.contractions import Case, Cases
 from support.opencl_kernels import GRAPHS, kernels
 from support.opencl_sources import Bench, opencl_facts
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.graph import Contraction
 from neurald.drivers.compiler.scalar import Scalar
@@ -95,9 +96,9 @@ def emulated(source: Source, definitions: str = "") -> Source:
     return replace(source, text=(definitions or _EMULATED) + text)
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("kind", [Scalar.INT8, Scalar.UINT8], ids=lambda kind: kind.name)
-@pytest.mark.parametrize("form", MAKE)
+@sweep("seed", range(2))
+@sweep("kind", [Scalar.INT8, Scalar.UINT8], ids=lambda kind: kind.name)
+@sweep("form", MAKE)
 def test_every_form_gives_the_same_integers(form: str, kind: Scalar, seed: int, bench: Bench) -> None:
     instruction = list(Instruction)[seed % 2]
     # The next one that has such kernels: not all layouts of what is no constant do.
@@ -112,7 +113,7 @@ def test_every_form_gives_the_same_integers(form: str, kind: Scalar, seed: int, 
     assert status == 0
 
 
-@pytest.mark.parametrize("kind", [Scalar.INT8, Scalar.UINT8], ids=lambda kind: kind.name)
+@sweep("kind", [Scalar.INT8, Scalar.UINT8], ids=lambda kind: kind.name)
 def test_compilers_that_hide_the_functions_give_the_same_integers(kind: Scalar, bench: Bench) -> None:
     case = Cases(1).convolution(kind)
     source = sources_of(case, Instruction.FUNCTION)[0]
@@ -195,7 +196,7 @@ def test_they_go_before_other_tiles_and_only_where_they_can_be_used() -> None:
     assert "dot" not in labels(integers, None)
 
 
-@pytest.mark.parametrize("instruction", Instruction)
+@sweep("instruction", Instruction)
 def test_the_text_is_what_it_was(instruction: Instruction) -> None:
     (kernel,) = kernels(GRAPHS["quantised_product"]())
     found = product_of(kernel)

@@ -14,6 +14,7 @@ from support.compiler_graphs import GraphBuilder
 from support.contractions import TYPES, Case, Cases
 from support.opencl_kernels import GRAPHS, kernels
 from support.opencl_sources import Bench, opencl_facts
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.expression import apply, load
 from neurald.drivers.compiler.graph import Graph
@@ -88,7 +89,7 @@ def bench() -> Bench:
     return Bench(FACTS.handle)
 
 
-@pytest.mark.parametrize("name", GOLDEN_GRAPHS)
+@sweep("name", GOLDEN_GRAPHS)
 def test_the_text_is_what_it_was(name: str) -> None:
     facts = gpu(IMAGES, has_dot_product=name == "quantised_product")
     sources = [candidates(each, facts, relaxed=False)[0] for each in kernels(GOLDEN_GRAPHS[name]())]

@@ -9,6 +9,7 @@ import pytest
 from support.compiler_graphs import GraphBuilder
 from support.contractions import Case, Cases
 from support.opencl_sources import Bench, opencl_facts
+from support.tiers import one_in
 
 from neurald.drivers.compiler.builder import Builder
 from neurald.drivers.compiler.evaluate import evaluate_fused, evaluate_node
@@ -108,7 +109,7 @@ class Rescaled(Cases):
 
 
 @on_device
-@pytest.mark.parametrize("kind", [Scalar.INT8, Scalar.UINT8])
+@pytest.mark.parametrize("kind", one_in(2, [Scalar.INT8, Scalar.UINT8]))
 @pytest.mark.parametrize("form", _FORMS)
 def test_quantised_layers(form: str, kind: Scalar, bench: Bench) -> None:
     """With any number of channels, and with sizes that only the caller of a function knows, as on NVIDIA's."""
@@ -143,7 +144,7 @@ def _constant(array: np.ndarray) -> Value:
 
 
 @on_device
-@pytest.mark.parametrize("op", [Op.FIXED_POINT, Op.FIXED_POINT_UP, None])
+@pytest.mark.parametrize("op", one_in(2, [Op.FIXED_POINT, Op.FIXED_POINT_UP, None]))
 @pytest.mark.parametrize(
     "exponents", [range(-32, 0), range(-31, 1), range(3), range(-31, 32), (0,), (-1,), (31,)], ids=str
 )

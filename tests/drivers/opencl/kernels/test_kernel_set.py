@@ -7,6 +7,7 @@ import pytest
 from support.opencl_blocks import Block
 from support.opencl_models import expect_close, random_inputs, run
 from support.opencl_warps import with_tensor_cores
+from support.sweeps import sweep
 
 from neurald.drivers.cpu.device import create_reference
 from neurald.drivers.opencl.compiler import compile_model
@@ -50,7 +51,7 @@ def test_what_each_set_may_use(opencl: DeviceContext) -> None:
     assert set(sources) == {1}
 
 
-@pytest.mark.parametrize("name", [each.value for each in KernelSet])
+@sweep("name", [each.value for each in KernelSet])
 def test_results_agree(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(KERNELS_VARIABLE, name)
     model = Block().model()

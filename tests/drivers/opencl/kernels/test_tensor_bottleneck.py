@@ -1,6 +1,7 @@
 """Blocks of layers of 8 bits and halves as one kernel on tensor cores: which there are, and that they compute the same."""
 
 import dataclasses
+import itertools
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from support.opencl_blocks import (
 )
 from support.opencl_models import prepared_from, random_inputs, run
 from support.opencl_warps import with_tensor_cores, without_warps
+from support.sweeps import sweep
+from support.tiers import one_in
 
 import neurald as nd
 from neurald.drivers.opencl.compiler import compile_model
@@ -55,8 +58,8 @@ TYPES: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize("kind", TYPES, ids=("int8", "per_channel", "uint8", "relaxed", "float"))
-@pytest.mark.parametrize("number", range(len(SHAPES)))
+# One in six of five types: nearly every shape runs by default, each time with another type.
+@pytest.mark.parametrize(("number", "kind"), one_in(6, itertools.product(range(len(SHAPES)), TYPES)))
 def test_blocks_compute_the_same(number: int, kind: dict[str, Any], opencl: DeviceContext) -> None:
     block = Block(**SHAPES[number], **kind)
     model, facts = block.model(), facts_of(opencl)
@@ -97,7 +100,7 @@ def test_results_differ(opencl: DeviceContext) -> None:
         assert len(np.unique(found)) > 20
 
 
-@pytest.mark.parametrize(
+@sweep(
     "change",
     [
         {"also": "wide"},

@@ -9,6 +9,7 @@ from support.opencl_batch import BatchingDevice
 from support.opencl_models import run
 from support.opencl_sources import Bench
 from support.single_operation import stored_values
+from support.tiers import one_in
 
 import neurald as nd
 from neurald.drivers.compiler.build import build_graph
@@ -127,7 +128,7 @@ def device(opencl: DeviceContext) -> BatchingDevice:
     return found
 
 
-@pytest.mark.parametrize("number", range(len(MODELS)))
+@pytest.mark.parametrize("number", one_in(2, range(len(MODELS))))
 def test_quantised_convolutions_to_few_positions(number: int, device: BatchingDevice) -> None:
     model = MODELS[number]
     inputs = [input_of(model, number)]
@@ -169,7 +170,7 @@ def test_only_few_rows_are_for_it(opencl: DeviceContext) -> None:
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("depth", [7, 128, 2048, 2500])
+@pytest.mark.parametrize("depth", one_in(2, [2500, 128, 7, 2048]))
 def test_what_is_asked_for_ahead_and_the_rest(opencl: DeviceContext, depth: int, transposed: bool) -> None:
     """Depths for which no, some and all vectors of weights are there before a group waits."""
     builder = GraphBuilder()

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from support.random_tensors import value
 from support.single_operation import Given, evaluate, given, scalars, stored_values, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -44,17 +45,17 @@ CURVES: list[tuple[OperationType, tuple[Given, ...], Callable[[Array], Array]]] 
 ]
 
 
-@pytest.mark.parametrize("operation", CLAMPS)
-@pytest.mark.parametrize("operand_type", [FLOAT32, FLOAT16])
-@pytest.mark.parametrize("shape", SHAPES)
+@sweep("operation", CLAMPS)
+@sweep("operand_type", [FLOAT32, FLOAT16])
+@sweep("shape", SHAPES)
 def test_clamps(operation: OperationType, operand_type: OperandType, shape: tuple[int, ...]) -> None:
     x = given(operand_type, np.random.default_rng(0).uniform(-9, 9, shape))
     expected = np.clip(value(x), *CLAMPS[operation])
     np.testing.assert_array_equal(evaluate(operation, [x], wanted(operand_type)), expected)
 
 
-@pytest.mark.parametrize("operation", CLAMPS)
-@pytest.mark.parametrize(("operand_type", "zeros"), [(UINT8, (100, 30)), (INT8, (3, -8)), (INT16, (0, 0))])
+@sweep("operation", CLAMPS)
+@sweep(("operand_type", "zeros"), [(UINT8, (100, 30)), (INT8, (3, -8)), (INT16, (0, 0))])
 def test_clamps_to_another_scale(
     operation: OperationType, operand_type: OperandType, zeros: tuple[int, int]
 ) -> None:
@@ -66,8 +67,8 @@ def test_clamps_to_another_scale(
     assert np.abs(result - expected).max() <= 0.51
 
 
-@pytest.mark.parametrize(("operation", "more", "function"), CURVES)
-@pytest.mark.parametrize("shape", SHAPES)
+@sweep(("operation", "more", "function"), CURVES)
+@sweep("shape", SHAPES)
 def test_curves(
     operation: OperationType,
     more: tuple[Given, ...],
@@ -79,8 +80,8 @@ def test_curves(
     np.testing.assert_allclose(result, function(value(x).astype(np.float64)), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("operation", "more", "function"), CURVES)
-@pytest.mark.parametrize(("operand_type", "zeros"), [(UINT8, (100, 30)), (INT8, (3, -8))])
+@sweep(("operation", "more", "function"), CURVES)
+@sweep(("operand_type", "zeros"), [(UINT8, (100, 30)), (INT8, (3, -8))])
 def test_curves_of_stored_numbers(
     operation: OperationType,
     more: tuple[Given, ...],
@@ -96,8 +97,8 @@ def test_curves_of_stored_numbers(
     assert np.abs(result - expected).max() <= 1
 
 
-@pytest.mark.parametrize(("operation", "function"), [(o, f) for o, more, f in CURVES if not more])
-@pytest.mark.parametrize("scale", [2.0**-12, 2.0**-11, 0.0003, 0.01, 3.0, 1e-6])
+@sweep(("operation", "function"), [(o, f) for o, more, f in CURVES if not more])
+@sweep("scale", [2.0**-12, 2.0**-11, 0.0003, 0.01, 3.0, 1e-6])
 def test_curves_of_16_bits(
     operation: OperationType, function: Callable[[Array], Array], scale: float
 ) -> None:
@@ -108,7 +109,7 @@ def test_curves_of_16_bits(
     assert np.abs(result - np.clip(real * 2**15, -(2**15), 2**15 - 1)).max() <= 8
 
 
-@pytest.mark.parametrize("operation", [OperationType.TFLITE_LOGISTIC, OperationType.TFLITE_TANH])
+@sweep("operation", [OperationType.TFLITE_LOGISTIC, OperationType.TFLITE_TANH])
 def test_curves_of_16_bits_have_one_scale(operation: OperationType) -> None:
     with pytest.raises(BadData, match=r"3\.05176e-05 is expected"):
         evaluate(operation, [given(INT16, [1], 0.5)], wanted(INT16, 0.5))

@@ -7,12 +7,15 @@ import pytest
 from support.exact import away_from_zero, cut, multiplier, times
 from support.random_tensors import value
 from support.single_operation import Given, evaluate, given, scalars, stored_values, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS, WIDER
 from neurald.hal.operations.call import Array
 from neurald.hal.types import OperandType
+
+pytestmark = pytest.mark.quick
 
 FLOAT32, FLOAT16 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16
 INT32, INT64, UINT32 = OperandType.TENSOR_INT32, OperandType.TENSOR_INT64, OperandType.TENSOR_UINT32
@@ -41,9 +44,9 @@ def stored(operand_type: OperandType, scale: float, zero_point: int, *shape: int
     return given(operand_type, stored_values(generator, operand_type, shape), scale, zero_point)
 
 
-@pytest.mark.parametrize(("first", "second"), SHAPES)
-@pytest.mark.parametrize(("operation", "function"), [(ADD, np.add), (SUB, np.subtract), (MUL, np.multiply)])
-@pytest.mark.parametrize("operand_type", [INT32, INT64])
+@sweep(("first", "second"), SHAPES)
+@sweep(("operation", "function"), [(ADD, np.add), (SUB, np.subtract), (MUL, np.multiply)])
+@sweep("operand_type", [INT32, INT64])
 def test_whole_numbers(
     operation: OperationType, function: np.ufunc, operand_type: OperandType, first: Any, second: Any
 ) -> None:
@@ -71,8 +74,8 @@ def test_complex_numbers() -> None:
         evaluate(MUL, (x, y, *scalars(1)), wanted(COMPLEX))
 
 
-@pytest.mark.parametrize(("operation", "sign"), [(ADD, 1), (SUB, -1)])
-@pytest.mark.parametrize(("operand_type", "shift"), [(UINT8, 20), (INT8, 20), (INT16, 15)])
+@sweep(("operation", "sign"), [(ADD, 1), (SUB, -1)])
+@sweep(("operand_type", "shift"), [(UINT8, 20), (INT8, 20), (INT16, 15)])
 def test_stored_sums(operation: OperationType, sign: int, operand_type: OperandType, shift: int) -> None:
     zeros = (0, 0, 0) if operand_type is INT16 else (7, 100, 3)
     scales = (0.25, 0.09375, 0.3125)
@@ -89,8 +92,8 @@ def test_stored_sums(operation: OperationType, sign: int, operand_type: OperandT
         assert got == cut(total + zeros[2], dtype)
 
 
-@pytest.mark.parametrize(("scales", "shifts"), [((0.5, 0.25, 0.5), (0, 1)), ((0.125, 0.5, 0.5), (2, 0))])
-@pytest.mark.parametrize(("operation", "sign"), [(ADD, 1), (SUB, -1)])
+@sweep(("scales", "shifts"), [((0.5, 0.25, 0.5), (0, 1)), ((0.125, 0.5, 0.5), (2, 0))])
+@sweep(("operation", "sign"), [(ADD, 1), (SUB, -1)])
 def test_sums_of_16_bits_with_powers_of_two(
     operation: OperationType, sign: int, scales: tuple[float, ...], shifts: tuple[int, int]
 ) -> None:
@@ -103,7 +106,7 @@ def test_sums_of_16_bits_with_powers_of_two(
         assert got == cut(first + sign * second, "int16")
 
 
-@pytest.mark.parametrize("scales", [(0.5, 0.5, 0.25), (0.25, 0.25, 0.5)])
+@sweep("scales", [(0.5, 0.5, 0.25), (0.25, 0.25, 0.5)])
 def test_powers_of_two_that_do_not_go_together(scales: tuple[float, ...]) -> None:
     x, y = stored(INT16, scales[0], 0, 2), stored(INT16, scales[1], 0, 2)
     with pytest.raises(BadData, match="that of one input"):
@@ -126,9 +129,7 @@ def test_whole_quotients_lose_their_fraction() -> None:
     assert evaluate(DIV, (x, y, *scalars(0)), wanted(INT32)).tolist() == [[3, -3, 3], [-3, 3, -3]]
 
 
-@pytest.mark.parametrize(
-    ("operand_type", "zeros"), [(UINT8, (128, 100, 3)), (INT8, (0, -5, 9)), (INT16, (0, 0, 0))]
-)
+@sweep(("operand_type", "zeros"), [(UINT8, (128, 100, 3)), (INT8, (0, -5, 9)), (INT16, (0, 0, 0))])
 def test_stored_quotients(operand_type: OperandType, zeros: tuple[int, int, int]) -> None:
     x, y = stored(operand_type, 0.5, zeros[0], 30, 1), stored(operand_type, 0.25, zeros[1], 40, seed=1)
     divisor = value(y).astype(int) - zeros[1]
@@ -140,7 +141,7 @@ def test_stored_quotients(operand_type: OperandType, zeros: tuple[int, int, int]
     assert np.abs(result - expected).max() <= 1
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operation", "operand_type"),
     [
         (DIV, INT32),
@@ -158,15 +159,15 @@ def test_divisors_of_0(operation: OperationType, operand_type: OperandType) -> N
         evaluate(operation, (x, y, *more), wanted(operand_type, scale))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operation", "function"),
     [
         (OperationType.TFLITE_FLOOR_DIV, np.floor_divide),
         (OperationType.TFLITE_FLOOR_MOD, np.mod),
     ],
 )
-@pytest.mark.parametrize("operand_type", [FLOAT32, FLOAT16, INT32, INT64, INT8])
-@pytest.mark.parametrize(("first", "second"), SHAPES)
+@sweep("operand_type", [FLOAT32, FLOAT16, INT32, INT64, INT8])
+@sweep(("first", "second"), SHAPES)
 def test_floored_division(
     operation: OperationType,
     function: Callable[[Array, Array], Array],
@@ -189,16 +190,16 @@ def test_powers() -> None:
         evaluate(OperationType.TFLITE_POW, (x, given(INT32, [-1])), wanted(INT32))
 
 
-@pytest.mark.parametrize("operand_type", [FLOAT32, FLOAT16, OperandType.TENSOR_FLOAT64])
+@sweep("operand_type", [FLOAT32, FLOAT16, OperandType.TENSOR_FLOAT64])
 def test_angles(operand_type: OperandType) -> None:
     y, x = given(operand_type, [1.0, -1, 0, -0.0]), given(operand_type, [-1.0, 2, -1, -1])
     result = evaluate(OperationType.TFLITE_ATAN2, (y, x), wanted(operand_type))
     np.testing.assert_allclose(result, np.arctan2(value(y), value(x)), rtol=1e-3)
 
 
-@pytest.mark.parametrize("operand_type", [FLOAT32, INT32])
-@pytest.mark.parametrize("count", [1, 2, 5])
-@pytest.mark.parametrize("shape", [(), (2, 3), (0,)])
+@sweep("operand_type", [FLOAT32, INT32])
+@sweep("count", [1, 2, 5])
+@sweep("shape", [(), (2, 3), (0,)])
 def test_sums_of_many(operand_type: OperandType, count: int, shape: tuple[int, ...]) -> None:
     addends = [whole(operand_type, *shape, seed=seed) for seed in range(count)]
     result = evaluate(OperationType.TFLITE_ADD_N, addends, wanted(operand_type))
@@ -221,7 +222,7 @@ def test_squared_differences() -> None:
     assert np.abs(result - expected).max() <= 1
 
 
-@pytest.mark.parametrize("operation", [ADD, SUB, MUL, DIV, OperationType.TFLITE_POW])
+@sweep("operation", [ADD, SUB, MUL, DIV, OperationType.TFLITE_POW])
 def test_what_they_widen(operation: OperationType) -> None:
     widened = DEFINITIONS[operation].widens
     assert widened is not None

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.single_operation import Given, evaluate_all, given, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -42,7 +43,7 @@ def arguments(values: list[Array], bias_scale: float = BIAS) -> list[Given]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@sweep("seed", range(5))
 def test_it_is_androids(seed: int) -> None:
     values = stored(seed)
     # Gates come in another order there: input, forget, cell, output.
@@ -63,7 +64,7 @@ def test_it_is_androids(seed: int) -> None:
     np.testing.assert_array_equal(found[1], state)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("position", "message"),
     [
         (1, r"output_state_in of .* has shape \[4, 4\]|cell_state_in .* has shape \[2, 4\]"),

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from support.single_operation import evaluate, given, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -16,8 +17,8 @@ def scale_of(kind: OperandType) -> float:
     return 1.0 if kind in (INT8, INT16) else 0.0
 
 
-@pytest.mark.parametrize("kind", [INT8, INT16, INT32, INT64, UINT32, BOOL])
-@pytest.mark.parametrize("shapes", [((), ()), ((2, 3), (3,)), ((0, 2), (1, 2)), ((2, 1, 2), (3, 1))])
+@sweep("kind", [INT8, INT16, INT32, INT64, UINT32, BOOL])
+@sweep("shapes", [((), ()), ((2, 3), (3,)), ((0, 2), (1, 2)), ((2, 1, 2), (3, 1))])
 def test_and(kind: OperandType, shapes: tuple[tuple[int, ...], ...]) -> None:
     generator = np.random.default_rng(0)
     first, second = (generator.integers(0, 120, shape).astype(kind.dtype) for shape in shapes)
@@ -26,7 +27,7 @@ def test_and(kind: OperandType, shapes: tuple[tuple[int, ...], ...]) -> None:
     np.testing.assert_array_equal(result, first & second)
 
 
-@pytest.mark.parametrize("kind", [INT8, INT16, INT32])
+@sweep("kind", [INT8, INT16, INT32])
 def test_shift_left(kind: OperandType) -> None:
     width = 8 * kind.dtype.itemsize
     values = np.arange(-5, 6)[:, None]
@@ -37,7 +38,7 @@ def test_shift_left(kind: OperandType) -> None:
     np.testing.assert_array_equal(result, expected.astype(kind.dtype))
 
 
-@pytest.mark.parametrize(("operation", "kind"), [(AND, OperandType.TENSOR_FLOAT32), (SHIFT_LEFT, INT64)])
+@sweep(("operation", "kind"), [(AND, OperandType.TENSOR_FLOAT32), (SHIFT_LEFT, INT64)])
 def test_types_without_such_bits(operation: OperationType, kind: OperandType) -> None:
     with pytest.raises(BadData, match=f"has type {kind.name}"):
         evaluate(operation, [given(kind, [1]), given(kind, [1])], wanted(kind))

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from support.random_tensors import value
 from support.single_operation import Given, evaluate, given, scalars, stored_values, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -32,16 +33,16 @@ def plain(operand_type: OperandType, values: object) -> Given:
     return given(operand_type, values, scale_of(operand_type))
 
 
-@pytest.mark.parametrize("source", TYPES)
-@pytest.mark.parametrize("target", TYPES)
-@pytest.mark.parametrize("shape", [(), (0, 2), (2, 1, 3, 1, 2)])
+@sweep("source", TYPES)
+@sweep("target", TYPES)
+@sweep("shape", [(), (0, 2), (2, 1, 3, 1, 2)])
 def test_small_numbers(source: OperandType, target: OperandType, shape: tuple[int, ...]) -> None:
     x = plain(source, np.random.default_rng(0).integers(0, 100, shape))
     result = evaluate(CAST, [x], wanted(target, scale_of(target)))
     np.testing.assert_array_equal(result, value(x).real.astype(target.dtype))
 
 
-@pytest.mark.parametrize("target", WHOLE)
+@sweep("target", WHOLE)
 def test_reals_that_do_not_fit(target: OperandType) -> None:
     limits = np.iinfo(target.dtype.name)
     x = given(FLOAT32, [np.inf, -np.inf, np.nan, 1e30, -1e30, 3.9, 0.9])
@@ -63,8 +64,8 @@ def test_parts_of_complex_numbers() -> None:
     assert evaluate(CAST, [x], wanted(INT32)).tolist() == [[3, 0]]
 
 
-@pytest.mark.parametrize("source", WHOLE)
-@pytest.mark.parametrize("target", WHOLE)
+@sweep("source", WHOLE)
+@sweep("target", WHOLE)
 def test_bits(source: OperandType, target: OperandType) -> None:
     sizes = source.dtype.itemsize, target.dtype.itemsize
     shape = (3, max(1, sizes[1] // sizes[0])) if sizes[1] > sizes[0] else (3,)
@@ -77,15 +78,15 @@ def test_bits(source: OperandType, target: OperandType) -> None:
     assert result.shape == ((3, sizes[0] // sizes[1]) if sizes[0] > sizes[1] else (3,))
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+@sweep("shape", [(), (3,), (2, 3)])
 def test_bits_that_do_not_fit(shape: tuple[int, ...]) -> None:
     with pytest.raises(BadData, match="a last length of 4 is expected"):
         evaluate(BITCAST, [plain(UINT8, np.zeros(shape))], wanted(INT32))
 
 
-@pytest.mark.parametrize("source", STORED)
-@pytest.mark.parametrize("target", STORED)
-@pytest.mark.parametrize("shape", [(), (0, 2), (2, 1, 3, 2, 20)])
+@sweep("source", STORED)
+@sweep("target", STORED)
+@sweep("shape", [(), (0, 2), (2, 1, 3, 2, 20)])
 def test_another_stored_form(source: OperandType, target: OperandType, shape: tuple[int, ...]) -> None:
     zeros = {UINT8: 130, INT8: -3, UINT16: 30000, INT16: 0}
     x = given(source, stored_values(np.random.default_rng(0), source, shape), 0.375, zeros[source])
@@ -95,8 +96,8 @@ def test_another_stored_form(source: OperandType, target: OperandType, shape: tu
     assert np.abs(result - np.clip(expected, limits.min, limits.max)).max(initial=0) <= 0.51
 
 
-@pytest.mark.parametrize("stored", STORED)
-@pytest.mark.parametrize("real", [FLOAT32, FLOAT16])
+@sweep("stored", STORED)
+@sweep("real", [FLOAT32, FLOAT16])
 def test_there_and_back(stored: OperandType, real: OperandType) -> None:
     limits = np.iinfo(stored.dtype.name)
     zero = 0 if stored is INT16 else limits.min + 50
@@ -113,8 +114,8 @@ def test_scales_of_channels() -> None:
     assert evaluate(DEQUANTIZE, [x], wanted(FLOAT32)).reshape(-1).tolist() == [0.5, 0.5, 2, 2]
 
 
-@pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (0.0, 6.0), (-0.3, 5.1), (-3.0, 0.0)])
-@pytest.mark.parametrize("bits", [2, 8, 16])
+@sweep(("low", "high"), [(-1.0, 1.0), (0.0, 6.0), (-0.3, 5.1), (-3.0, 0.0)])
+@sweep("bits", [2, 8, 16])
 def test_numbers_as_if_they_had_been_stored(low: float, high: float, bits: int) -> None:
     x = given(FLOAT32, np.random.default_rng(0).normal(size=(3, 40)) * 4)
     result = evaluate(OperationType.TFLITE_FAKE_QUANT, [x, *scalars(low, high, bits)], wanted(FLOAT32))
@@ -127,7 +128,7 @@ def test_numbers_as_if_they_had_been_stored(low: float, high: float, bits: int) 
     assert abs(zero[0]) < 1e-6
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("low", "high", "bits"),
     [(1.0, 2.0, 8), (0.0, 0.0, 8), (-1.0, 1.0, 1), (-1.0, 1.0, 17), (-1.0, float("inf"), 8)],
 )

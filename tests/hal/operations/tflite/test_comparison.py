@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.random_tensors import value
 from support.single_operation import Given, evaluate, given, stored_values, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -32,16 +33,16 @@ def small(operand_type: OperandType, *shape: int, seed: int = 0) -> Given:
     return given(operand_type, np.random.default_rng([seed, *shape]).integers(0, 4, shape))
 
 
-@pytest.mark.parametrize("operation", COMPARISONS)
-@pytest.mark.parametrize("operand_type", PLAIN)
-@pytest.mark.parametrize(("first", "second"), SHAPES)
+@sweep("operation", COMPARISONS)
+@sweep("operand_type", PLAIN)
+@sweep(("first", "second"), SHAPES)
 def test_comparisons(operation: OperationType, operand_type: OperandType, first: Any, second: Any) -> None:
     x, y = small(operand_type, *first), small(operand_type, *second, seed=1)
     expected = COMPARISONS[operation](value(x), value(y))
     np.testing.assert_array_equal(evaluate(operation, (x, y), wanted(BOOL)), expected)
 
 
-@pytest.mark.parametrize("operation", COMPARISONS)
+@sweep("operation", COMPARISONS)
 def test_comparisons_of_stored_values(operation: OperationType) -> None:
     """With scales that are powers of two, at 256 times their values they are exact."""
     generator = np.random.default_rng(0)
@@ -62,8 +63,8 @@ def test_scales_of_16_bits_count_for_equality_only() -> None:
     assert evaluate(OperationType.TFLITE_LESS_EQUAL, (x, y), wanted(BOOL)).tolist() == [False, False]
 
 
-@pytest.mark.parametrize("operand_type", PLAIN)
-@pytest.mark.parametrize(("first", "second"), SHAPES)
+@sweep("operand_type", PLAIN)
+@sweep(("first", "second"), SHAPES)
 def test_extremes(operand_type: OperandType, first: Any, second: Any) -> None:
     x, y = small(operand_type, *first), small(operand_type, *second, seed=1)
     for operation, function in (
@@ -80,8 +81,8 @@ def test_extremes_are_chosen_as_they_are_stored() -> None:
     assert result.tolist() == [1, 5]
 
 
-@pytest.mark.parametrize("operand_type", [*PLAIN, BOOL, OperandType.TENSOR_COMPLEX64])
-@pytest.mark.parametrize("shape", [(), (5,), (2, 3, 1, 2, 1), (0, 3)])
+@sweep("operand_type", [*PLAIN, BOOL, OperandType.TENSOR_COMPLEX64])
+@sweep("shape", [(), (5,), (2, 3, 1, 2, 1), (0, 3)])
 def test_selection(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     x, y = small(operand_type, *shape), small(operand_type, *shape, seed=1)
     for chosen in {(), shape[:1], shape}:

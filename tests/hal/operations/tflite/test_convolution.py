@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from support.single_operation import Given, call_of, evaluate, given, ints, scalars, unknown, wanted
+from support.sweeps import sweep
 from support.weighted_sums import multiplier
 from support.windows import SAME, VALID, convolution_sums, transposed_sums
 
@@ -69,11 +70,9 @@ def random_images(depth: int, seed: int = 1) -> Array:
     return (generator.standard_normal((3, 6, 5, depth)) * [[[[1]]], [[[9]]], [[[0.01]]]]).astype(np.float32)
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize(
-    ("scales", "asymmetric"), [(SCALES, True), (SCALES[:1], False), (SCALES[[1] * 6], False)]
-)
+@sweep("place", PLACES)
+@sweep("groups", [1, 2])
+@sweep(("scales", "asymmetric"), [(SCALES, True), (SCALES[:1], False), (SCALES[[1] * 6], False)])
 def test_floats_with_weights_of_8_bits(
     place: tuple[int, tuple[int, int], tuple[int, int]], groups: int, scales: Array, *, asymmetric: bool
 ) -> None:
@@ -96,9 +95,9 @@ def short(total: int, real: float) -> int:
     return max(-32768, min(32767, (total * upper + (1 << (shift - 1))) >> shift))
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("bias_type", [INT64, INT32])
+@sweep("place", PLACES)
+@sweep("groups", [1, 2])
+@sweep("bias_type", [INT64, INT32])
 def test_activations_of_16_bits(
     place: tuple[int, tuple[int, int], tuple[int, int]], groups: int, bias_type: OperandType
 ) -> None:
@@ -121,7 +120,7 @@ def test_sums_of_16_bits_that_float32_does_not_hold() -> None:
     assert evaluate(CONV_2D, inputs, wanted(SHORT, 1.0, rank=4)).item() == 77
 
 
-@pytest.mark.parametrize("multiplier_", [1, 3])
+@sweep("multiplier_", [1, 3])
 def test_depthwise(multiplier_: int) -> None:
     x, place = random_images(2), (SAME, (2, 2), (1, 1))
     channels = 2 * multiplier_
@@ -145,7 +144,7 @@ def test_depthwise(multiplier_: int) -> None:
         assert result[..., channel].reshape(-1).tolist() == expected_shorts
 
 
-@pytest.mark.parametrize(("scheme", "lengths"), [(SAME, (11, 5)), (VALID, (12, 7)), (VALID, (13, 7))])
+@sweep(("scheme", "lengths"), [(SAME, (11, 5)), (VALID, (12, 7)), (VALID, (13, 7))])
 def test_transposed(scheme: int, lengths: tuple[int, int]) -> None:
     x, filter_ = random_images(4), byte_weights((6, 2, 3, 4), 0, SCALES)
     shape = ints(3, *lengths, 6)
@@ -168,7 +167,7 @@ def test_transposed(scheme: int, lengths: tuple[int, int]) -> None:
         assert result[..., channel].reshape(-1).tolist() == expected_shorts
 
 
-@pytest.mark.parametrize("nchw", [False, True])
+@sweep("nchw", [False, True])
 def test_layouts_and_activations(*, nchw: bool) -> None:
     x, filter_ = random_images(4), byte_weights((6, 1, 1, 4), 0, SCALES)
     fed = np.moveaxis(x, 3, 1) if nchw else x
@@ -180,7 +179,7 @@ def test_layouts_and_activations(*, nchw: bool) -> None:
     np.testing.assert_array_equal(result, np.moveaxis(expected, 3, 1) if nchw else expected)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("depth", "filter_shape", "message"),
     [
         (4, (6, 1, 1, 3), "the same depth"),

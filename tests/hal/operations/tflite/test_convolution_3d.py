@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from support.single_operation import evaluate, given, ints, omitted, scalars, wanted
+from support.sweeps import sweep
 from support.windows import SAME, VALID, convolution_sums, positions, transposed_sums
 
 from neurald.hal.errors import BadData
@@ -19,9 +20,9 @@ STEPS: list[tuple[Steps, Steps]] = [
 ]
 
 
-@pytest.mark.parametrize("scheme", [SAME, VALID])
-@pytest.mark.parametrize(("stride", "dilation"), STEPS)
-@pytest.mark.parametrize("has_bias", [False, True])
+@sweep("scheme", [SAME, VALID])
+@sweep(("stride", "dilation"), STEPS)
+@sweep("has_bias", [False, True])
 def test_both_directions(scheme: int, stride: Steps, dilation: Steps, *, has_bias: bool) -> None:
     generator = np.random.default_rng(1)
     x = generator.standard_normal((2, 5, 6, 7, 3)).astype(np.float32)
@@ -56,7 +57,7 @@ def test_no_volumes() -> None:
     assert evaluate(CONV_3D, inputs, wanted(FLOAT32)).shape == (0, 3, 3, 3, 4)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "filter_shape", "steps", "message"),
     [
         ((1, 3, 3, 3, 2), (1, 1, 1, 3, 4), (1, 1, 1, 1, 1, 1), "the same number"),
@@ -81,7 +82,7 @@ def test_what_does_not_fit(
         evaluate(CONV_3D, inputs, wanted(FLOAT32))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("target", "message"),
     [
         ((1, 3, 3, 3), r"\[5\] is expected"),

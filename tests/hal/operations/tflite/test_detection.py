@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.single_operation import Given, evaluate_all, given, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -61,8 +62,8 @@ def data(classes: int, anchors: int = 40, seed: int = 0) -> tuple[Array, Array, 
     )
 
 
-@pytest.mark.parametrize("background", [0, 1])
-@pytest.mark.parametrize("width", [1, 2, 5])
+@sweep("background", [0, 1])
+@sweep("width", [1, 2, 5])
 def test_one_suppression(background: int, width: int) -> None:
     codes, scores, anchors = data(3 + background)
     boxes, kinds = real_boxes(codes[0], anchors), scores[0][:, background:]
@@ -79,7 +80,7 @@ def test_one_suppression(background: int, width: int) -> None:
     assert not outputs[2][0, len(kept) * width :].any()
 
 
-@pytest.mark.parametrize("limit", [2, 100])
+@sweep("limit", [2, 100])
 def test_suppression_in_each_class(limit: int) -> None:
     codes, scores, anchors = data(4, seed=1)
     boxes = real_boxes(codes[0], anchors)
@@ -118,7 +119,7 @@ def test_no_anchors() -> None:
     assert [output.any() for output in evaluate(*empty)] == [False] * 4
 
 
-@pytest.mark.parametrize(
+@sweep(
     "changes",
     [
         {"detections": 0},

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from support.single_operation import Given, evaluate, given, ints, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -27,8 +28,8 @@ def per_row(dimension: int = 0) -> Given:
     return given(PER_CHANNEL, TABLE, channel_quant=quant)
 
 
-@pytest.mark.parametrize("kind", [FLOAT32, FLOAT16])
-@pytest.mark.parametrize("numbers", [[4, 0, 2, 2], []])
+@sweep("kind", [FLOAT32, FLOAT16])
+@sweep("numbers", [[4, 0, 2, 2], []])
 def test_a_table_of_8_bits_looked_up_as_floats(kind: OperandType, numbers: list[int]) -> None:
     found = TABLE[np.array(numbers, int)]
     result = evaluate(LOOKUP, (ints(*numbers), given(SIGNED, TABLE, 0.5)), wanted(kind))
@@ -38,14 +39,14 @@ def test_a_table_of_8_bits_looked_up_as_floats(kind: OperandType, numbers: list[
     np.testing.assert_array_equal(result, found * scales)
 
 
-@pytest.mark.parametrize("kind", [OperandType.TENSOR_INT64, OperandType.TENSOR_QUANT16_SYMM, SIGNED])
+@sweep("kind", [OperandType.TENSOR_INT64, OperandType.TENSOR_QUANT16_SYMM, SIGNED])
 def test_a_table_looked_up_as_it_is(kind: OperandType) -> None:
     scale = 0.0 if kind is OperandType.TENSOR_INT64 else 0.5
     result = evaluate(LOOKUP, (ints(3, 1), given(kind, TABLE, scale)), wanted(kind, scale))
     np.testing.assert_array_equal(result, TABLE[[3, 1]])
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("numbers", "table", "target", "message"),
     [
         ([5], given(SIGNED, TABLE, 0.5), wanted(FLOAT32), "has 5 at 0; indexes from 0 to 4"),
@@ -81,8 +82,8 @@ def combined(
     return result
 
 
-@pytest.mark.parametrize("combiner", [0, 1, 2])
-@pytest.mark.parametrize(
+@sweep("combiner", [0, 1, 2])
+@sweep(
     ("places", "shape"),
     [
         ([[0, 0], [2, 0], [2, 1], [0, 1]], [3, 2]),
@@ -107,7 +108,7 @@ def test_rows_are_combined(places: list[list[int]], shape: list[int], combiner: 
     np.testing.assert_allclose(evaluate(SPARSE, inputs, wanted(FLOAT32)), expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("numbers", "places", "shape", "weights", "combiner", "message"),
     [
         ([5], [[0, 0]], [1, 1], [1.0], 0, "has 5 at 0"),

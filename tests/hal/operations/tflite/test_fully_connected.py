@@ -4,6 +4,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from support.single_operation import Given, call_of, evaluate, given, omitted, scalars, unknown, wanted
+from support.sweeps import sweep
 from support.weighted_sums import multiplier
 
 from neurald.hal.errors import BadData
@@ -33,7 +34,7 @@ def rounded_once(total: int, real: float) -> int:
     return math.floor(Fraction(total * mantissa) * Fraction(2) ** (exponent - 31) + Fraction(1, 2))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "keep", "expected"),
     [
         ((5, 6), False, (5, 4)),
@@ -56,9 +57,9 @@ def test_shapes(shape: tuple[int, ...], expected: tuple[int, ...], *, keep: bool
     np.testing.assert_allclose(result, (x.reshape(-1, 6) @ weights.T).reshape(expected), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("asymmetric", [False, True])
-@pytest.mark.parametrize("per_channel", [False, True])
-@pytest.mark.parametrize("has_bias", [False, True])
+@sweep("asymmetric", [False, True])
+@sweep("per_channel", [False, True])
+@sweep("has_bias", [False, True])
 def test_floats_with_weights_of_8_bits(*, asymmetric: bool, per_channel: bool, has_bias: bool) -> None:
     x = (np.random.default_rng(4).standard_normal((7, 9)) * np.logspace(-2, 3, 7)[:, None]).astype(np.float32)
     weights = weights_of(4, 9, per_channel=per_channel)
@@ -74,12 +75,12 @@ def test_floats_with_weights_of_8_bits(*, asymmetric: bool, per_channel: bool, h
     np.testing.assert_allclose(result, np.maximum(expected, 0), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("kind", "scale", "zero_point", "out_scale"),
     [(QUANT8, 0.05, 7, 0.6), (SIGNED, 0.05, -11, 0.6), (SHORT, 0.001, 0, 0.0018)],
 )
-@pytest.mark.parametrize("per_channel", [False, True])
-@pytest.mark.parametrize("has_bias", [False, True])
+@sweep("per_channel", [False, True])
+@sweep("has_bias", [False, True])
 def test_stored_sums_are_rounded_once(
     kind: OperandType, scale: float, zero_point: int, out_scale: float, *, per_channel: bool, has_bias: bool
 ) -> None:
@@ -108,8 +109,8 @@ def test_stored_sums_are_rounded_once(
         assert result[:, unit].tolist() == expected
 
 
-@pytest.mark.parametrize("zero_point", [0, 3])
-@pytest.mark.parametrize("bias", [None, INT32, INT64])
+@sweep("zero_point", [0, 3])
+@sweep("bias", [None, INT32, INT64])
 def test_ties_of_16_bits(bias: OperandType | None, zero_point: int) -> None:
     """Weights with a zero point and biases of 64 bits take LiteRT's reference kernel, which rounds once."""
     x = given(SHORT, np.arange(-40, 40)[:, None], 0.125)
@@ -123,7 +124,7 @@ def test_ties_of_16_bits(bias: OperandType | None, zero_point: int) -> None:
     assert result[:, 0].tolist() == (once if is_once else twice).tolist()
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("kinds", "message"),
     [
         ((SIGNED, SIGNED, SHORT), "does not go with"),
@@ -148,7 +149,7 @@ def test_weights_of_8_bits_with_a_zero_point() -> None:
     assert evaluate(FULLY_CONNECTED, floats, wanted(FLOAT32)).tolist() == [[381, 889]]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "keep", "message"),
     [
         ((2, 3, 4), True, "a last dimension of 6"),
@@ -187,9 +188,9 @@ def blockwise(depth: int, blocks: int) -> tuple[Given, Given]:
     return given(SIGNED, generator.integers(-8, 8, (3, depth)), 1.0), given(FLOAT32, scales)
 
 
-@pytest.mark.parametrize("asymmetric", [False, True])
-@pytest.mark.parametrize(("depth", "blocks"), [(12, 1), (12, 3), (12, 12)])
-@pytest.mark.parametrize("has_bias", [False, True])
+@sweep("asymmetric", [False, True])
+@sweep(("depth", "blocks"), [(12, 1), (12, 3), (12, 12)])
+@sweep("has_bias", [False, True])
 def test_a_scale_for_each_block(depth: int, blocks: int, *, asymmetric: bool, has_bias: bool) -> None:
     x = np.random.default_rng(12).uniform(-1, 3, (2, 5, depth)).astype(np.float32)
     weights, scales = blockwise(depth, blocks)
@@ -206,7 +207,7 @@ def test_a_scale_for_each_block(depth: int, blocks: int, *, asymmetric: bool, ha
     np.testing.assert_allclose(result.reshape(10, 3), expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "zero_point", "rule"),
     [((3, 5), 0, "as many scales"), ((2, 4), 0, "3 rows"), ((3, 0), 0, "blocks"), ((3, 4), 1, "zero point")],
 )

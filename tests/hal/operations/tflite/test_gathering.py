@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from support.single_operation import Given, evaluate, given, ints, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -15,8 +16,8 @@ def counted(operand_type: OperandType, *shape: int) -> Given:
     return given(operand_type, np.arange(np.prod(shape, dtype=int)).reshape(shape) % 100, 0.5)
 
 
-@pytest.mark.parametrize("kind", ELEMENTS)
-@pytest.mark.parametrize("indexes", [INT16, INT32, INT64])
+@sweep("kind", ELEMENTS)
+@sweep("indexes", [INT16, INT32, INT64])
 def test_gather(kind: OperandType, indexes: OperandType) -> None:
     source = counted(kind, 2, 3, 4, 2, 2)
     picked = given(indexes, [[3, 0], [1, 1]], 1.0)
@@ -42,7 +43,7 @@ def test_gather_of_nothing() -> None:
     assert evaluate(OperationType.TFLITE_GATHER, inputs, wanted(FLOAT32)).shape == (0, 4)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("axis", "picked", "batches", "message"),
     [
         (0, [3], 0, "from 0 to 2"),
@@ -61,7 +62,7 @@ def test_gather_that_is_refused(axis: int, picked: list[int], batches: int, mess
         )
 
 
-@pytest.mark.parametrize(("indices", "message"), [([[0, 2]], "indexes into"), ([[0, 0, 0]], "rank 2")])
+@sweep(("indices", "message"), [([[0, 2]], "indexes into"), ([[0, 0, 0]], "rank 2")])
 def test_gather_nd_that_is_refused(indices: list[list[int]], message: str) -> None:
     with pytest.raises(BadData, match=message):
         evaluate(
@@ -69,7 +70,7 @@ def test_gather_nd_that_is_refused(indices: list[list[int]], message: str) -> No
         )
 
 
-@pytest.mark.parametrize("kind", ELEMENTS)
+@sweep("kind", ELEMENTS)
 def test_scatter(kind: OperandType) -> None:
     updates = counted(kind, 3, 2)
     x = updates.value
@@ -85,7 +86,7 @@ def test_scatter(kind: OperandType) -> None:
         evaluate(OperationType.TFLITE_SCATTER_ND, (indices, updates, ints(4, 3)), wanted(kind))
 
 
-@pytest.mark.parametrize("kind", ELEMENTS)
+@sweep("kind", ELEMENTS)
 def test_sparse_to_dense(kind: OperandType) -> None:
     default, values = given(kind, 1, 0.5), given(kind, [3, 7], 0.5)
     indices = given(INT64, [[1, 0], [3, 1]])
@@ -102,8 +103,8 @@ def test_sparse_to_dense(kind: OperandType) -> None:
             evaluate(OperationType.TFLITE_SPARSE_TO_DENSE, (indices, shape, values, default), wanted(kind))
 
 
-@pytest.mark.parametrize("kind", ELEMENTS)
-@pytest.mark.parametrize("axis", [-1, 0, 1])
+@sweep("kind", ELEMENTS)
+@sweep("axis", [-1, 0, 1])
 def test_one_hot(kind: OperandType, axis: int) -> None:
     places = np.array([[1, 0, 5], [3, -1, 2]])
     on, off = given(kind, 1, 0.5), given(kind, 0, 0.5)

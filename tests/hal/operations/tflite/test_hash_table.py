@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.single_operation import Given, call_of, evaluate, evaluate_all, given, ints, unknown, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -26,7 +27,7 @@ def table(
     return given(keys, names), given(other, values), given(BOOL8, filled)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("kind", "keys", "values"), [(INT64, NUMBERS, WORDS), (STRING, WORDS, NUMBERS)], ids=["INT64", "STRING"]
 )
 def test_what_is_imported_is_found(kind: OperandType, keys: list[Any], values: list[Any]) -> None:
@@ -103,7 +104,7 @@ def test_what_is_not_known_yet() -> None:
     assert DEFINITIONS[SIZE].shape(call_of(SIZE, [unknown(pairs[0])], wanted(INT64))) == ((1,),)
 
 
-@pytest.mark.parametrize("kind", [*ELEMENTS, STRING], ids=lambda kind: kind.name)
+@sweep("kind", [*ELEMENTS, STRING], ids=lambda kind: kind.name)
 def test_lookup(kind: OperandType) -> None:
     words = np.array([b"one", b"three\0", b"five"], object)
     values = words if kind is STRING else np.array([0, 1, 1])

@@ -1,7 +1,7 @@
 import math
 
 import numpy as np
-import pytest
+from support.sweeps import sweep
 
 from neurald.hal.operations.call import Array
 from neurald.hal.operations.tflite.hybrid import quantize_rows
@@ -33,10 +33,8 @@ def asymmetric(row: Array) -> tuple[list[int], float, int]:
     return stored, float(np.float32(scale)), zero_point
 
 
-@pytest.mark.parametrize("is_asymmetric", [False, True])
-@pytest.mark.parametrize(
-    ("low", "high"), [(-1, 1), (0, 3), (-5, 0), (-1, 1e3), (2, 3), (-4, -1), (-1e30, 1e30)]
-)
+@sweep("is_asymmetric", [False, True])
+@sweep(("low", "high"), [(-1, 1), (0, 3), (-5, 0), (-1, 1e3), (2, 3), (-4, -1), (-1e30, 1e30)])
 def test_rows_by_their_own_range(low: float, high: float, *, is_asymmetric: bool) -> None:
     rows = np.random.default_rng(1).uniform(low, high, (9, 13)).astype(np.float32)
     rows[4] = 0
@@ -48,8 +46,8 @@ def test_rows_by_their_own_range(low: float, high: float, *, is_asymmetric: bool
         assert (numbers.tolist(), float(scale), int(zero_point)) == oracle(row)
 
 
-@pytest.mark.parametrize("is_asymmetric", [False, True])
-@pytest.mark.parametrize("shape", [(0, 5), (3, 0), (0, 0)])
+@sweep("is_asymmetric", [False, True])
+@sweep("shape", [(0, 5), (3, 0), (0, 0)])
 def test_nothing_to_quantize(shape: tuple[int, int], *, is_asymmetric: bool) -> None:
     stored, scales, zero_points = quantize_rows(np.zeros(shape, np.float32), asymmetric=is_asymmetric)
     assert stored.shape == shape
@@ -57,8 +55,8 @@ def test_nothing_to_quantize(shape: tuple[int, int], *, is_asymmetric: bool) -> 
     assert zero_points.tolist() == [0] * shape[0]
 
 
-@pytest.mark.parametrize("is_asymmetric", [False, True])
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@sweep("is_asymmetric", [False, True])
+@sweep("value", [np.nan, np.inf, -np.inf])
 def test_a_row_with_what_is_no_number_leaves_the_others_alone(value: float, *, is_asymmetric: bool) -> None:
     rows = np.random.default_rng(2).standard_normal((3, 4)).astype(np.float32)
     expected = quantize_rows(rows, asymmetric=is_asymmetric)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.single_operation import Given, evaluate_all, given, omitted, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -55,7 +56,7 @@ def evaluate(
     )
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "batch", "time_major"),
     [
         ((1, SIZE), 1, True),
@@ -87,25 +88,25 @@ def test_scales_of_the_sums_count_with_normalisation_only() -> None:
         evaluate((1, SIZE), batch=1, norm_scale=0.0, norm=True)
 
 
-@pytest.mark.parametrize("hidden_scale", [0.0, -1.0, float("inf"), float("nan")])
+@sweep("hidden_scale", [0.0, -1.0, float("inf"), float("nan")])
 def test_hidden_scale(hidden_scale: float) -> None:
     with pytest.raises(BadData, match="hidden_state_scale"):
         evaluate((1, SIZE), batch=1, hidden_scale=hidden_scale)
 
 
-@pytest.mark.parametrize("scale", [1e-38, 1e38])
+@sweep("scale", [1e-38, 1e38])
 def test_scales_at_the_ends(scale: float) -> None:
     output, *_ = evaluate((1, SIZE), batch=1, hidden_scale=scale)
     assert output.dtype == np.int8
 
 
-@pytest.mark.parametrize("hidden_zero", [-129, 128])
+@sweep("hidden_zero", [-129, 128])
 def test_hidden_zero_point(hidden_zero: int) -> None:
     with pytest.raises(BadData, match="hidden_state_zero_point"):
         evaluate((1, SIZE), batch=1, hidden_zero=hidden_zero)
 
 
-@pytest.mark.parametrize("state", [2.0**-16, 2.0**-8, 0.0004])
+@sweep("state", [2.0**-16, 2.0**-8, 0.0004])
 def test_state_scale(state: float) -> None:
     with pytest.raises(BadData, match="cell_state_in"):
         evaluate((1, SIZE), batch=1, state=state)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from support.single_operation import Given, evaluate, evaluate_all, given, ints, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -16,7 +17,7 @@ def counted(operand_type: OperandType, *shape: int) -> Given:
     return given(operand_type, np.arange(np.prod(shape, dtype=int)).reshape(shape) % 100, 0.5)
 
 
-@pytest.mark.parametrize("kind", ELEMENTS)
+@sweep("kind", ELEMENTS)
 def test_padded_tiled_and_filled(kind: OperandType) -> None:
     source, output = counted(kind, 3, 2), wanted(kind)
     x = source.value
@@ -44,7 +45,7 @@ def test_padded_tiled_and_filled(kind: OperandType) -> None:
     assert not evaluate(OperationType.TFLITE_ZEROS_LIKE, (source,), output).any()
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operation", "inputs", "message"),
     [
         (OperationType.TFLITE_PADV2, (ints(-1, 0), counted(FLOAT32, 1)), "paddings"),
@@ -59,11 +60,11 @@ def test_what_is_refused(operation: OperationType, inputs: tuple[Given, ...], me
         evaluate(operation, (counted(FLOAT32, 3), *inputs), wanted(FLOAT32))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("one", "other", "result"),
     [([2, 1, 3], [4, 1], [2, 4, 3]), ([], [5], [5]), ([1], [0], [0]), ([3], [3], [3])],
 )
-@pytest.mark.parametrize("kind", [INT32, INT64])
+@sweep("kind", [INT32, INT64])
 def test_broadcast_args(kind: OperandType, one: list[int], other: list[int], result: list[int]) -> None:
     for pair in ((one, other), (other, one)):
         inputs = [given(kind, shape) for shape in pair]
@@ -72,8 +73,8 @@ def test_broadcast_args(kind: OperandType, one: list[int], other: list[int], res
         evaluate(OperationType.TFLITE_BROADCAST_ARGS, (given(kind, [2]), given(kind, [3])), wanted(kind))
 
 
-@pytest.mark.parametrize("kind", [INT32, INT64, FLOAT32])
-@pytest.mark.parametrize("numbers", [(1, 12, 3), (10, 1, -2), (5, 5, 1), (-3, 4, 7)])
+@sweep("kind", [INT32, INT64, FLOAT32])
+@sweep("numbers", [(1, 12, 3), (10, 1, -2), (5, 5, 1), (-3, 4, 7)])
 def test_range(kind: OperandType, numbers: tuple[int, int, int]) -> None:
     got = evaluate(OperationType.TFLITE_RANGE, [given(kind, number) for number in numbers], wanted(kind))
     assert got.tolist() == list(range(*numbers))
@@ -89,8 +90,8 @@ def test_range_of_reals_adds_up() -> None:
     np.testing.assert_array_equal(got[:1000], np.array(expected, np.float32))
 
 
-@pytest.mark.parametrize("kind", [INT32, FLOAT32])
-@pytest.mark.parametrize("numbers", [(1, 2, 0), (2, 1, 1), (1, 2, -1)])
+@sweep("kind", [INT32, FLOAT32])
+@sweep("numbers", [(1, 2, 0), (2, 1, 1), (1, 2, -1)])
 def test_ranges_that_lead_nowhere(kind: OperandType, numbers: tuple[int, int, int]) -> None:
     with pytest.raises(BadData, match="leads nowhere"):
         evaluate(OperationType.TFLITE_RANGE, [given(kind, number) for number in numbers], wanted(kind))
@@ -102,7 +103,7 @@ def test_a_range_without_end() -> None:
         evaluate(OperationType.TFLITE_RANGE, numbers, wanted(FLOAT32))
 
 
-@pytest.mark.parametrize("kind", ELEMENTS)
+@sweep("kind", ELEMENTS)
 def test_diagonals(kind: OperandType) -> None:
     source = counted(kind, 2, 3)
     x = source.value
@@ -119,7 +120,7 @@ def test_diagonals(kind: OperandType) -> None:
         evaluate(OperationType.TFLITE_MATRIX_SET_DIAG, (matrix, counted(kind, 2, 4)), wanted(kind))
 
 
-@pytest.mark.parametrize("kind", ORDERED)
+@sweep("kind", ORDERED)
 def test_where_elements_are(kind: OperandType) -> None:
     x = np.random.default_rng(2).integers(0, 4, (3, 9)).astype(kind.dtype)
     source = given(kind, x, 0.5)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from support.single_operation import evaluate, given, scalars, wanted
+from support.sweeps import sweep
 from support.weighted_sums import multiplied, multiplier
 
 from neurald.hal.errors import BadData
@@ -33,9 +34,9 @@ def turned(values: Array, *, adjoint: bool) -> Array:
     return np.ascontiguousarray(values.swapaxes(-1, -2)) if adjoint else values
 
 
-@pytest.mark.parametrize("shapes", SHAPES)
-@pytest.mark.parametrize("adjoint1", [False, True])
-@pytest.mark.parametrize("adjoint2", [False, True])
+@sweep("shapes", SHAPES)
+@sweep("adjoint1", [False, True])
+@sweep("adjoint2", [False, True])
 def test_batches_broadcast(
     shapes: tuple[tuple[int, ...], tuple[int, ...]], *, adjoint1: bool, adjoint2: bool
 ) -> None:
@@ -57,10 +58,10 @@ def test_float16_sums_in_float32() -> None:
     assert evaluate(BATCH_MATMUL, inputs, wanted(FLOAT16)).item() == 3000
 
 
-@pytest.mark.parametrize("shapes", SHAPES)
-@pytest.mark.parametrize("asymmetric", [False, True])
-@pytest.mark.parametrize("adjoint2", [False, True])
-@pytest.mark.parametrize("per_channel", [False, True])
+@sweep("shapes", SHAPES)
+@sweep("asymmetric", [False, True])
+@sweep("adjoint2", [False, True])
+@sweep("per_channel", [False, True])
 def test_floats_times_a_matrix_of_8_bits(
     shapes: tuple[tuple[int, ...], tuple[int, ...]], *, asymmetric: bool, adjoint2: bool, per_channel: bool
 ) -> None:
@@ -93,7 +94,7 @@ def test_stored_products() -> None:
     assert result.reshape(-1).tolist() == expected
 
 
-@pytest.mark.parametrize("second_type", [SHORT, SIGNED])
+@sweep("second_type", [SHORT, SIGNED])
 def test_products_of_16_bits(second_type: OperandType) -> None:
     generator = np.random.default_rng(4)
     limits = np.iinfo(second_type.dtype.name)
@@ -109,7 +110,7 @@ def test_products_of_16_bits(second_type: OperandType) -> None:
     assert result.reshape(-1).tolist() == expected
 
 
-@pytest.mark.parametrize(("first", "second"), [((3, 4), (5, 4)), ((2, 3, 4), (3, 4, 5)), ((3, 4), (2, 3, 5))])
+@sweep(("first", "second"), [((3, 4), (5, 4)), ((2, 3, 4), (3, 4, 5)), ((3, 4), (2, 3, 5))])
 def test_matrices_that_do_not_fit(first: tuple[int, ...], second: tuple[int, ...]) -> None:
     with pytest.raises(BadData, match="cannot multiply matrices"):
         evaluate(
@@ -117,7 +118,7 @@ def test_matrices_that_do_not_fit(first: tuple[int, ...], second: tuple[int, ...
         )
 
 
-@pytest.mark.parametrize(("dimension", "count", "adjoint2"), [(0, 4, False), (1, 5, True)])
+@sweep(("dimension", "count", "adjoint2"), [(0, 4, False), (1, 5, True)])
 def test_scales_go_with_columns(dimension: int, count: int, *, adjoint2: bool) -> None:
     quant = ChannelQuant(dimension=dimension, scales=(0.5,) * count)
     second = given(PER_CHANNEL, np.zeros((4, 5)), channel_quant=quant)

@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.single_operation import evaluate, evaluate_all, given, ints, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -22,15 +23,15 @@ def test_words_are_those_of_the_paper() -> None:
     assert threefry(0, 3, 0).tolist()[:2] == [0x6B200159, 0x99BA4EFE]
 
 
-@pytest.mark.parametrize("operation", DRAWN)
-@pytest.mark.parametrize("shape", [(), (3,), (0, 2), (7, 5, 3)])
+@sweep("operation", DRAWN)
+@sweep("shape", [(), (3,), (0, 2), (7, 5, 3)])
 def test_equal_seeds_draw_the_same(operation: OperationType, shape: tuple[int, ...]) -> None:
     results = [evaluate(operation, (ints(*shape), ints(3, seed)), wanted(FLOAT32)) for seed in (-4, -4, 5)]
     np.testing.assert_array_equal(results[0], results[1])
     assert not results[0].size or (results[0] != results[2]).any()
 
 
-@pytest.mark.parametrize("seeds", [(1, 2), (0, 0)])
+@sweep("seeds", [(1, 2), (0, 0)])
 def test_distributions(seeds: tuple[int, int]) -> None:
     uniform, normal = (
         evaluate(operation, (ints(100, 100), ints(*seeds)), wanted(FLOAT32)) for operation in DRAWN
@@ -42,7 +43,7 @@ def test_distributions(seeds: tuple[int, int]) -> None:
     assert abs(normal.std() - 1) < 0.04
 
 
-@pytest.mark.parametrize("kind", [INT32, INT64])
+@sweep("kind", [INT32, INT64])
 def test_classes(kind: OperandType) -> None:
     logits = given(FLOAT32, [[0, np.log(3), -np.inf], [np.nan, -np.inf, 5]])
     inputs = logits, given(INT32, 4000), ints(1, 2)
@@ -66,8 +67,8 @@ def test_seeds_are_two() -> None:
         evaluate(DRAWN[0], (ints(2), ints(1)), wanted(FLOAT32))
 
 
-@pytest.mark.parametrize("kind", [INT32, INT64, OperandType.TENSOR_UINT32, OperandType.TENSOR_UINT64])
-@pytest.mark.parametrize("algorithm", [0, 1, 2])
+@sweep("kind", [INT32, INT64, OperandType.TENSOR_UINT32, OperandType.TENSOR_UINT64])
+@sweep("algorithm", [0, 1, 2])
 def test_bits_go_on_where_the_state_says(kind: OperandType, algorithm: int) -> None:
     operation = OperationType.TFLITE_STABLEHLO_RNG_BIT_GENERATOR
     state = OperandType.TENSOR_UINT64

@@ -1,8 +1,8 @@
 """Operations of TFLite on tensors without dimensions, and on lists without elements."""
 
 import numpy as np
-import pytest
 from support.single_operation import evaluate, given, wanted
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -10,7 +10,7 @@ from neurald.hal.types import OperandType
 FLOAT, INT = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32
 
 
-@pytest.mark.parametrize("operation", [OperationType.TFLITE_PAD, OperationType.TFLITE_MIRROR_PAD])
+@sweep("operation", [OperationType.TFLITE_PAD, OperationType.TFLITE_MIRROR_PAD])
 def test_nothing_is_padded(operation: OperationType) -> None:
     inputs = [given(FLOAT, 3.5), given(INT, np.zeros((0, 2)))]
     if operation is OperationType.TFLITE_MIRROR_PAD:

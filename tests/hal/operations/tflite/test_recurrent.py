@@ -6,6 +6,7 @@ Rows that are whole numbers of steps of their own range survive their quantisati
 import numpy as np
 import pytest
 from support.single_operation import Given, evaluate_all, given, omitted, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -64,7 +65,7 @@ def lstm_cell(*, coupled: bool) -> list[Pair]:
     return [*matrices, none, none, none, *biases, none, none]
 
 
-@pytest.mark.parametrize("coupled", [False, True])
+@sweep("coupled", [False, True])
 def test_lstm(*, coupled: bool) -> None:
     cell = [*lstm_cell(coupled=coupled), zeros(BATCH, UNITS), zeros(BATCH, UNITS)]
     settings = [same(value) for value in scalars(4, 0.0, 0.0)]
@@ -107,7 +108,7 @@ def test_svdf() -> None:
     compare(OperationType.SVDF, arguments, 2)
 
 
-@pytest.mark.parametrize("asymmetric", [False, True])
+@sweep("asymmetric", [False, True])
 def test_quantised_products_are_near_the_real_ones(*, asymmetric: bool) -> None:
     rng = np.random.default_rng(0)
     stored = rng.integers(-127, 128, (UNITS, SIZE)).astype(np.int8)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.random_tensors import value
 from support.single_operation import Given, evaluate, given, ints, scalars, stored_values, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -36,10 +37,10 @@ def resolved(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple({axis % len(shape) for axis in axes}) if shape else ()
 
 
-@pytest.mark.parametrize("operation", FUNCTIONS)
-@pytest.mark.parametrize("operand_type", [FLOAT32, INT32, INT64])
-@pytest.mark.parametrize(("shape", "axes"), CASES)
-@pytest.mark.parametrize("keep", [False, True])
+@sweep("operation", FUNCTIONS)
+@sweep("operand_type", [FLOAT32, INT32, INT64])
+@sweep(("shape", "axes"), CASES)
+@sweep("keep", [False, True])
 def test_numbers(
     operation: OperationType, operand_type: OperandType, shape: Any, axes: Any, *, keep: bool
 ) -> None:
@@ -52,9 +53,9 @@ def test_numbers(
     np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("operation", [MEAN, SUM])
-@pytest.mark.parametrize(("operand_type", "zeros"), [(UINT8, (130, 7)), (INT8, (3, -40)), (INT16, (0, 0))])
-@pytest.mark.parametrize(("shape", "axes"), CASES)
+@sweep("operation", [MEAN, SUM])
+@sweep(("operand_type", "zeros"), [(UINT8, (130, 7)), (INT8, (3, -40)), (INT16, (0, 0))])
+@sweep(("shape", "axes"), CASES)
 def test_stored_sums(
     operation: OperationType, operand_type: OperandType, zeros: tuple[int, int], shape: Any, axes: Any
 ) -> None:
@@ -66,7 +67,7 @@ def test_stored_sums(
     assert np.abs(result - np.clip(real / 0.375 + zeros[1], limits.min, limits.max)).max() <= 1
 
 
-@pytest.mark.parametrize(("operand_type", "zeros"), [(INT8, (3, -40)), (INT16, (0, 0))])
+@sweep(("operand_type", "zeros"), [(INT8, (3, -40)), (INT16, (0, 0))])
 def test_stored_products(operand_type: OperandType, zeros: tuple[int, int]) -> None:
     x = given(operand_type, np.random.default_rng(0).integers(-20, 20, (3, 5, 2)), 0.125, zeros[0])
     output = wanted(operand_type, 0.25, zeros[1])
@@ -84,7 +85,7 @@ def test_extremes_are_copied_as_they_are_stored() -> None:
     assert evaluate(MIN, arguments(x, (1,), MIN, keep=False), wanted(INT8, 0.25, 3)).tolist() == [-3]
 
 
-@pytest.mark.parametrize("keep", [False, True])
+@sweep("keep", [False, True])
 def test_truths(*, keep: bool) -> None:
     x = given(BOOL, np.random.default_rng(0).random((3, 2, 4)) < 0.5)
     functions: tuple[tuple[OperationType, Any], ...] = (
@@ -109,12 +110,10 @@ def test_nothing_to_reduce() -> None:
     assert evaluate(MEAN, arguments(y, (1,), MEAN, keep=False), wanted(INT8, 0.25, 1)).tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("operand_type", [FLOAT32, INT32, INT64])
-@pytest.mark.parametrize(
-    ("shape", "axis"), [((5,), 0), ((2, 3, 4), 1), ((2, 3, 4), -1), ((0, 2), 1), ((2, 0), 1)]
-)
-@pytest.mark.parametrize("exclusive", [False, True])
-@pytest.mark.parametrize("reverse", [False, True])
+@sweep("operand_type", [FLOAT32, INT32, INT64])
+@sweep(("shape", "axis"), [((5,), 0), ((2, 3, 4), 1), ((2, 3, 4), -1), ((0, 2), 1), ((2, 0), 1)])
+@sweep("exclusive", [False, True])
+@sweep("reverse", [False, True])
 def test_cumulative_sums(
     operand_type: OperandType, shape: Any, axis: int, *, exclusive: bool, reverse: bool
 ) -> None:
@@ -125,7 +124,7 @@ def test_cumulative_sums(
     np.testing.assert_array_equal(result, np.flip(expected, axis) if reverse else expected)
 
 
-@pytest.mark.parametrize("axis", [2, -3, 2**31 - 1])
+@sweep("axis", [2, -3, 2**31 - 1])
 def test_a_cumulative_sum_along_no_axis(axis: int) -> None:
     x = given(FLOAT32, np.zeros((2, 3)))
     with pytest.raises(BadData, match="one axis of rank 2 is expected"):

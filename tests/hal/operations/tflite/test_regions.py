@@ -3,6 +3,7 @@ from itertools import product
 import numpy as np
 import pytest
 from support.single_operation import Given, evaluate, given, ints, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -26,8 +27,8 @@ def array(source: Given) -> Array:
     return source.value
 
 
-@pytest.mark.parametrize("kind", ELEMENTS)
-@pytest.mark.parametrize("index", [INT32, INT64])
+@sweep("kind", ELEMENTS)
+@sweep("index", [INT32, INT64])
 def test_gathered_slices(kind: OperandType, index: OperandType) -> None:
     """Slices of rows 0 to 1 of the two last axes; the indexes name the second axis first."""
     source = counted(kind, 3, 4, 2)
@@ -47,7 +48,7 @@ def test_gathered_rows() -> None:
     np.testing.assert_array_equal(got, array(source)[[3, 0, 3]])
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("numbers", "message"),
     [
         ((ints(1), ints(0), ints(0), *scalars(1), ints(2, 4)), "where sizes"),
@@ -67,8 +68,8 @@ def test_dimension_numbers_that_cannot_be(numbers: tuple[Given, ...], message: s
         )
 
 
-@pytest.mark.parametrize("kind", ORDERED)
-@pytest.mark.parametrize("update", range(5))
+@sweep("kind", ORDERED)
+@sweep("update", range(5))
 def test_scattered_slices(kind: OperandType, update: int) -> None:
     """What lies outside is left out, element by element."""
     source, updates = counted(kind, 3, 4, 2), counted(kind, 2, 3, 2, 2)
@@ -104,8 +105,8 @@ def test_updates_must_fit() -> None:
         )
 
 
-@pytest.mark.parametrize("kind", ORDERED)
-@pytest.mark.parametrize("function", range(1, 5))
+@sweep("kind", ORDERED)
+@sweep("function", range(1, 5))
 def test_reduced_windows(kind: OperandType, function: int) -> None:
     ufunc = (np.add, np.multiply, np.minimum, np.maximum)[function - 1]
     x = np.random.default_rng(3).integers(0, 2, (5, 6)).astype(kind.dtype)
@@ -119,7 +120,7 @@ def test_reduced_windows(kind: OperandType, function: int) -> None:
     np.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize(("function", "expected"), [(5, [True, False]), (6, [True, True])])
+@sweep(("function", "expected"), [(5, [True, False]), (6, [True, True])])
 def test_all_and_any(function: int, expected: list[bool]) -> None:
     inputs = given(BOOL8, [True, True, False]), given(BOOL8, function == 5), ints(2), ints(1), ints(1)
     got = evaluate(OperationType.TFLITE_REDUCE_WINDOW, (*inputs, *scalars(function)), wanted(BOOL8))
@@ -140,7 +141,7 @@ def test_windows_that_do_not_fit() -> None:
         )
 
 
-@pytest.mark.parametrize("kind", ELEMENTS)
+@sweep("kind", ELEMENTS)
 def test_padded_between_and_cut_off(kind: OperandType) -> None:
     source, value = counted(kind, 3, 4), given(kind, 1, 0.5)
     lists = ints(-1, 2), ints(1, -3), ints(2, 1)
@@ -164,8 +165,8 @@ def test_paddings_beyond_all_bounds() -> None:
         )
 
 
-@pytest.mark.parametrize("kind", ORDERED)
-@pytest.mark.parametrize(
+@sweep("kind", ORDERED)
+@sweep(
     ("name", "function"),
     [("ADD", np.add), ("MULTIPLY", np.multiply), ("MAXIMUM", np.maximum), ("MINIMUM", np.minimum)],
 )

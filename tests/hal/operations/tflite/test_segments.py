@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.random_tensors import value
 from support.single_operation import call_of, evaluate, given, ints, unknown, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -29,8 +30,8 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("operand_type", [FLOAT32, INT32])
-@pytest.mark.parametrize("shape", [(5,), (5, 3), (5, 0), (5, 2, 1, 2)])
+@sweep("operand_type", [FLOAT32, INT32])
+@sweep("shape", [(5,), (5, 3), (5, 0), (5, 2, 1, 2)])
 def test_sorted_segments(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     x = given(operand_type, np.random.default_rng(0).integers(-9, 9, shape))
     result = evaluate(SUM, [x, ints(0, 0, 1, 2, 2)], wanted(operand_type))
@@ -42,15 +43,15 @@ def test_no_segments() -> None:
     assert evaluate(SUM, [given(FLOAT32, np.zeros((0, 3))), ints()], wanted(FLOAT32)).shape == (0, 3)
 
 
-@pytest.mark.parametrize("segments", [[1, 1, 2], [0, 2, 2], [0, 1, 0], [0, 0], [[0], [0], [1]], [-1, 0, 0]])
+@sweep("segments", [[1, 1, 2], [0, 2, 2], [0, 1, 0], [0, 0], [[0], [0], [1]], [-1, 0, 0]])
 def test_sorted_segments_that_cannot_be(segments: Any) -> None:
     with pytest.raises(BadData, match="segments"):
         evaluate(SUM, [given(FLOAT32, np.zeros((3, 2))), given(INT32, segments)], wanted(FLOAT32))
 
 
-@pytest.mark.parametrize("operation", UNSORTED)
-@pytest.mark.parametrize("operand_type", [FLOAT32, INT32])
-@pytest.mark.parametrize("rank", [1, 2])
+@sweep("operation", UNSORTED)
+@sweep("operand_type", [FLOAT32, INT32])
+@sweep("rank", [1, 2])
 def test_unsorted_segments(operation: OperationType, operand_type: OperandType, rank: int) -> None:
     function, lowest, real_lowest = UNSORTED[operation]
     generator = np.random.default_rng(0)
@@ -66,7 +67,7 @@ def test_unsorted_segments(operation: OperationType, operand_type: OperandType, 
     np.testing.assert_array_equal(result, expected)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("segments", "count", "message"),
     [
         ([0, 1], [2], "leading lengths"),
@@ -93,10 +94,8 @@ def test_how_many_segments_there_are_follows_from_values() -> None:
         DEFINITIONS[maximum].shape(call)
 
 
-@pytest.mark.parametrize(
-    "operand_type", [FLOAT32, INT32, OperandType.TENSOR_INT64, OperandType.TENSOR_FLOAT64]
-)
-@pytest.mark.parametrize("shape", [(), (0,), (2, 1, 3, 1, 20)])
+@sweep("operand_type", [FLOAT32, INT32, OperandType.TENSOR_INT64, OperandType.TENSOR_FLOAT64])
+@sweep("shape", [(), (0,), (2, 1, 3, 1, 20)])
 def test_buckets(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     x = given(operand_type, np.random.default_rng(0).integers(-20, 20, shape))
     boundaries = np.array([-7, 0, 3, 3, 10.5], np.float32)
@@ -104,14 +103,14 @@ def test_buckets(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(result, (value(x)[..., None] >= boundaries).sum(axis=-1))
 
 
-@pytest.mark.parametrize("boundaries", [[1, 0], [0, float("nan")]])
+@sweep("boundaries", [[1, 0], [0, float("nan")]])
 def test_boundaries_that_are_not_sorted(boundaries: Any) -> None:
     with pytest.raises(BadData, match="must be sorted"):
         evaluate(BUCKETIZE, [given(FLOAT32, [1]), given(FLOAT32, boundaries)], wanted(INT32))
 
 
-@pytest.mark.parametrize("kind", WHOLE)
-@pytest.mark.parametrize(("first", "second"), [((), ()), ((2, 1, 4), (3, 1)), ((0, 2), (2,))])
+@sweep("kind", WHOLE)
+@sweep(("first", "second"), [((), ()), ((2, 1, 4), (3, 1)), ((0, 2), (2,))])
 def test_bits(kind: str, first: Any, second: Any) -> None:
     limits, generator = np.iinfo(kind), np.random.default_rng(0)
     scale = 0.0 if kind.endswith("4") else 1.0

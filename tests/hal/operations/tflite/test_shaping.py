@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.single_operation import evaluate, evaluate_all, given, ints, omitted, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -17,8 +18,8 @@ def counted(operand_type: OperandType, *shape: int) -> Any:
     return given(operand_type, np.arange(np.prod(shape, dtype=int)).reshape(shape) % 100, 0.5)
 
 
-@pytest.mark.parametrize("kind", ELEMENTS)
-@pytest.mark.parametrize("shape", [(2, 3, 1, 5, 2), (2, 0, 1, 5, 2)])
+@sweep("kind", ELEMENTS)
+@sweep("shape", [(2, 3, 1, 5, 2), (2, 0, 1, 5, 2)])
 def test_elements_of_all_types_are_moved(kind: OperandType, shape: tuple[int, ...]) -> None:
     source, output = counted(kind, *shape), wanted(kind, 0.25)
     x = source.value
@@ -44,8 +45,8 @@ def test_elements_of_all_types_are_moved(kind: OperandType, shape: tuple[int, ..
         np.testing.assert_array_equal(part, expected)
 
 
-@pytest.mark.parametrize("kind", [INT32, INT64])
-@pytest.mark.parametrize("shape", [(), (3,), (2, 0, 4, 1, 1, 2)])
+@sweep("kind", [INT32, INT64])
+@sweep("shape", [(), (3,), (2, 0, 4, 1, 1, 2)])
 def test_shape_and_rank(kind: OperandType, shape: tuple[int, ...]) -> None:
     source = counted(OperandType.TENSOR_BOOL8, *shape)
     assert tuple(evaluate(OperationType.TFLITE_SHAPE, (source,), wanted(kind))) == shape

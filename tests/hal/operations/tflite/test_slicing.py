@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.single_operation import Given, call_of, evaluate, evaluate_all, given, ints, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -18,7 +19,7 @@ def counted(operand_type: OperandType, *shape: int) -> Given:
     return given(operand_type, np.arange(np.prod(shape, dtype=int)).reshape(shape) % 100, 0.5)
 
 
-@pytest.mark.parametrize("kind", ELEMENTS)
+@sweep("kind", ELEMENTS)
 def test_parts_of_all_types(kind: OperandType) -> None:
     source, output = counted(kind, 3, 4, 2, 1, 2), wanted(kind)
     x: Array = source.value  # type: ignore[assignment]
@@ -39,7 +40,7 @@ def test_parts_of_all_types(kind: OperandType) -> None:
     np.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("sizes", "message"),
     [((1, 1), "has length 3"), ((-1, -1), "at most once"), ((4, -1), "length 3"), ((-2, 5), "at most once")],
 )
@@ -97,7 +98,7 @@ def test_masks() -> None:
     np.testing.assert_array_equal(strided(source, (1, 1), (2, 3), (1, 1), offset=True), x[1:3, 1:4])
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("arguments", "message"),
     [
         (((0,), (1,), (0,)), "must not be"),
@@ -122,7 +123,7 @@ def test_an_update_must_fit() -> None:
             )
 
 
-@pytest.mark.parametrize("kind", ELEMENTS)
+@sweep("kind", ELEMENTS)
 def test_reversed(kind: OperandType) -> None:
     source = counted(kind, 4, 3, 2)
     x: Array = source.value  # type: ignore[assignment]

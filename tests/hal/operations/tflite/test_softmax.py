@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.random_tensors import value
 from support.single_operation import evaluate, given, scalars, stored_values, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -23,9 +24,9 @@ def softmax(x: Array, beta: float, axis: int) -> Array:
     return np.asarray(powers / powers.sum(axis=axis, keepdims=True))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("axis", [0, -1])
+@sweep("shape", SHAPES)
+@sweep("beta", [0.0, 0.5, 1.0])
+@sweep("axis", [0, -1])
 def test_floats(shape: tuple[int, ...], beta: float, axis: int) -> None:
     x = given(FLOAT32, np.random.default_rng(0).normal(size=shape) * 5)
     expected = softmax(value(x).astype(np.float64), beta, axis)
@@ -36,11 +37,11 @@ def test_floats(shape: tuple[int, ...], beta: float, axis: int) -> None:
         np.testing.assert_allclose(np.exp(logarithms), expected, rtol=1e-4, atol=1e-7)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operand_type", "scale", "result", "steps"),
     [(UINT8, 0.05, (1 / 256, 0), 1), (INT8, 0.05, (1 / 256, -128), 1), (INT16, 0.0005, (2.0**-15, 0), 30)],
 )
-@pytest.mark.parametrize("shape", SHAPES)
+@sweep("shape", SHAPES)
 def test_stored_numbers(
     operand_type: OperandType, scale: float, result: Any, steps: int, shape: tuple[int, ...]
 ) -> None:
@@ -51,7 +52,7 @@ def test_stored_numbers(
     assert np.abs(got - expected).max(initial=0) <= steps
 
 
-@pytest.mark.parametrize(("operand_type", "zero"), [(UINT8, 255), (INT8, 127)])
+@sweep(("operand_type", "zero"), [(UINT8, 255), (INT8, 127)])
 def test_stored_logarithms(operand_type: OperandType, zero: int) -> None:
     x = given(operand_type, stored_values(np.random.default_rng(0), operand_type, (3, 2, 40)), 0.02)
     got = evaluate(LOG_SOFTMAX, [x, *scalars(1.0, -1)], wanted(operand_type, 1 / 16, zero)).astype(float)
@@ -61,7 +62,7 @@ def test_stored_logarithms(operand_type: OperandType, zero: int) -> None:
         evaluate(LOG_SOFTMAX, [x, *scalars(1.0, -1)], wanted(operand_type, 1 / 8, zero))
 
 
-@pytest.mark.parametrize("beta", [-1.0, float("inf"), float("nan")])
+@sweep("beta", [-1.0, float("inf"), float("nan")])
 def test_an_impossible_beta(beta: float) -> None:
     with pytest.raises(BadData, match="beta"):
         evaluate(SOFTMAX, [given(FLOAT32, [1]), *scalars(beta)], wanted(FLOAT32))
@@ -77,9 +78,9 @@ def test_16_bits_have_one_scale() -> None:
         evaluate(SOFTMAX, [given(INT16, [1], 0.5), *scalars(1.0)], wanted(INT16, 2.0**-14))
 
 
-@pytest.mark.parametrize(("operand_type", "zeros"), [(UINT8, (100, 128)), (INT8, (3, 0))])
-@pytest.mark.parametrize("axis", [0, -1])
-@pytest.mark.parametrize("shape", [(3,), (2, 1, 3, 2, 7), (0, 2), (2, 0)])
+@sweep(("operand_type", "zeros"), [(UINT8, (100, 128)), (INT8, (3, 0))])
+@sweep("axis", [0, -1])
+@sweep("shape", [(3,), (2, 1, 3, 2, 7), (0, 2), (2, 0)])
 def test_normalisation(
     operand_type: OperandType, zeros: tuple[int, int], axis: int, shape: tuple[int, ...]
 ) -> None:

@@ -3,6 +3,7 @@ import itertools
 import numpy as np
 import pytest
 from support.single_operation import Given, evaluate, given, ints, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -35,8 +36,8 @@ def gathered(x: Array, block: tuple[int, ...], padding: tuple[tuple[int, int], .
     return np.concatenate(parts).reshape(-1, *lengths, x.shape[-1])
 
 
-@pytest.mark.parametrize(("kind", "scale", "zero_point"), TYPES)
-@pytest.mark.parametrize(
+@sweep(("kind", "scale", "zero_point"), TYPES)
+@sweep(
     ("shape", "block", "padding"),
     [
         ((2, 4, 6, 3), (2, 3), ((0, 0), (0, 0))),
@@ -65,7 +66,7 @@ def test_to_batches_and_back(
     np.testing.assert_array_equal(whole, np.pad(x, ((0, 0), *padding, (0, 0)), constant_values=zero_point))
 
 
-@pytest.mark.parametrize("kind", [INT32, INT64])
+@sweep("kind", [INT32, INT64])
 def test_channels_of_other_types(kind: OperandType) -> None:
     x = np.arange(2 * 4 * 6 * 2).reshape(2, 4, 6, 2)
     deep = evaluate(OperationType.TFLITE_SPACE_TO_DEPTH, (given(kind, x), *scalars(2)), wanted(kind, rank=4))
@@ -77,7 +78,7 @@ def test_channels_of_other_types(kind: OperandType) -> None:
     np.testing.assert_array_equal(back, x)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("code", "shape", "block", "rows", "message"),
     [
         (TO_SPACE, (3, 2, 2), (2,), ((0, 0),), "does not divide the number of batches"),

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from support.single_operation import evaluate, given, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -14,7 +15,7 @@ FLOAT32, INT32, COMPLEX64 = (
 RFFT2D = OperationType.TFLITE_RFFT2D
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "lengths"),
     [
         ((2, 8), (2, 8)),
@@ -37,7 +38,7 @@ def test_the_sum_itself(shape: tuple[int, ...], lengths: tuple[int, int]) -> Non
     np.testing.assert_allclose(result, left @ filled @ right, atol=1e-5)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("lengths", "message"),
     [([3, 4], "power of 2"), ([4, 0], "power of 2"), ([-4, 4], "power of 2"), ([4], r"\[2\] is expected")],
 )

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.single_operation import Given, evaluate, given, ints, omitted, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType as Op
@@ -19,7 +20,7 @@ LINE = given(STRING, WORDS.reshape(4))
 NO_MASKS = scalars(0, 0, 0, 0)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operation", "inputs", "expected"),
     [
         (Op.TFLITE_RESHAPE, (SOURCE, ints(4, -1)), WORDS.reshape(4, 1)),
@@ -50,7 +51,7 @@ def test_shapes_are_told() -> None:
     assert evaluate(Op.TFLITE_RANK, (SOURCE,), wanted(INT32)).tolist() == 2
 
 
-@pytest.mark.parametrize(("operation", "same"), [(Op.TFLITE_EQUAL, True), (Op.TFLITE_NOT_EQUAL, False)])
+@sweep(("operation", "same"), [(Op.TFLITE_EQUAL, True), (Op.TFLITE_NOT_EQUAL, False)])
 def test_strings_are_compared_byte_by_byte(operation: Op, same: bool) -> None:
     found = evaluate(operation, (SOURCE, given(STRING, WORDS[1])), wanted(BOOL8))
     assert (found == same).tolist() == [[False, False], [True, True]]
@@ -58,7 +59,7 @@ def test_strings_are_compared_byte_by_byte(operation: Op, same: bool) -> None:
     assert (evaluate(operation, (SOURCE, other), wanted(BOOL8)) == same).tolist() == [[False] * 2] * 2
 
 
-@pytest.mark.parametrize(
+@sweep(
     "operation",
     [
         Op.TFLITE_LESS,

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from support.single_operation import Given, evaluate_all, given, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -58,8 +59,8 @@ def random_boxes(seed: int, count: int = 40) -> tuple[Array, Array]:
     return rng.random((count, 4)).astype(np.float32), rng.permutation(count).astype(np.float32) / count
 
 
-@pytest.mark.parametrize("limit", [1, 7, 60])
-@pytest.mark.parametrize("threshold", [0.2, 0.5, 1.0])
+@sweep("limit", [1, 7, 60])
+@sweep("threshold", [0.2, 0.5, 1.0])
 def test_hard_suppression(limit: int, threshold: float) -> None:
     boxes, scores = random_boxes(limit)
     expected, _ = greedy(boxes, scores, limit, threshold, 0.1, 0)
@@ -70,8 +71,8 @@ def test_hard_suppression(limit: int, threshold: float) -> None:
     assert indexes.tolist() == expected + [0] * (limit - len(expected))
 
 
-@pytest.mark.parametrize("sigma", [0.0, 0.1, 0.7])
-@pytest.mark.parametrize("threshold", [0.4, 1.0])
+@sweep("sigma", [0.0, 0.1, 0.7])
+@sweep("threshold", [0.4, 1.0])
 def test_soft_suppression(sigma: float, threshold: float) -> None:
     boxes, scores = random_boxes(3)
     expected, lowered = greedy(boxes, scores, 25, threshold, 0.05, sigma)
@@ -94,7 +95,7 @@ def test_a_box_without_an_area_is_chosen_again() -> None:
     assert indexes.tolist() == [1, 1, 0, 0]
 
 
-@pytest.mark.parametrize(("count", "limit"), [(0, 3), (3, 0), (0, 0)])
+@sweep(("count", "limit"), [(0, 3), (3, 0), (0, 0)])
 def test_nothing_to_choose(count: int, limit: int) -> None:
     arguments = inputs(np.zeros((count, 4)), np.zeros(count), limit, 0.5, 0.1)
     indexes, found = evaluate_all(V4, arguments, wanted(INT32), wanted(INT32))

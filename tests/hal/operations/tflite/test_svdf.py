@@ -6,6 +6,7 @@ from math import floor
 import numpy as np
 import pytest
 from support.single_operation import evaluate_all, given, omitted, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -23,10 +24,8 @@ def scaled(value: int, factor: float) -> int:
     return floor(real + Fraction(1, 2)) * (1 if value >= 0 else -1)
 
 
-@pytest.mark.parametrize(
-    ("batch", "size", "units", "rank", "length"), [(2, 3, 4, 2, 5), (1, 8, 3, 1, 1), (3, 1, 1, 3, 4)]
-)
-@pytest.mark.parametrize("with_bias", [False, True])
+@sweep(("batch", "size", "units", "rank", "length"), [(2, 3, 4, 2, 5), (1, 8, 3, 1, 1), (3, 1, 1, 3, 4)])
+@sweep("with_bias", [False, True])
 def test_steps(batch: int, size: int, units: int, rank: int, length: int, *, with_bias: bool) -> None:
     rng, filters, zero_point = np.random.default_rng(0), units * rank, -7
     x = rng.integers(-128, 128, (batch, size))

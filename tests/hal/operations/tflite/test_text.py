@@ -3,6 +3,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 from support.single_operation import evaluate, given, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -17,7 +18,7 @@ def grams(texts: list[bytes], size: int, skip: int, *, shorter: bool) -> list[by
     return result
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("size", "skip", "shorter", "expected"),
     [
         (2, 1, True, "the quick,the brown,the,quick brown,quick fox,quick,brown fox,brown,fox"),
@@ -36,8 +37,8 @@ def test_sequences_of_words_as_tflite_has_them(size: int, skip: int, shorter: bo
     assert b",".join(found).decode() == expected
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5])
-@pytest.mark.parametrize("skip", [0, 1, 4])
+@sweep("size", [1, 2, 3, 5])
+@sweep("skip", [0, 1, 4])
 def test_sequences_against_all_combinations(size: int, skip: int) -> None:
     words = [b"%d" % number for number in range(6)]
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.random_tensors import value
 from support.single_operation import evaluate, given, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -32,9 +33,9 @@ FUNCTIONS: dict[OperationType, Callable[[Array], Array]] = {
 POSITIVE = (OperationType.TFLITE_LOG, OperationType.TFLITE_RSQRT, OperationType.TFLITE_SQRT)
 
 
-@pytest.mark.parametrize("operation", FUNCTIONS)
-@pytest.mark.parametrize("operand_type", FLOATS)
-@pytest.mark.parametrize("shape", [(), (0, 2), (7,), (2, 1, 3, 1, 2, 2)])
+@sweep("operation", FUNCTIONS)
+@sweep("operand_type", FLOATS)
+@sweep("shape", [(), (0, 2), (7,), (2, 1, 3, 1, 2, 2)])
 def test_floats(operation: OperationType, operand_type: OperandType, shape: tuple[int, ...]) -> None:
     values = np.random.default_rng(0).uniform(0.5 if operation in POSITIVE else -5, 5, shape)
     x = given(operand_type, values)
@@ -50,7 +51,7 @@ def test_halves_are_rounded_to_even_numbers() -> None:
     assert result.tolist() == [-2, -2, 0, 0, 2, 2]
 
 
-@pytest.mark.parametrize("operation", [OperationType.TFLITE_ABS, OperationType.TFLITE_NEG])
+@sweep("operation", [OperationType.TFLITE_ABS, OperationType.TFLITE_NEG])
 def test_whole_numbers(operation: OperationType) -> None:
     x = given(INT64, [-(2**40), 0, 5])
     expected = FUNCTIONS[operation](value(x))
@@ -62,7 +63,7 @@ def test_stored_numbers_are_negated_as_they_are() -> None:
     assert evaluate(OperationType.TFLITE_NEG, [x], wanted(INT8, 0.5, 3)).tolist() == [-128, 0, -100]
 
 
-@pytest.mark.parametrize(
+@sweep(
     "operation",
     [
         OperationType.TFLITE_ABS,
@@ -72,7 +73,7 @@ def test_stored_numbers_are_negated_as_they_are() -> None:
         OperationType.TFLITE_SQRT,
     ],
 )
-@pytest.mark.parametrize("operand_type", [INT8, INT16])
+@sweep("operand_type", [INT8, INT16])
 def test_stored_numbers(operation: OperationType, operand_type: OperandType) -> None:
     """Within a step; a table of 16 bits needs arguments away from poles, and results that can be stored."""
     zero, result_zero = (-100, -20) if operand_type is INT8 else (0, 0)
@@ -89,8 +90,8 @@ def test_stored_numbers(operation: OperationType, operand_type: OperandType) -> 
     assert np.abs(result - expected).max() <= steps
 
 
-@pytest.mark.parametrize("operation", [OperationType.TFLITE_RSQRT, OperationType.TFLITE_SQRT])
-@pytest.mark.parametrize("operand_type", [INT8, INT16])
+@sweep("operation", [OperationType.TFLITE_RSQRT, OperationType.TFLITE_SQRT])
+@sweep("operand_type", [INT8, INT16])
 def test_roots_of_negative_numbers(operation: OperationType, operand_type: OperandType) -> None:
     with pytest.raises(BadData, match=r"a root of -0\.5"):
         evaluate(operation, [given(operand_type, [-1, 3], 0.5)], wanted(operand_type, 0.5))

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from support.single_operation import evaluate, given, ints, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
@@ -25,7 +26,7 @@ def stored(kind: OperandType, *shape: int) -> Array:
     return np.random.default_rng(1).integers(limits.min, limits.max + 1, shape)
 
 
-@pytest.mark.parametrize("activation", [0, 1, 3])
+@sweep("activation", [0, 1, 3])
 def test_pools_of_16_bits(activation: int) -> None:
     x = stored(SHORT, 2, 4, 6, 3)
     arguments = (given(SHORT, x, 0.001), *scalars(2, 3, 2, 3, 2, activation))
@@ -72,9 +73,9 @@ FLAGS = [(False, False), (True, False), (False, True)]
 SIZES = [(1, 1), (2, 2), (4, 5), (7, 3), (9, 13)]
 
 
-@pytest.mark.parametrize("kind", [SIGNED, SHORT])
-@pytest.mark.parametrize(("align", "half"), FLAGS)
-@pytest.mark.parametrize("size", SIZES)
+@sweep("kind", [SIGNED, SHORT])
+@sweep(("align", "half"), FLAGS)
+@sweep("size", SIZES)
 def test_bilinear_in_fixed_point(
     kind: OperandType, size: tuple[int, int], *, align: bool, half: bool
 ) -> None:
@@ -92,8 +93,8 @@ def test_bilinear_in_fixed_point(
     np.testing.assert_array_equal(result, expected)
 
 
-@pytest.mark.parametrize(("align", "half"), FLAGS)
-@pytest.mark.parametrize("size", SIZES)
+@sweep(("align", "half"), FLAGS)
+@sweep("size", SIZES)
 def test_bilinear_of_floats_and_bytes(size: tuple[int, int], *, align: bool, half: bool) -> None:
     x = stored(QUANT8, 2, 4, 5, 1)
     expected = np.empty((2, *size, 1))
@@ -117,9 +118,9 @@ def test_bilinear_of_floats_and_bytes(size: tuple[int, int], *, align: bool, hal
     np.testing.assert_array_equal(numbers[is_clear], np.floor(expected + 0.5)[is_clear])
 
 
-@pytest.mark.parametrize("kind", [FLOAT32, INT32, BOOL8, *STORED])
-@pytest.mark.parametrize(("align", "half"), [*FLAGS, (True, True)])
-@pytest.mark.parametrize("size", SIZES)
+@sweep("kind", [FLOAT32, INT32, BOOL8, *STORED])
+@sweep(("align", "half"), [*FLAGS, (True, True)])
+@sweep("size", SIZES)
 def test_nearest(kind: OperandType, size: tuple[int, int], *, align: bool, half: bool) -> None:
     x = np.random.default_rng(2).integers(0, 2 if kind is BOOL8 else 100, (2, 4, 5, 3))
     scale = 0.5 if kind in STORED else 0.0
@@ -133,10 +134,8 @@ def test_nearest(kind: OperandType, size: tuple[int, int], *, align: bool, half:
     np.testing.assert_array_equal(result, x[:, picked[0]][:, :, picked[1]])
 
 
-@pytest.mark.parametrize("code", [BILINEAR, NEAREST])
-@pytest.mark.parametrize(
-    ("size", "message"), [((0, 2), "height 0"), ((2, -1), "width -1"), ((2, 2, 2), r"\[2\] is expected")]
-)
+@sweep("code", [BILINEAR, NEAREST])
+@sweep(("size", "message"), [((0, 2), "height 0"), ((2, -1), "width -1"), ((2, 2, 2), r"\[2\] is expected")])
 def test_what_is_no_size(code: OperationType, size: tuple[int, ...], message: str) -> None:
     with pytest.raises(BadData, match=message):
         evaluate(code, (given(FLOAT32, np.zeros((1, 2, 2, 1))), ints(*size)), wanted(FLOAT32, rank=4))

@@ -2,9 +2,12 @@ import pytest
 from support.lowering_beside_reference import expect_same
 from support.pointwise import PAIRS_OF_SHAPES, SHAPES, label, numbers, result, rows, same
 from support.single_operation import given, wanted
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
+
+pytestmark = pytest.mark.quick
 
 CLAMPS = (
     OperationType.TFLITE_RELU,
@@ -17,17 +20,17 @@ SLOPES = (OperationType.TFLITE_ELU, OperationType.TFLITE_LEAKY_RELU)
 INT16 = OperandType.TENSOR_QUANT16_SYMM
 
 
-@pytest.mark.parametrize("output_scale", [0.05, 0.03])
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows(CLAMPS), ids=label)
+@sweep("output_scale", [0.05, 0.03])
+@sweep("shape", SHAPES)
+@sweep(("operation", "types"), rows(CLAMPS), ids=label)
 def test_clamps(
     operation: OperationType, types: dict[str, OperandType], shape: tuple[int, ...], output_scale: float
 ) -> None:
     expect_same(operation, [numbers(types["T"], shape)], result(types["T"], output_scale), compare=same)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows(CURVES), ids=label)
+@sweep("shape", SHAPES)
+@sweep(("operation", "types"), rows(CURVES), ids=label)
 def test_curves(operation: OperationType, types: dict[str, OperandType], shape: tuple[int, ...]) -> None:
     kind = types["T"]
     output = wanted(INT16, 1 / 32768) if kind is INT16 else result(kind, 1 / 200)
@@ -35,16 +38,16 @@ def test_curves(operation: OperationType, types: dict[str, OperandType], shape: 
     expect_same(operation, [x], output, compare=same)
 
 
-@pytest.mark.parametrize("alpha", [0.25, 1.5, -0.5])
-@pytest.mark.parametrize(("operation", "types"), rows(SLOPES), ids=label)
+@sweep("alpha", [0.25, 1.5, -0.5])
+@sweep(("operation", "types"), rows(SLOPES), ids=label)
 def test_slopes(operation: OperationType, types: dict[str, OperandType], alpha: float) -> None:
     inputs = [numbers(types["T"], (4, 9)), given(types["S"], alpha)]
     expect_same(operation, inputs, result(types["T"], 0.04), compare=same)
 
 
-@pytest.mark.parametrize("approximate", [False, True])
-@pytest.mark.parametrize("shape", [(4, 9), (0,)])
-@pytest.mark.parametrize(("operation", "types"), rows([OperationType.TFLITE_GELU]), ids=label)
+@sweep("approximate", [False, True])
+@sweep("shape", [(4, 9), (0,)])
+@sweep(("operation", "types"), rows([OperationType.TFLITE_GELU]), ids=label)
 def test_gelu(
     operation: OperationType, types: dict[str, OperandType], shape: tuple[int, ...], approximate: bool
 ) -> None:
@@ -52,8 +55,8 @@ def test_gelu(
     expect_same(operation, inputs, result(types["T"], 0.04), compare=same)
 
 
-@pytest.mark.parametrize("shapes", PAIRS_OF_SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows([OperationType.TFLITE_PRELU]), ids=label)
+@sweep("shapes", PAIRS_OF_SHAPES)
+@sweep(("operation", "types"), rows([OperationType.TFLITE_PRELU]), ids=label)
 def test_prelu(
     operation: OperationType,
     types: dict[str, OperandType],

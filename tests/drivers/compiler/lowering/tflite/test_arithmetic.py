@@ -4,6 +4,7 @@ from support.lowering_beside_reference import expect_same, lowered_all
 from support.pointwise import PAIRS_OF_SHAPES, label, numbers, quantization, result, rows, same
 from support.random_tensors import value
 from support.single_operation import Given, given
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import RequirementFailed
 from neurald.hal.operation_type import OperationType
@@ -30,8 +31,8 @@ def without_scale(source: Given) -> Given:
     return given(source.operand.type, np.where(value(source) == 0, 1, value(source)))
 
 
-@pytest.mark.parametrize("shapes", PAIRS_OF_SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows(FUSED), ids=label)
+@sweep("shapes", PAIRS_OF_SHAPES)
+@sweep(("operation", "types"), rows(FUSED), ids=label)
 def test_sums_and_products(operation: OperationType, types: dict[str, OperandType], shapes: Shapes) -> None:
     kind, output = types["T"], types.get("U", types["T"])
     if kind is not output:
@@ -42,16 +43,16 @@ def test_sums_and_products(operation: OperationType, types: dict[str, OperandTyp
         expect_same(operation, [*inputs, fused], result(output, 0.7), data=(0, 1), compare=same)
 
 
-@pytest.mark.parametrize("scales", [(0.5, 0.125, 0.5), (0.25, 0.5, 0.5), (0.5, 0.5, 0.5), (0.3, 0.5, 0.5)])
-@pytest.mark.parametrize("operation", FUSED[:2])
+@sweep("scales", [(0.5, 0.125, 0.5), (0.25, 0.5, 0.5), (0.5, 0.5, 0.5), (0.3, 0.5, 0.5)])
+@sweep("operation", FUSED[:2])
 def test_sums_by_shifting(operation: OperationType, scales: tuple[float, float, float]) -> None:
     inputs = [numbers(INT16, (4, 9), scale=scales[0]), numbers(INT16, (9,), seed=1, scale=scales[1])]
     inputs += [given(OperandType.INT32, 0), given(OperandType.BOOL, True)]
     expect_same(operation, inputs, result(INT16, scales[2]), data=(0, 1))
 
 
-@pytest.mark.parametrize("shapes", PAIRS_OF_SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows([OperationType.TFLITE_DIV]), ids=label)
+@sweep("shapes", PAIRS_OF_SHAPES)
+@sweep(("operation", "types"), rows([OperationType.TFLITE_DIV]), ids=label)
 def test_quotients(operation: OperationType, types: dict[str, OperandType], shapes: Shapes) -> None:
     kind = types["T"]
     for output_scale in (0.7, 0.01):
@@ -61,16 +62,16 @@ def test_quotients(operation: OperationType, types: dict[str, OperandType], shap
             expect_same(operation, inputs, result(kind, output_scale), data=(0, 1), compare=same)
 
 
-@pytest.mark.parametrize("shapes", PAIRS_OF_SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows(PLAIN), ids=label)
+@sweep("shapes", PAIRS_OF_SHAPES)
+@sweep(("operation", "types"), rows(PLAIN), ids=label)
 def test_others(operation: OperationType, types: dict[str, OperandType], shapes: Shapes) -> None:
     kind = types["T"]
     inputs = [numbers(kind, shapes[0], scale=0.5), numbers(kind, shapes[1], seed=1, scale=0.25)]
     expect_same(operation, inputs, result(kind, 0.7), data=(0, 1), compare=same)
 
 
-@pytest.mark.parametrize("shapes", PAIRS_OF_SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows(QUOTIENTS), ids=label)
+@sweep("shapes", PAIRS_OF_SHAPES)
+@sweep(("operation", "types"), rows(QUOTIENTS), ids=label)
 def test_floored_division(operation: OperationType, types: dict[str, OperandType], shapes: Shapes) -> None:
     kind = types["T"]
     inputs = [numbers(kind, shapes[0]), without_scale(numbers(kind, shapes[1], seed=1))]
@@ -91,8 +92,8 @@ def test_quotients_of_floats_are_floored_as_if_they_were_exact() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", [FLOAT, HALF, INT32])
-@pytest.mark.parametrize("shapes", PAIRS_OF_SHAPES)
+@sweep("kind", [FLOAT, HALF, INT32])
+@sweep("shapes", PAIRS_OF_SHAPES)
 def test_powers(kind: OperandType, shapes: Shapes) -> None:
     exponent = numbers(kind, shapes[1], seed=1)
     if kind is INT32:
@@ -108,7 +109,7 @@ def test_powers_of_whole_numbers() -> None:
     expect_same(OperationType.TFLITE_POW, inputs, result(INT32), data=(0, 1))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("operation", "kind"),
     [
         *((operation, kind) for operation in QUOTIENTS for kind in (INT32, INT64, INT8)),
@@ -126,8 +127,8 @@ def test_whole_exponents_are_not_negative() -> None:
         lowered_all(OperationType.TFLITE_POW, inputs, result(INT32), data=(0, 1))
 
 
-@pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("kind", [FLOAT, INT32])
+@sweep("count", [1, 3])
+@sweep("kind", [FLOAT, INT32])
 def test_sum_of_all(kind: OperandType, count: int) -> None:
     addends = [numbers(kind, (2, 3), seed=seed) for seed in range(count)]
     expect_same(OperationType.TFLITE_ADD_N, addends, result(kind), data=tuple(range(count)), compare=same)

@@ -1,7 +1,7 @@
-import pytest
 from support.lowering_beside_reference import expect_same
 from support.pointwise import PAIRS_OF_SHAPES, label, numbers, result, rows
 from support.single_operation import given
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -15,8 +15,8 @@ OPERATIONS = (
 SHIFTS = (OperationType.TFLITE_RIGHT_SHIFT, OperationType.TFLITE_STABLEHLO_SHIFT_LEFT)
 
 
-@pytest.mark.parametrize("shapes", PAIRS_OF_SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows(OPERATIONS), ids=label)
+@sweep("shapes", PAIRS_OF_SHAPES)
+@sweep(("operation", "types"), rows(OPERATIONS), ids=label)
 def test_every_type(
     operation: OperationType,
     types: dict[str, OperandType],
@@ -26,8 +26,8 @@ def test_every_type(
     expect_same(operation, inputs, result(types["T"]), data=(0, 1))
 
 
-@pytest.mark.parametrize("kind", [OperandType.TENSOR_INT32, OperandType.TENSOR_QUANT8_ASYMM_SIGNED])
-@pytest.mark.parametrize("operation", SHIFTS)
+@sweep("kind", [OperandType.TENSOR_INT32, OperandType.TENSOR_QUANT8_ASYMM_SIGNED])
+@sweep("operation", SHIFTS)
 def test_shifts_beyond_the_bits(operation: OperationType, kind: OperandType) -> None:
     inputs = [given(kind, [-100, 100, -1, -100, 77]), given(kind, [-1, 100, 7, 0, 31])]
     expect_same(operation, inputs, result(kind), data=(0, 1))

@@ -3,6 +3,7 @@ import pytest
 from support.lowering_beside_reference import expect_same, lowered_all
 from support.pointwise import label, numbers, result, rows
 from support.single_operation import given
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.builder import Unsupported
 from neurald.hal.operation_type import OperationType
@@ -13,12 +14,12 @@ CAST, BITCAST = OperationType.TFLITE_CAST, OperationType.TFLITE_BITCAST
 FLOAT = OperandType.TENSOR_FLOAT32
 
 
-@pytest.mark.parametrize(("operation", "types"), rows([CAST]), ids=label)
+@sweep(("operation", "types"), rows([CAST]), ids=label)
 def test_every_pair(operation: OperationType, types: dict[str, OperandType]) -> None:
     expect_same(operation, [numbers(types["T"], (3, 7))], result(types["U"]))
 
 
-@pytest.mark.parametrize(("operation", "types"), rows([BITCAST]), ids=label)
+@sweep(("operation", "types"), rows([BITCAST]), ids=label)
 def test_bits_of_every_pair(operation: OperationType, types: dict[str, OperandType]) -> None:
     source, target = (types[name].dtype.itemsize for name in "TU")
     shape = (2, 5) if source >= target else (2, 5, target // source)
@@ -27,7 +28,7 @@ def test_bits_of_every_pair(operation: OperationType, types: dict[str, OperandTy
     expect_same(operation, [given(types["T"], values)], result(types["U"]))
 
 
-@pytest.mark.parametrize("operation", [CAST, BITCAST])
+@sweep("operation", [CAST, BITCAST])
 def test_complex_numbers_are_refused(operation: OperationType) -> None:
     with pytest.raises(Unsupported, match="complex"):
         lowered_all(operation, [given(FLOAT, np.zeros((3, 2)))], result(OperandType.TENSOR_COMPLEX64))
@@ -49,9 +50,7 @@ def complex_numbers() -> Array:
     return parts.view(np.complex64)[..., 0]
 
 
-@pytest.mark.parametrize(
-    "operation", [OperationType.TFLITE_COMPLEX_ABS, OperationType.TFLITE_REAL, OperationType.TFLITE_IMAG]
-)
+@sweep("operation", [OperationType.TFLITE_COMPLEX_ABS, OperationType.TFLITE_REAL, OperationType.TFLITE_IMAG])
 def test_parts_of_complex_numbers(operation: OperationType) -> None:
     source = given(OperandType.TENSOR_COMPLEX64, complex_numbers())
     expect_same(operation, [source], result(FLOAT), compare=_close)
@@ -61,7 +60,7 @@ def _close(values: Array, expected: Array) -> None:
     np.testing.assert_allclose(values, expected, rtol=3e-7)
 
 
-@pytest.mark.parametrize("kind", [FLOAT, OperandType.TENSOR_INT32, OperandType.TENSOR_BOOL8])
+@sweep("kind", [FLOAT, OperandType.TENSOR_INT32, OperandType.TENSOR_BOOL8])
 def test_the_real_part_is_cast(kind: OperandType) -> None:
     expect_same(CAST, [given(OperandType.TENSOR_COMPLEX64, complex_numbers())], result(kind))
 

@@ -1,6 +1,6 @@
-import pytest
 from support.lowering_beside_reference import expect_same
 from support.pointwise import PAIRS_OF_SHAPES, label, numbers, result, rows
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -18,26 +18,26 @@ BOOL8 = OperandType.TENSOR_BOOL8
 Shapes = tuple[tuple[int, ...], ...]
 
 
-@pytest.mark.parametrize("shapes", PAIRS_OF_SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows(COMPARISONS), ids=label)
+@sweep("shapes", PAIRS_OF_SHAPES)
+@sweep(("operation", "types"), rows(COMPARISONS), ids=label)
 def test_comparisons(operation: OperationType, types: dict[str, OperandType], shapes: Shapes) -> None:
     first = numbers(types["T"], shapes[0], scale=0.5)
     second = numbers(types["T"], shapes[1], seed=1, scale=0.25)
     expect_same(operation, [first, second], result(BOOL8), data=(0, 1))
 
 
-@pytest.mark.parametrize("shapes", PAIRS_OF_SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows(EXTREMES), ids=label)
+@sweep("shapes", PAIRS_OF_SHAPES)
+@sweep(("operation", "types"), rows(EXTREMES), ids=label)
 def test_extremes(operation: OperationType, types: dict[str, OperandType], shapes: Shapes) -> None:
     inputs = [numbers(types["T"], shapes[0]), numbers(types["T"], shapes[1], seed=1)]
     expect_same(operation, inputs, result(types["T"]), data=(0, 1))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("condition", "shape"),
     [((), (3, 4)), ((3,), (3, 4, 2)), ((3, 4), (3, 4)), ((), ()), ((1,), (1, 5)), ((0,), (0, 2))],
 )
-@pytest.mark.parametrize(("operation", "types"), rows([OperationType.TFLITE_SELECT]), ids=label)
+@sweep(("operation", "types"), rows([OperationType.TFLITE_SELECT]), ids=label)
 def test_select(
     operation: OperationType,
     types: dict[str, OperandType],
@@ -48,8 +48,8 @@ def test_select(
     expect_same(operation, [numbers(BOOL8, condition), *chosen], result(types["T"]), data=(0, 1, 2))
 
 
-@pytest.mark.parametrize("shapes", [((), (3,), (2, 1)), ((2, 1, 5), (7, 1), ()), ((4,), (4,), (0, 4))])
-@pytest.mark.parametrize(("operation", "types"), rows([OperationType.TFLITE_SELECT_V2]), ids=label)
+@sweep("shapes", [((), (3,), (2, 1)), ((2, 1, 5), (7, 1), ()), ((4,), (4,), (0, 4))])
+@sweep(("operation", "types"), rows([OperationType.TFLITE_SELECT_V2]), ids=label)
 def test_select_broadcasts(operation: OperationType, types: dict[str, OperandType], shapes: Shapes) -> None:
     chosen = numbers(types["T"], shapes[1]), numbers(types["T"], shapes[2], seed=1)
     expect_same(operation, [numbers(BOOL8, shapes[0]), *chosen], result(types["T"]), data=(0, 1, 2))

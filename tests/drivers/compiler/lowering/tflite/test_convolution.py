@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
 from support.lowering_beside_reference import close, expect_same
 from support.single_operation import Given, given, ints, scalars, wanted
+from support.sweeps import sweep
 from support.windows import SAME, VALID
 
 from neurald.hal.operation_type import OperationType
@@ -54,9 +54,9 @@ def assert_same(kind: OperationType, inputs: Sequence[Given], output: Operand, *
     expect_same(kind, inputs, output, data=fed, compare=compare)
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("per_channel", [False, True])
+@sweep("place", PLACES)
+@sweep("groups", [1, 2])
+@sweep("per_channel", [False, True])
 def test_floats_with_weights_of_8_bits(place: Place, groups: int, *, per_channel: bool) -> None:
     filter_ = weights_of(
         (6, 2, 3, 4 // groups), 0, per_channel=per_channel, zero_point=0 if per_channel else 5
@@ -71,10 +71,10 @@ def test_floats_with_weights_of_8_bits(place: Place, groups: int, *, per_channel
     assert_same(CONV_2D, inputs, wanted(FLOAT32, rank=4), 0, 1, 2)
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("bias_type", [INT64, INT32])
-@pytest.mark.parametrize("per_channel", [False, True])
+@sweep("place", PLACES)
+@sweep("groups", [1, 2])
+@sweep("bias_type", [INT64, INT32])
+@sweep("per_channel", [False, True])
 def test_activations_of_16_bits(
     place: Place, groups: int, bias_type: OperandType, *, per_channel: bool
 ) -> None:
@@ -97,8 +97,8 @@ def test_sums_of_16_bits_that_32_do_not_hold() -> None:
     assert_same(CONV_2D, inputs, wanted(SHORT, 1.0, rank=4), 0)
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("multiplier", [1, 3])
+@sweep("place", PLACES)
+@sweep("multiplier", [1, 3])
 def test_depthwise(place: Place, multiplier: int) -> None:
     filter_ = weights_of((1, 2, 3, 2 * multiplier), 3, per_channel=True)
     values = images(2, nchw=place[3])
@@ -111,8 +111,8 @@ def test_depthwise(place: Place, multiplier: int) -> None:
     assert_same(DEPTHWISE, shorts, wanted(SHORT, 1.0, rank=4), 0)
 
 
-@pytest.mark.parametrize(("scheme", "lengths"), [(SAME, (11, 5)), (VALID, (12, 7)), (VALID, (13, 7))])
-@pytest.mark.parametrize("per_channel", [False, True])
+@sweep(("scheme", "lengths"), [(SAME, (11, 5)), (VALID, (12, 7)), (VALID, (13, 7))])
+@sweep("per_channel", [False, True])
 def test_transposed(scheme: int, lengths: tuple[int, int], *, per_channel: bool) -> None:
     filter_ = weights_of((6, 2, 3, 4), 0, per_channel=per_channel, zero_point=0 if per_channel else 9)
     arguments = (ints(3, *lengths, 6), *scalars(scheme, 1, 2, 0, False))

@@ -1,7 +1,7 @@
 import numpy as np
-import pytest
 from support.lowering_beside_reference import close, expect_same
 from support.single_operation import given, ints, omitted, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -17,8 +17,8 @@ WINDOWS = (
 generator = np.random.default_rng(11)
 
 
-@pytest.mark.parametrize("scheme", [1, 2])
-@pytest.mark.parametrize("window", WINDOWS)
+@sweep("scheme", [1, 2])
+@sweep("window", WINDOWS)
 def test_convolution(window: tuple[tuple[int, ...], ...], scheme: int) -> None:
     strides, dilations, kernel = window
     source = given(FLOAT, generator.normal(0, 1, (2, 5, 6, 7, 3)))
@@ -29,8 +29,8 @@ def test_convolution(window: tuple[tuple[int, ...], ...], scheme: int) -> None:
             expect_same(OperationType.TFLITE_CONV_3D, inputs, wanted(FLOAT), data=data, compare=close)
 
 
-@pytest.mark.parametrize("scheme", [1, 2])
-@pytest.mark.parametrize("window", WINDOWS)
+@sweep("scheme", [1, 2])
+@sweep("window", WINDOWS)
 def test_transposed(window: tuple[tuple[int, ...], ...], scheme: int) -> None:
     strides, dilations, kernel = window
     volume = (5, 6, 7)

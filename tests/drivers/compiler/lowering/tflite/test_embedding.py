@@ -3,6 +3,7 @@ from support.lowering_beside_reference import close, expect_same, lowered_all
 from support.moved import FLOAT32
 from support.pointwise import label, numbers, result, rows
 from support.single_operation import Given, given, ints, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.builder import Unsupported
 from neurald.drivers.compiler.evaluate import RequirementFailed
@@ -21,14 +22,14 @@ def is_copied(types: dict[str, OperandType]) -> bool:
     return types["F"] is types["T"]
 
 
-@pytest.mark.parametrize("types", [types for _, types in rows([LOOKUP]) if is_copied(types)], ids=label)
+@sweep("types", [types for _, types in rows([LOOKUP]) if is_copied(types)], ids=label)
 def test_rows_are_copied(types: dict[str, OperandType]) -> None:
     inputs = [ints(2, 0, 2), numbers(types["F"], (3, 2, 2))]
     expect_same(LOOKUP, inputs, result(types["T"]), data=(0, 1))
 
 
-@pytest.mark.parametrize("data", [(0,), (0, 1)])
-@pytest.mark.parametrize("kind", [FLOAT32, OperandType.TENSOR_FLOAT16])
+@sweep("data", [(0,), (0, 1)])
+@sweep("kind", [FLOAT32, OperandType.TENSOR_FLOAT16])
 def test_rows_become_floats(kind: OperandType, data: tuple[int, ...]) -> None:
     expect_same(LOOKUP, [ints(2, 0, 2), given(STORED, TABLE, 0.3)], wanted(kind), data=data)
     quant = ChannelQuant(dimension=0, scales=(0.1, 0.2, 0.7))
@@ -53,8 +54,8 @@ def sparse(places: list[list[int]], lookups: list[int], dense: list[int], combin
     ]
 
 
-@pytest.mark.parametrize("data", [(0, 3, 4), (3,)])
-@pytest.mark.parametrize("combiner", [0, 1, 2])
+@sweep("data", [(0, 3, 4), (3,)])
+@sweep("combiner", [0, 1, 2])
 def test_combined(combiner: int, data: tuple[int, ...]) -> None:
     places = [[0, 1, 0], [0, 1, 1], [2, 0, 0], [2, 1, 0], [2, 1, 1], [2, 1, 2]]
     inputs = sparse(places, [3, 0, 1, 1, 2, 0], [3, 2, 5], combiner)

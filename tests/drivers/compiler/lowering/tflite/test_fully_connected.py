@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.lowering_beside_reference import close, expect_same
 from support.single_operation import Given, given, omitted, scalars, stored_values, wanted
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.builder import Unsupported
 from neurald.hal.operation_type import OperationType
@@ -29,7 +30,7 @@ def assert_same(inputs: tuple[Given, ...], output: Operand, *fed: int) -> None:
     expect_same(FULLY_CONNECTED, inputs, output, data=fed, compare=compare)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "keep"),
     [
         ((5, 6), False),
@@ -50,9 +51,9 @@ def test_shapes(shape: tuple[int, ...], *, keep: bool) -> None:
     assert_same((given(FLOAT32, values), weights_of(4, 6, per_channel=True), *inputs[2:]), wanted(FLOAT32), 0)
 
 
-@pytest.mark.parametrize("asymmetric", [False, True])
-@pytest.mark.parametrize("per_channel", [False, True])
-@pytest.mark.parametrize("has_bias", [False, True])
+@sweep("asymmetric", [False, True])
+@sweep("per_channel", [False, True])
+@sweep("has_bias", [False, True])
 def test_floats_with_weights_of_8_bits(*, asymmetric: bool, per_channel: bool, has_bias: bool) -> None:
     generator = np.random.default_rng(4)
     values = generator.standard_normal((9, 9)) * np.logspace(-2, 3, 9)[:, None]
@@ -64,7 +65,7 @@ def test_floats_with_weights_of_8_bits(*, asymmetric: bool, per_channel: bool, h
     assert_same(inputs, wanted(FLOAT32), 0, 1)
 
 
-@pytest.mark.parametrize("asymmetric", [False, True])
+@sweep("asymmetric", [False, True])
 def test_what_is_not_a_number_counts_as_0(*, asymmetric: bool) -> None:
     values = [[1.0, float("nan"), -3.0], [float("inf"), 2.0, 0.0]]
     weights = weights_of(2, 3, per_channel=False)
@@ -86,8 +87,8 @@ STORED = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "filter_type", "output_type", "bias"), STORED)
-@pytest.mark.parametrize("rounds_twice", [False, True])
+@sweep(("kind", "filter_type", "output_type", "bias"), STORED)
+@sweep("rounds_twice", [False, True])
 def test_stored(
     kind: OperandType,
     filter_type: OperandType,
@@ -114,8 +115,8 @@ def test_stored(
     assert_same(inputs, output, 0, 1, *(() if bias is None else (2,)))
 
 
-@pytest.mark.parametrize("zero_point", [0, 3])
-@pytest.mark.parametrize("bias", [None, INT32, INT64])
+@sweep("zero_point", [0, 3])
+@sweep("bias", [None, INT32, INT64])
 def test_ties_of_16_bits(bias: OperandType | None, zero_point: int) -> None:
     values = given(SHORT, np.arange(-40, 40)[:, None], 0.125)
     offset = omitted(FLOAT32) if bias is None else given(bias, [0], 0.125 if bias is INT32 else 0.0)
@@ -129,9 +130,9 @@ def test_a_multiplier_too_large_to_be_rounded_once_is_refused() -> None:
         expect_same(FULLY_CONNECTED, inputs, wanted(SIGNED, 1e-6))
 
 
-@pytest.mark.parametrize("asymmetric", [False, True])
-@pytest.mark.parametrize(("rows", "blocks"), [(1, 3), (7, 1), (7, 4), (0, 2)])
-@pytest.mark.parametrize("fed", [(0,), (0, 1, 7)])
+@sweep("asymmetric", [False, True])
+@sweep(("rows", "blocks"), [(1, 3), (7, 1), (7, 4), (0, 2)])
+@sweep("fed", [(0,), (0, 1, 7)])
 def test_a_scale_for_each_block(rows: int, blocks: int, fed: tuple[int, ...], *, asymmetric: bool) -> None:
     generator = np.random.default_rng(6)
     values = generator.uniform(-1, 3, (rows, 12))

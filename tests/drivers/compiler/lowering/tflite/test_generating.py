@@ -1,22 +1,22 @@
-import pytest
 from support.lowering_beside_reference import expect_same
 from support.moved import expect_moved, kinds
 from support.pointwise import numbers, result
 from support.single_operation import given, ints
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
 
 
-@pytest.mark.parametrize("kind", kinds(OperationType.TFLITE_RANGE))
-@pytest.mark.parametrize(("start", "limit", "delta"), [(1, 9, 3), (5, -3, -2), (2, 2, 1)])
+@sweep("kind", kinds(OperationType.TFLITE_RANGE))
+@sweep(("start", "limit", "delta"), [(1, 9, 3), (5, -3, -2), (2, 2, 1)])
 def test_range(kind: OperandType, start: int, limit: int, delta: int) -> None:
     inputs = [given(kind, number) for number in (start, limit, delta)]
     expect_same(OperationType.TFLITE_RANGE, inputs, result(kind), data=())
 
 
-@pytest.mark.parametrize("data", [(), (1,)])
-@pytest.mark.parametrize("kind", kinds(OperationType.TFLITE_FILL))
+@sweep("data", [(), (1,)])
+@sweep("kind", kinds(OperationType.TFLITE_FILL))
 def test_fill(kind: OperandType, data: tuple[int, ...]) -> None:
     for dimensions in ((2, 3), (), (0, 4)):
         expect_same(
@@ -24,6 +24,6 @@ def test_fill(kind: OperandType, data: tuple[int, ...]) -> None:
         )
 
 
-@pytest.mark.parametrize("shape", [(2, 3), (), (0,)])
+@sweep("shape", [(2, 3), (), (0,)])
 def test_zeros_like(shape: tuple[int, ...]) -> None:
     expect_moved(OperationType.TFLITE_ZEROS_LIKE, shape)

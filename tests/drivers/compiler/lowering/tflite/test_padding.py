@@ -1,8 +1,8 @@
-import pytest
 from support.lowering_beside_reference import expect_same
 from support.moved import expect_moved, kinds
 from support.pointwise import numbers, result
 from support.single_operation import given, ints, scalars
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -15,24 +15,24 @@ def test_pad_and_mirror() -> None:
     expect_moved(OperationType.TFLITE_MIRROR_PAD, (3, 2), given(INT64, [[1, 2], [0, 1]]), *scalars(0))
 
 
-@pytest.mark.parametrize("data", [(0,), (0, 2)])
-@pytest.mark.parametrize("kind", kinds(OperationType.TFLITE_PADV2))
+@sweep("data", [(0,), (0, 2)])
+@sweep("kind", kinds(OperationType.TFLITE_PADV2))
 def test_a_value(kind: OperandType, data: tuple[int, ...]) -> None:
     for shape in ((2, 3), (0, 3)):
         inputs = [numbers(kind, shape), given(INT32, [[1, 0], [2, 3]]), numbers(kind, (1,), seed=1)]
         expect_same(OperationType.TFLITE_PADV2, inputs, result(kind), data=data)
 
 
-@pytest.mark.parametrize("data", [(0,), (0, 2)])
-@pytest.mark.parametrize("kind", kinds(OperationType.TFLITE_DILATE))
+@sweep("data", [(0,), (0, 2)])
+@sweep("kind", kinds(OperationType.TFLITE_DILATE))
 def test_dilate(kind: OperandType, data: tuple[int, ...]) -> None:
     for shape in ((4, 3), (0, 2), (1, 1)):
         inputs = [numbers(kind, shape), ints(3, 1), numbers(kind, (), seed=1)]
         expect_same(OperationType.TFLITE_DILATE, inputs, result(kind), data=data)
 
 
-@pytest.mark.parametrize("kind", kinds(OperationType.TFLITE_STABLEHLO_PAD))
-@pytest.mark.parametrize(
+@sweep("kind", kinds(OperationType.TFLITE_STABLEHLO_PAD))
+@sweep(
     ("low", "high", "interior"),
     [((-1, 2), (1, -3), (2, 1)), ((0, 0), (0, 0), (0, 0)), ((-3, 1), (1, 1), (0, 0))],
 )

@@ -1,8 +1,8 @@
 import numpy as np
-import pytest
 from support.lowering_beside_reference import close, expect_same
 from support.pointwise import SHAPES, label, numbers, result, rows
 from support.single_operation import given
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import ChannelQuant, OperandType
@@ -12,9 +12,9 @@ PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
 FLOAT = OperandType.TENSOR_FLOAT32
 
 
-@pytest.mark.parametrize("output_scale", [0.05, 0.125])
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows([OperationType.TFLITE_QUANTIZE]), ids=label)
+@sweep("output_scale", [0.05, 0.125])
+@sweep("shape", SHAPES)
+@sweep(("operation", "types"), rows([OperationType.TFLITE_QUANTIZE]), ids=label)
 def test_quantize(
     operation: OperationType, types: dict[str, OperandType], shape: tuple[int, ...], output_scale: float
 ) -> None:
@@ -24,7 +24,7 @@ def test_quantize(
     expect_same(operation, inputs, result(types["U"], output_scale))
 
 
-@pytest.mark.parametrize(("operation", "types"), rows([OperationType.TFLITE_DEQUANTIZE]), ids=label)
+@sweep(("operation", "types"), rows([OperationType.TFLITE_DEQUANTIZE]), ids=label)
 def test_dequantize(operation: OperationType, types: dict[str, OperandType]) -> None:
     if types["T"] is PER_CHANNEL:
         scales = ChannelQuant(dimension=1, scales=(0.5, 0.25, 0.1))
@@ -34,8 +34,8 @@ def test_dequantize(operation: OperationType, types: dict[str, OperandType]) -> 
     expect_same(operation, [x], result(types["U"]), compare=close)
 
 
-@pytest.mark.parametrize("limits", [(-1.0, 1.0), (0.0, 6.0), (-3.3, 7.1)])
-@pytest.mark.parametrize("bits", [2, 8, 16])
+@sweep("limits", [(-1.0, 1.0), (0.0, 6.0), (-3.3, 7.1)])
+@sweep("bits", [2, 8, 16])
 def test_fake_quant(bits: int, limits: tuple[float, float]) -> None:
     ends = [given(OperandType.FLOAT32, end) for end in limits]
     inputs = [numbers(FLOAT, (5, 7)), *ends, given(OperandType.INT32, bits)]

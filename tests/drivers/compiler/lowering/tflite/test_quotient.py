@@ -3,6 +3,7 @@ import pytest
 from support.lowering_beside_reference import expect_same, lowered_all
 from support.pointwise import numbers, quantization, result
 from support.single_operation import given
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import RequirementFailed
 from neurald.hal.operation_type import OperationType
@@ -15,7 +16,7 @@ KINDS = (
 )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@sweep("kind", KINDS)
 def test_quotients_over_the_whole_range(kind: OperandType) -> None:
     limits = np.iinfo(kind.dtype.name)
     zero = quantization(kind)[1]
@@ -26,7 +27,7 @@ def test_quotients_over_the_whole_range(kind: OperandType) -> None:
     expect_same(OperationType.TFLITE_DIV, inputs, result(kind, 0.9), data=(0, 1))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@sweep("kind", KINDS)
 def test_nothing_is_divided_by_zero(kind: OperandType) -> None:
     zero = quantization(kind)[1]
     inputs = [numbers(kind, (2,)), given(kind, [zero + 1, zero], *quantization(kind))]

@@ -1,7 +1,7 @@
 import numpy as np
-import pytest
 from support.lowering_beside_reference import close, expect_same
 from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, given, ints, scalars, stored_values, wanted
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -18,8 +18,8 @@ STORED = (*QUANT8_TYPES, OperandType.TENSOR_QUANT16_SYMM)
 generator = np.random.default_rng(2)
 
 
-@pytest.mark.parametrize("axes", AXES)
-@pytest.mark.parametrize("kind", WHOLE)
+@sweep("axes", AXES)
+@sweep("kind", WHOLE)
 def test_whole_numbers(kind: OperandType, axes: tuple[int, ...]) -> None:
     limits = np.iinfo(kind.dtype.name)
     values = given(kind, generator.integers(limits.min, limits.max, (3, 4, 5)))
@@ -29,16 +29,16 @@ def test_whole_numbers(kind: OperandType, axes: tuple[int, ...]) -> None:
     expect_same(OperationType.TFLITE_MEAN, [small, ints(*axes), *scalars(0)], wanted(kind))
 
 
-@pytest.mark.parametrize("axes", AXES)
-@pytest.mark.parametrize("operation", FOLDS)
+@sweep("axes", AXES)
+@sweep("operation", FOLDS)
 def test_truth_values(operation: OperationType, axes: tuple[int, ...]) -> None:
     kind = OperandType.TENSOR_BOOL8
     values = given(kind, generator.integers(0, 2, (3, 2, 4)).astype(bool))
     expect_same(operation, [values, ints(*axes), *scalars(False)], wanted(kind))
 
 
-@pytest.mark.parametrize("axes", AXES)
-@pytest.mark.parametrize("kind", STORED)
+@sweep("axes", AXES)
+@sweep("kind", STORED)
 def test_stored_values(kind: OperandType, axes: tuple[int, ...]) -> None:
     zero_point = 0 if kind is OperandType.TENSOR_QUANT16_SYMM else 9
     source = given(kind, stored_values(generator, kind, (3, 4, 5)), 0.02, zero_point)
@@ -57,9 +57,9 @@ def test_a_mean_of_nothing() -> None:
         expect_same(OperationType.TFLITE_MEAN, [values, ints(1), *scalars(0)], output)
 
 
-@pytest.mark.parametrize("exclusive", [False, True])
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("length", [0, 1, 7, 64, 65, 100, 130])
+@sweep("exclusive", [False, True])
+@sweep("reverse", [False, True])
+@sweep("length", [0, 1, 7, 64, 65, 100, 130])
 def test_cumulative_sums(length: int, reverse: bool, exclusive: bool) -> None:
     for kind in (*FLOAT_TYPES, *WHOLE):
         for shape, axis in (((2, length, 3), 1), ((2, length), -1)):

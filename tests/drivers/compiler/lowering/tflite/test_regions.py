@@ -1,9 +1,9 @@
 import numpy as np
-import pytest
 from support.lowering_beside_reference import close, expect_same
 from support.moved import FLOAT32, kinds, several
 from support.pointwise import numbers, result
 from support.single_operation import Given, given, ints, scalars
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array
@@ -19,8 +19,8 @@ def near(found: Array, expected: Array) -> None:
     (close if found.dtype.kind == "f" else np.testing.assert_array_equal)(found, expected)
 
 
-@pytest.mark.parametrize("data", [(0,), (0, 1)])
-@pytest.mark.parametrize("kind", kinds(GATHER))
+@sweep("data", [(0,), (0, 1)])
+@sweep("kind", kinds(GATHER))
 def test_gather(kind: OperandType, data: tuple[int, ...]) -> None:
     # Each with indices, offsets, collapsed, mapped, index axis and sizes.
     cases: list[tuple[Given, Given, Given, Given, int, Given]] = [
@@ -34,8 +34,8 @@ def test_gather(kind: OperandType, data: tuple[int, ...]) -> None:
         expect_same(GATHER, inputs, result(kind), data=data)
 
 
-@pytest.mark.parametrize("update", range(5))
-@pytest.mark.parametrize("kind", kinds(SCATTER))
+@sweep("update", range(5))
+@sweep("kind", kinds(SCATTER))
 def test_scatter(kind: OperandType, update: int) -> None:
     # Each with indices, the shape of updates, window, inserted, mapped and index axis.
     cases: list[tuple[Given, tuple[int, ...], Given, Given, Given, int]] = [

@@ -4,6 +4,7 @@ from support.lowering_beside_reference import close, expect_same, lowered_all
 from support.moved import FLOAT32, kinds
 from support.pointwise import numbers, result
 from support.single_operation import given, ints, scalars
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.builder import Unsupported
 from neurald.drivers.compiler.evaluate import RequirementFailed
@@ -20,8 +21,8 @@ def sums(found: Array, expected: Array) -> None:
     (close if found.dtype.kind == "f" else np.testing.assert_array_equal)(found, expected)
 
 
-@pytest.mark.parametrize("data", [(1,), (0, 1)])
-@pytest.mark.parametrize("kind", kinds(SCATTER))
+@sweep("data", [(1,), (0, 1)])
+@sweep("kind", kinds(SCATTER))
 def test_scatter(kind: OperandType, data: tuple[int, ...]) -> None:
     for picked, shape in (
         ([[1], [3], [1], [1]], (4, 3)),
@@ -37,7 +38,7 @@ def test_scatter(kind: OperandType, data: tuple[int, ...]) -> None:
         expect_same(SCATTER, inputs, result(kind), data=data, compare=sums)
 
 
-@pytest.mark.parametrize("wrong", [-1, 4, 2**33])
+@sweep("wrong", [-1, 4, 2**33])
 def test_indexes_must_be_inside(wrong: int) -> None:
     indices = given(INT64, [[1], [wrong]])
     with pytest.raises(RequirementFailed, match="into"):
@@ -54,8 +55,8 @@ def test_very_many_unknown_indexes() -> None:
         lowered_all(SCATTER, inputs, result(FLOAT32), data=(0, 1))
 
 
-@pytest.mark.parametrize("data", [(2, 3), (0, 2), (2,)])
-@pytest.mark.parametrize("kind", kinds(DENSE))
+@sweep("data", [(2, 3), (0, 2), (2,)])
+@sweep("kind", kinds(DENSE))
 def test_sparse_to_dense(kind: OperandType, data: tuple[int, ...]) -> None:
     for picked, shape, values in (
         ([[1, 2], [0, 0], [1, 2]], (2, 3), (3,)),
@@ -69,8 +70,8 @@ def test_sparse_to_dense(kind: OperandType, data: tuple[int, ...]) -> None:
         expect_same(DENSE, inputs, result(kind), data=data)
 
 
-@pytest.mark.parametrize("data", [(0,), (0, 2, 3)])
-@pytest.mark.parametrize("kind", kinds(ONE_HOT))
+@sweep("data", [(0,), (0, 2, 3)])
+@sweep("kind", kinds(ONE_HOT))
 def test_one_hot(kind: OperandType, data: tuple[int, ...]) -> None:
     on, off = numbers(kind, ()), numbers(kind, (1,), seed=1)
     for picked, axis in (([[1, -1], [3, 2]], -1), ([[1, -1], [2**32, 2]], 1), (2, 0), ([], 0)):

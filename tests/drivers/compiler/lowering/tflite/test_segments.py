@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from support.lowering_beside_reference import close, expect_same, lowered_all
 from support.single_operation import given, ints, wanted
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import RequirementFailed
 from neurald.hal.operation_type import OperationType
@@ -17,8 +18,8 @@ UNSORTED = (
 generator = np.random.default_rng(12)
 
 
-@pytest.mark.parametrize("kind", [FLOAT, INT32])
-@pytest.mark.parametrize("segments", [(0,), (0, 0, 1, 1, 1, 2), ()])
+@sweep("kind", [FLOAT, INT32])
+@sweep("segments", [(0,), (0, 0, 1, 1, 1, 2), ()])
 def test_sorted(segments: tuple[int, ...], kind: OperandType) -> None:
     for rest in ((), (3,), (2, 0)):
         source = given(kind, generator.integers(-9, 9, (len(segments), *rest)))
@@ -26,8 +27,8 @@ def test_sorted(segments: tuple[int, ...], kind: OperandType) -> None:
         expect_same(operation, [source, ints(*segments)], wanted(kind), compare=close)
 
 
-@pytest.mark.parametrize("kind", [FLOAT, INT32])
-@pytest.mark.parametrize("operation", UNSORTED)
+@sweep("kind", [FLOAT, INT32])
+@sweep("operation", UNSORTED)
 def test_unsorted(operation: OperationType, kind: OperandType) -> None:
     segments = np.array([[3, -1, 0], [3, 3, 5]])
     source = given(kind, generator.integers(-9, 9, (2, 3, 4)))
@@ -43,7 +44,7 @@ def test_infinite_elements() -> None:
         expect_same(operation, [source, ints(0, 1), ints(2)], wanted(FLOAT))
 
 
-@pytest.mark.parametrize("boundaries", [(), (0.0,), (-2.0, 0.0, 0.0, 3.5)])
+@sweep("boundaries", [(), (0.0,), (-2.0, 0.0, 0.0, 3.5)])
 def test_buckets(boundaries: tuple[float, ...]) -> None:
     for kind in (FLOAT, OperandType.TENSOR_FLOAT64, INT32, OperandType.TENSOR_INT64):
         values = generator.integers(-4, 5, (5, 6)).astype(np.float64)
@@ -54,7 +55,7 @@ def test_buckets(boundaries: tuple[float, ...]) -> None:
             expect_same(OperationType.TFLITE_BUCKETIZE, inputs, wanted(INT32), data=data)
 
 
-@pytest.mark.parametrize("boundaries", [(1.0, 0.0), (0.0, np.nan), (np.nan,)])
+@sweep("boundaries", [(1.0, 0.0), (0.0, np.nan), (np.nan,)])
 def test_unsorted_boundaries_fail(boundaries: tuple[float, ...]) -> None:
     inputs = [given(INT32, [1]), given(FLOAT, boundaries)]
     with pytest.raises(RequirementFailed, match="not sorted"):

@@ -1,8 +1,8 @@
-import pytest
 from support.lowering_beside_reference import expect_same
 from support.moved import FLOAT32, expect_moved, kinds, several
 from support.pointwise import numbers, result
 from support.single_operation import given, ints, omitted, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -17,7 +17,7 @@ def test_other_shapes() -> None:
     expect_moved(OperationType.TFLITE_EXPAND_DIMS, (2, 3, 1, 2, 2), *scalars(-1))
 
 
-@pytest.mark.parametrize("kind", kinds(OperationType.TFLITE_CONCATENATION))
+@sweep("kind", kinds(OperationType.TFLITE_CONCATENATION))
 def test_joined(kind: OperandType) -> None:
     parts = several(kind, [(1, 2, 1, 2, 3), (1, 2, 4, 2, 3)])
     expect_same(OperationType.TFLITE_CONCATENATION, [*parts, *scalars(2)], result(kind), data=(0, 1))
@@ -26,9 +26,7 @@ def test_joined(kind: OperandType) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("shape", "axis", "count"), [((2, 3), 1, 3), ((3,), 0, 3), ((0, 2), -1, 2), ((1, 4), 0, 1)]
-)
+@sweep(("shape", "axis", "count"), [((2, 3), 1, 3), ((3,), 0, 3), ((0, 2), -1, 2), ((1, 4), 0, 1)])
 def test_unpack(shape: tuple[int, ...], axis: int, count: int) -> None:
     expect_moved(OperationType.TFLITE_UNPACK, shape, *scalars(axis), outputs=count)
 
@@ -37,8 +35,8 @@ def test_transpose() -> None:
     expect_moved(OperationType.TFLITE_TRANSPOSE, (2, 3, 1, 2, 4), given(INT64, [4, 0, 3, 1, 2]))
 
 
-@pytest.mark.parametrize("kind", [INT32, INT64])
-@pytest.mark.parametrize("shape", [(), (0, 7), (1, 2, 3)])
+@sweep("kind", [INT32, INT64])
+@sweep("shape", [(), (0, 7), (1, 2, 3)])
 def test_shape_and_rank(kind: OperandType, shape: tuple[int, ...]) -> None:
     expect_same(OperationType.TFLITE_SHAPE, [numbers(FLOAT32, shape)], wanted(kind))
     expect_same(OperationType.TFLITE_RANK, [numbers(FLOAT32, shape)], wanted(INT32))

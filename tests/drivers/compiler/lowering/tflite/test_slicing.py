@@ -1,8 +1,8 @@
-import pytest
 from support.lowering_beside_reference import expect_same
 from support.moved import FLOAT32, expect_moved, kinds, several
 from support.pointwise import result
 from support.single_operation import given, ints, scalars
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -17,7 +17,7 @@ def test_parts() -> None:
     expect_moved(OperationType.TFLITE_SPLIT_V, (2, 6, 3), ints(1, -1, 0), *scalars(-2), outputs=3)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("begin", "end", "strides", "masks"),
     [
         # Masks of begin, end, ellipsis, new axis, shrunk axis.
@@ -42,8 +42,8 @@ def test_everything_is_the_tensor_itself() -> None:
     expect_moved(OperationType.TFLITE_STRIDED_SLICE, (2, 3), *none, kind=FLOAT32)
 
 
-@pytest.mark.parametrize("kind", kinds(UPDATE))
-@pytest.mark.parametrize("data", [(0, 1), (0, 1, 2), (1,)])
+@sweep("kind", kinds(UPDATE))
+@sweep("data", [(0, 1), (0, 1, 2), (1,)])
 def test_update(kind: OperandType, data: tuple[int, ...]) -> None:
     for update in ((2, 1), (3, 4), (0, 2)):
         for start in ((1, 2), (-5, 100)):
@@ -51,7 +51,7 @@ def test_update(kind: OperandType, data: tuple[int, ...]) -> None:
             expect_same(UPDATE, inputs, result(kind), data=data)
 
 
-@pytest.mark.parametrize("start", [-(2**40), 2**40, 1])
+@sweep("start", [-(2**40), 2**40, 1])
 def test_update_at_64_bits(start: int) -> None:
     inputs = [*several(FLOAT32, [(5,), (2,)]), given(INT64, [start])]
     expect_same(UPDATE, inputs, result(FLOAT32), data=(0, 1, 2))

@@ -1,6 +1,6 @@
-import pytest
 from support.moved import expect_moved
 from support.single_operation import given, ints, scalars
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -13,7 +13,7 @@ def test_depth() -> None:
     expect_moved(OperationType.TFLITE_SPACE_TO_DEPTH, (2, 4, 6, 3), *scalars(2, False))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "block", "crops"),
     [
         ((6, 2, 3, 2), (3, 2), [[0, 0], [0, 0]]),
@@ -30,7 +30,7 @@ def test_batch_to_space_without_crops() -> None:
     expect_moved(OperationType.TFLITE_BATCH_TO_SPACE_ND, (4, 3, 2), ints(2))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "block", "paddings"),
     [((2, 3, 5, 2), (2, 3), [[1, 0], [0, 1]]), ((2, 3, 2), (2,), [[0, 1]]), ((1, 0, 2), (2,), [[1, 1]])],
 )

@@ -1,7 +1,7 @@
 import numpy as np
-import pytest
 from support.lowering_beside_reference import expect_same
 from support.single_operation import given, wanted
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array
@@ -27,14 +27,14 @@ def expect_transform(x: Array, lengths: tuple[int, int]) -> None:
     expect_same(RFFT2D, inputs, wanted(COMPLEX64), compare=is_close)
 
 
-@pytest.mark.parametrize("length", [1, 2, 4, 8, 32, 64, 128, 256, 2048, 4096, 8192])
+@sweep("length", [1, 2, 4, 8, 32, 64, 128, 256, 2048, 4096, 8192])
 def test_rows_of_every_length(length: int) -> None:
     generator = np.random.default_rng(length)
     for size in {length, max(1, length - 1), length + 3}:
         expect_transform(generator.standard_normal((2, 1, size)).astype(np.float32), (1, length))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "lengths"),
     [
         ((2, 8), (2, 8)),

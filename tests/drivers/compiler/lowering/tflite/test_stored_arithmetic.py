@@ -1,6 +1,6 @@
-import pytest
 from support.lowering_beside_reference import expect_same
 from support.pointwise import SHAPES, label, numbers, result, rows, same
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
@@ -13,8 +13,8 @@ OPERATIONS = (
 )
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows(OPERATIONS), ids=label)
+@sweep("shape", SHAPES)
+@sweep(("operation", "types"), rows(OPERATIONS), ids=label)
 def test_every_type(operation: OperationType, types: dict[str, OperandType], shape: tuple[int, ...]) -> None:
     inputs = [numbers(types["T"], shape), numbers(types["T"], shape, seed=1)]
     expect_same(operation, inputs, result(types["T"]), data=(0, 1), compare=same)

@@ -2,6 +2,7 @@ import pytest
 from support.lowering_beside_reference import expect_same, lowered_all
 from support.moved import expect_moved
 from support.single_operation import given, ints, wanted
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import RequirementFailed
 from neurald.hal.operation_type import OperationType
@@ -15,7 +16,7 @@ def test_tile() -> None:
     expect_moved(OperationType.TFLITE_TILE, (1, 2, 1, 2, 3), given(INT64, [2, 1, 3, 2, 1]))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "target"),
     [((2, 1), (3, 2, 4)), ((), (2, 2)), ((3,), (3,)), ((1, 2), (0, 2)), ((1,), (1, 1, 1))],
 )
@@ -23,11 +24,9 @@ def test_broadcast_to(shape: tuple[int, ...], target: tuple[int, ...]) -> None:
     expect_moved(OperationType.TFLITE_BROADCAST_TO, shape, ints(*target))
 
 
-@pytest.mark.parametrize("data", [(), (0, 1), (1,)])
-@pytest.mark.parametrize("kind", [INT32, INT64])
-@pytest.mark.parametrize(
-    ("one", "other"), [((2, 1), (3, 2, 4)), ((3, 1, 0), (1,)), ((), (2,)), ((), ()), ((1, 1), (1, 5))]
-)
+@sweep("data", [(), (0, 1), (1,)])
+@sweep("kind", [INT32, INT64])
+@sweep(("one", "other"), [((2, 1), (3, 2, 4)), ((3, 1, 0), (1,)), ((), (2,)), ((), ()), ((1, 1), (1, 5))])
 def test_broadcast_args(
     one: tuple[int, ...], other: tuple[int, ...], kind: OperandType, data: tuple[int, ...]
 ) -> None:

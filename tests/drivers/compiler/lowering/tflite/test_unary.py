@@ -3,6 +3,7 @@ import pytest
 from support.lowering_beside_reference import expect_same, lowered_all
 from support.pointwise import SHAPES, label, numbers, result, rows, same
 from support.single_operation import given, wanted
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.evaluate import RequirementFailed
 from neurald.hal.operation_type import OperationType
@@ -25,8 +26,8 @@ INT8, INT16 = OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT16
 FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("operation", "types"), rows(FUNCTIONS), ids=label)
+@sweep("shape", SHAPES)
+@sweep(("operation", "types"), rows(FUNCTIONS), ids=label)
 def test_every_type(operation: OperationType, types: dict[str, OperandType], shape: tuple[int, ...]) -> None:
     kind = types["T"]
     # Numbers of 16 bits have the range of those of 8.
@@ -39,14 +40,14 @@ def test_halves_are_rounded_to_even_numbers() -> None:
     expect_same(OperationType.TFLITE_ROUND, [x], result(FLOATS[0]))
 
 
-@pytest.mark.parametrize("kind", FLOATS)
-@pytest.mark.parametrize("operation", ROOTS)
+@sweep("kind", FLOATS)
+@sweep("operation", ROOTS)
 def test_roots_of_reals(operation: OperationType, kind: OperandType) -> None:
     expect_same(operation, [numbers(kind, (3, 5))], result(kind), compare=same)
 
 
-@pytest.mark.parametrize(("kind", "zero_point"), [(INT8, -128), (INT8, -3), (INT16, 0)])
-@pytest.mark.parametrize("operation", ROOTS)
+@sweep(("kind", "zero_point"), [(INT8, -128), (INT8, -3), (INT16, 0)])
+@sweep("operation", ROOTS)
 def test_roots_of_stored_numbers(operation: OperationType, kind: OperandType, zero_point: int) -> None:
     stored = np.random.default_rng(0).integers(zero_point, np.iinfo(kind.dtype.name).max + 1, (5, 7))
     stored[0, 0] = zero_point
@@ -55,8 +56,8 @@ def test_roots_of_stored_numbers(operation: OperationType, kind: OperandType, ze
     )
 
 
-@pytest.mark.parametrize("kind", [INT8, INT16])
-@pytest.mark.parametrize("operation", ROOTS)
+@sweep("kind", [INT8, INT16])
+@sweep("operation", ROOTS)
 def test_negative_numbers_have_no_root(operation: OperationType, kind: OperandType) -> None:
     with pytest.raises(RequirementFailed, match="root"):
         lowered_all(operation, [given(kind, [3, -1], 0.5)], wanted(kind, 0.5))

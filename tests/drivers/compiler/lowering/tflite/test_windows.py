@@ -1,7 +1,7 @@
 import numpy as np
-import pytest
 from support.lowering_beside_reference import close, expect_same
 from support.single_operation import given, ints, scalars, wanted
+from support.sweeps import sweep
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.tflite.windows import Reduction
@@ -18,8 +18,8 @@ TYPES = (
 generator = np.random.default_rng(13)
 
 
-@pytest.mark.parametrize("function", Reduction)
-@pytest.mark.parametrize("kind", TYPES)
+@sweep("function", Reduction)
+@sweep("kind", TYPES)
 def test_windows(kind: OperandType, function: Reduction) -> None:
     scale = 1.0 if kind is OperandType.TENSOR_QUANT8_ASYMM else 0.0
     source = given(kind, generator.integers(0, 5, (4, 7, 5)), scale)

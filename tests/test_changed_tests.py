@@ -1,0 +1,38 @@
+"""Which tests `scripts/test --changed` finds."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.mirror import COVERED_BY
+
+pytestmark = pytest.mark.quick
+
+_SCRIPT = Path(__file__).parent.parent / "scripts" / "changed_tests.py"
+
+
+@pytest.fixture(scope="module")
+def script() -> Any:
+    specification = importlib.util.spec_from_file_location("changed_tests", _SCRIPT)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_a_source_has_its_mirror_and_what_imports_it(script: Any) -> None:
+    found = script.touched_tests(["hal/burst_ring.py", "hal/fence.py"])
+    assert "tests/hal/test_fence.py" in found
+    assert COVERED_BY["hal/burst_ring.py"] in found
+    assert all(path.rpartition("/")[2].startswith("test_") for path in found)
+
+
+def test_a_helper_has_what_imports_it_and_a_test_itself(script: Any) -> None:
+    assert "tests/test_sweeps.py" in script.touched_tests(["tests/support/sweeps.py"])
+    assert script.touched_tests(["tests/hal/test_fence.py"]) == ["tests/hal/test_fence.py"]
+
+
+def test_what_no_test_reads_has_none(script: Any) -> None:
+    assert script.touched_tests(["LICENSE", "docs/index.md"]) == []

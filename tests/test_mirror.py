@@ -1,0 +1,37 @@
+"""Every source file has its test file, or the table of `support.mirror` says which one covers it."""
+
+from pathlib import Path
+
+import pytest
+from support.mirror import COVERED_BY, SOURCES, mirror_of, sources
+
+pytestmark = pytest.mark.quick
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_every_source_is_covered() -> None:
+    without = [
+        path for path in sources(ROOT) if path not in COVERED_BY and not (ROOT / mirror_of(path)).is_file()
+    ]
+    assert not without, "neither a test file of their own nor an entry in tests/support/mirror.py"
+
+
+def test_the_table_names_files_that_exist() -> None:
+    listed = set(sources(ROOT))
+    assert [path for path in COVERED_BY if path not in listed] == []
+    assert [test for test in sorted(set(COVERED_BY.values())) if not (ROOT / test).is_file()] == []
+    assert [test for test in COVERED_BY.values() if not Path(test).name.startswith("test_")] == []
+
+
+def test_what_has_its_own_test_file_is_not_in_the_table() -> None:
+    assert [path for path in COVERED_BY if (ROOT / mirror_of(path)).is_file()] == []
+
+
+def test_sources_are_found_and_files_without_code_need_no_test() -> None:
+    found = sources(ROOT)
+    assert {path.partition("/")[0] for path in found} == set(SOURCES)
+    assert "hal/fence.py" in found
+    assert "hal/__init__.py" not in found
+    assert "runtime/tflite/lowering/__init__.py" in found
+    assert mirror_of("hal/fence.py") == "tests/hal/test_fence.py"
