@@ -78,7 +78,7 @@ import neurald
 from neurald.hal.operations import DEFINITIONS
 neurald.load_tflite, neurald.CompilationBuilder, neurald.devices()
 DEFINITIONS[neurald.OperationType.ADD]
-heavy = ("hal.operations.lstm", "runtime.tflite.lowering.convolution", "drivers.compiler.graph", "drivers.cpu.preparation")
+heavy = ("hal.operations.lstm", "runtime.tflite.lowering.convolution", "drivers.compiler.ir.graph", "drivers.cpu.preparation")
 print([name for name in (*(f"neurald.{each}" for each in heavy), "llvmlite.binding", "tflite") if name in sys.modules])
 """
     said = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)

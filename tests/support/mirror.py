@@ -33,7 +33,7 @@ def _has_code(path: Path) -> bool:
 
 #: The test file that covers a source file which has none of its own. Paths in the repository.
 COVERED_BY: Mapping[str, str] = {
-    "drivers/compiler/kept_variants.py": "tests/drivers/compiler/test_specialization.py",
+    "drivers/compiler/frontend/kept_variants.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
     "drivers/compiler/lowering/__init__.py": "tests/drivers/compiler/test_lowering_table.py",
     "drivers/compiler/lowering/bidirectional.py": "tests/drivers/compiler/lowering/test_recurrent.py",
     "drivers/compiler/lowering/convolution.py": "tests/drivers/compiler/lowering/test_weighted_sum.py",
@@ -64,11 +64,11 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/lowering/tflite/softmax.py": "tests/drivers/compiler/lowering/test_softmax.py",
     "drivers/compiler/lowering/tflite/svdf.py": "tests/drivers/compiler/lowering/test_recurrent.py",
     "drivers/compiler/lowering/transpose_convolution.py": "tests/drivers/compiler/lowering/test_weighted_sum.py",
-    "drivers/compiler/op.py": "tests/drivers/compiler/test_evaluate.py",
-    "drivers/compiler/rewriting.py": "tests/drivers/compiler/test_expression.py",
-    "drivers/compiler/scalar.py": "tests/drivers/compiler/test_expression.py",
-    "drivers/compiler/transformations/__init__.py": "tests/drivers/compiler/transformations/test_transformations.py",
-    "drivers/compiler/transformations/replacing.py": "tests/drivers/compiler/transformations/test_views.py",
+    "drivers/compiler/ir/op.py": "tests/drivers/compiler/analysis/test_interpreter.py",
+    "drivers/compiler/ir/traversal.py": "tests/drivers/compiler/ir/test_expression.py",
+    "drivers/compiler/ir/scalar.py": "tests/drivers/compiler/ir/test_expression.py",
+    "drivers/compiler/passes/__init__.py": "tests/drivers/compiler/passes/test_passes.py",
+    "drivers/compiler/passes/replacing.py": "tests/drivers/compiler/passes/test_views.py",
     "drivers/cpu/angles.py": "tests/drivers/cpu/test_vector_math.py",
     "drivers/cpu/apart.py": "tests/drivers/cpu/test_device.py",
     "drivers/cpu/artifact.py": "tests/drivers/cpu/test_variants.py",

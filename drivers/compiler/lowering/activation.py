@@ -1,14 +1,14 @@
 """Activations of one operand: RELU, RELU1, RELU6, LOGISTIC, TANH."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.pointwise import ONE, pointwise, widen
 from neurald.drivers.compiler.lowering.quantized import activate, saturate
 from neurald.drivers.compiler.lowering.table import Lowering
 from neurald.drivers.compiler.lowering.unary import lower_unary, of
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.quantized import is_quantized

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.moving import joined
 from neurald.drivers.compiler.lowering.recurrent import stored, stored_sequence, time_major
 from neurald.hal.operations.bidirectional import has_states, is_merged

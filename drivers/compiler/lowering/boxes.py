@@ -1,12 +1,12 @@
 """Boxes on images: AXIS_ALIGNED_BBOX_TRANSFORM."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, apply, constant, load, maximum, minimum, select
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, apply, constant, load, maximum, minimum, select
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.moving import output_shapes, picked
 from neurald.drivers.compiler.lowering.quantized import real, store
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 

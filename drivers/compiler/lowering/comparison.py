@@ -1,12 +1,12 @@
 """Truth values: EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, LOGICAL_AND, LOGICAL_OR, LOGICAL_NOT."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.pointwise import TWO, Function, lower, pointwise, widen
 from neurald.drivers.compiler.lowering.quantized import real
 from neurald.drivers.compiler.lowering.table import Lowering
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.quantized import is_quantized

@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.graph import Shape, Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.graph import Shape, Value
 from neurald.drivers.compiler.lowering.table import Lowerings
 from neurald.drivers.compiler.lowering.weighted_sum import Plan, lower_windows
 from neurald.hal.operation_type import OperationType

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, maximum, minimum, select
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, maximum, minimum, select
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.pointwise import TWO, Function, Requirements, pointwise, widen
 from neurald.drivers.compiler.lowering.quantized import activate, rescale, saturate
 from neurald.drivers.compiler.lowering.table import Lowering
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.elementwise import addend_shift

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, clamp, constant, load, maximum, minimum, select
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, clamp, constant, load, maximum, minimum, select
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.quantized import fixed_point
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operations import fixed_point_functions as functions
 from neurald.hal.operations.call import Array
 

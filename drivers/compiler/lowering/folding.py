@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from neurald.drivers.compiler.builder import Builder, reduction_axes
-from neurald.drivers.compiler.expression import Expression, apply, constant, load, reduce, select
-from neurald.drivers.compiler.graph import Shape, Value
-from neurald.drivers.compiler.op import Fold, Op
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.builder import Builder, reduction_axes
+from neurald.drivers.compiler.ir.expression import Expression, apply, constant, load, reduce, select
+from neurald.drivers.compiler.ir.graph import Shape, Value
+from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 
 
 def exact_sum(count: int, largest: int) -> Scalar:

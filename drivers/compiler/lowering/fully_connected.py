@@ -2,8 +2,8 @@
 
 import math
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.table import Lowerings
 from neurald.drivers.compiler.lowering.weighted_sum import finish, type_of_sums, zeros
 from neurald.hal.operation_type import OperationType

@@ -1,6 +1,6 @@
 """HARD_SWISH: x * min(max(x + 3, 0), 6) / 6."""
 
-from neurald.drivers.compiler.expression import Expression, clamp
+from neurald.drivers.compiler.ir.expression import Expression, clamp
 from neurald.drivers.compiler.lowering.unary import lower_unary
 from neurald.hal.operation_type import OperationType
 

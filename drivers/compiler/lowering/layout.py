@@ -1,8 +1,8 @@
 """NCHW images as NHWC and back: kernels know NHWC only."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import load
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import load
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.hal.operations.windowing import shape_from_nhwc, shape_to_nhwc
 
 

@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, apply, axis, index, load, reduce, select
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, apply, axis, index, load, reduce, select
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.quantized import real
 from neurald.drivers.compiler.lowering.recurrent import (
     activate_cell,
@@ -18,8 +20,6 @@ from neurald.drivers.compiler.lowering.recurrent import (
     stored,
 )
 from neurald.drivers.compiler.lowering.table import Lowerings
-from neurald.drivers.compiler.op import Fold, Op
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.lstm import GATES, LSTM_ACTIVATIONS, NORM_EPSILON, is_coupled

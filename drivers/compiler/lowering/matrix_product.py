@@ -1,13 +1,13 @@
 """BATCH_MATMUL: products of matrices, pair by pair."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, axis, clamp, load, reduce
-from neurald.drivers.compiler.graph import Shape, Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, load, reduce
+from neurald.drivers.compiler.ir.graph import Shape, Value
+from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.moving import output_shapes
 from neurald.drivers.compiler.lowering.quantized import Rescaling, store
 from neurald.drivers.compiler.lowering.weighted_sum import sum_type
-from neurald.drivers.compiler.op import Fold
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.fixed_point import Rounding

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.complex_numbers import is_complex, value_shape
-from neurald.drivers.compiler.expression import (
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.complex_numbers import is_complex, value_shape
+from neurald.drivers.compiler.ir.expression import (
     Constant,
     Expression,
     clamp,
@@ -14,8 +14,8 @@ from neurald.drivers.compiler.expression import (
     index,
     load,
 )
-from neurald.drivers.compiler.graph import Shape, Value, flat, inside, unflat
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Shape, Value, flat, inside, unflat
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Call
 

@@ -1,14 +1,14 @@
 """Normalisations: L2_NORMALIZATION, LOCAL_RESPONSE_NORMALIZATION, INSTANCE_NORMALIZATION, LOG_SOFTMAX."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, apply, axis, constant, load, maximum, reduce
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, apply, axis, constant, load, maximum, reduce
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.folding import along, first_along, fold
 from neurald.drivers.compiler.lowering.quantized import store
 from neurald.drivers.compiler.lowering.reduction import difference
 from neurald.drivers.compiler.lowering.softmax import lower_log_softmax
-from neurald.drivers.compiler.op import Fold, Op
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.normalization import LEAST_NORM

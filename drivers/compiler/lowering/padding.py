@@ -2,11 +2,19 @@
 
 from collections.abc import Sequence
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Constant, Expression, clamp, constant, load, maximum, minimum
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import (
+    Constant,
+    Expression,
+    clamp,
+    constant,
+    load,
+    maximum,
+    minimum,
+)
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.moving import only_element, output_shapes, padded
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.padding import mirror_mode, paddings

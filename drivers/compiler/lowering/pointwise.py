@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder, broadcast
-from neurald.drivers.compiler.expression import Expression, load
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder, broadcast
+from neurald.drivers.compiler.ir.expression import Expression, load
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.quantized import Array
 from neurald.drivers.compiler.lowering.table import Lowering
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.call import Call
 

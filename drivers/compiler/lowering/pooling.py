@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import (
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import (
     Axis,
     Expression,
     apply,
@@ -13,14 +13,14 @@ from neurald.drivers.compiler.expression import (
     minimum,
     reduce,
 )
-from neurald.drivers.compiler.graph import Shape, Value, inside
+from neurald.drivers.compiler.ir.graph import Shape, Value, inside
+from neurald.drivers.compiler.ir.op import Fold, Op, fold_start
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.folding import along, divide_rounded, exact_sum
 from neurald.drivers.compiler.lowering.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.pointwise import widen
 from neurald.drivers.compiler.lowering.quantized import activate, saturate, store
 from neurald.drivers.compiler.lowering.table import Lowering
-from neurald.drivers.compiler.op import Fold, Op, fold_start
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.pooling import geometry

@@ -1,7 +1,7 @@
 """Regions from maps of scores: HEATMAP_MAX_KEYPOINT."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import (
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import (
     Expression,
     apply,
     clamp,
@@ -11,13 +11,13 @@ from neurald.drivers.compiler.expression import (
     maximum,
     select,
 )
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.boxes import OUT_OF_ORDER
 from neurald.drivers.compiler.lowering.layout import to_nhwc
 from neurald.drivers.compiler.lowering.quantized import real, store
 from neurald.drivers.compiler.lowering.searching import extreme_places
-from neurald.drivers.compiler.op import Fold, Op
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.proposals import FARTHEST, flatness

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder, Unsupported
-from neurald.drivers.compiler.expression import Expression, apply, clamp, constant, load
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.compiler.single_rounding import rounded_once
+from neurald.drivers.compiler.analysis.single_rounding import rounded_once
+from neurald.drivers.compiler.ir.builder import Builder, Unsupported
+from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, load
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.fixed_point import (
     Rounding,

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.moving import joined
 from neurald.drivers.compiler.lowering.quantized_lstm_cell import run_quantized_16bit_lstm, run_quantized_lstm
 from neurald.drivers.compiler.lowering.table import Lowerings

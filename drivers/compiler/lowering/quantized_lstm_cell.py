@@ -4,9 +4,20 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, apply, axis, clamp, constant, load, reduce, select
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import (
+    Expression,
+    apply,
+    axis,
+    clamp,
+    constant,
+    load,
+    reduce,
+    select,
+)
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.fixed_point_functions import (
     inverse_square_root,
     product16,
@@ -21,8 +32,6 @@ from neurald.drivers.compiler.lowering.fixed_point_functions import (
 from neurald.drivers.compiler.lowering.moving import joined
 from neurald.drivers.compiler.lowering.quantized import fixed_point, requantized
 from neurald.drivers.compiler.lowering.recurrent import all_rows, of_sequence
-from neurald.drivers.compiler.op import Fold, Op
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operations.call import Array
 from neurald.hal.operations.fixed_point import Rounding, quantize_multiplier
 from neurald.hal.operations.quantized_lstm_cell import (

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder, Unsupported
-from neurald.drivers.compiler.expression import Expression, apply, clamp, load
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder, Unsupported
+from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, load
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.moving import joined
 from neurald.drivers.compiler.lowering.quantized import activate, store
 from neurald.drivers.compiler.lowering.tflite import hybrid
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.quantized import is_quantized
 from neurald.hal.operations.recurrent import CellActivation

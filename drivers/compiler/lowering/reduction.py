@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 
-from neurald.drivers.compiler.builder import Builder, Unsupported
-from neurald.drivers.compiler.expression import Expression, constant
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder, Unsupported
+from neurald.drivers.compiler.ir.expression import Expression, constant
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.folding import count_along, exact_sum, filled, fold
 from neurald.drivers.compiler.lowering.moving import output_shapes
 from neurald.drivers.compiler.lowering.pointwise import widen
 from neurald.drivers.compiler.lowering.quantized import fixed_point, saturate
 from neurald.drivers.compiler.lowering.table import Lowering
 from neurald.drivers.compiler.lowering.weighted_sum import largest
-from neurald.drivers.compiler.op import Fold
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.quantized import is_quantized

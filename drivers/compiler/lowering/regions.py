@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import (
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import (
     Expression,
     apply,
     axis,
@@ -23,15 +23,15 @@ from neurald.drivers.compiler.expression import (
     reduce,
     select,
 )
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Fold, Op, fold_start
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.boxes import NO_IMAGE, OUT_OF_ORDER
 from neurald.drivers.compiler.lowering.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.moving import picked
 from neurald.drivers.compiler.lowering.pointwise import widen
 from neurald.drivers.compiler.lowering.quantized import real, store
 from neurald.drivers.compiler.lowering.table import Lowering
-from neurald.drivers.compiler.op import Fold, Op, fold_start
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.regions import map_scales, region_shape

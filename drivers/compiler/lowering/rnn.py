@@ -1,8 +1,8 @@
 """Basic recurrent cells: RNN, UNIDIRECTIONAL_SEQUENCE_RNN, BIDIRECTIONAL_SEQUENCE_RNN."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, load
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, load
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.bidirectional import outputs_of_both, sequences
 from neurald.drivers.compiler.lowering.recurrent import (
     activate_cell,

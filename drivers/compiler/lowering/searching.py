@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, axis, clamp, constant, load, reduce, select
-from neurald.drivers.compiler.graph import Shape, Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, constant, load, reduce, select
+from neurald.drivers.compiler.ir.graph import Shape, Value
+from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.folding import along, whole_position
 from neurald.drivers.compiler.lowering.moving import output_shapes
 from neurald.drivers.compiler.lowering.table import Lowering
-from neurald.drivers.compiler.op import Fold
-from neurald.drivers.compiler.ranking import is_extreme, ordered
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.passes.top_k_expansion import is_extreme, ordered
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.rules import resolve_axis

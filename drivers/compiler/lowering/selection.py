@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, apply, constant, maximum, minimum, select
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, apply, constant, maximum, minimum, select
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.pointwise import TWO, Function, lower, pointwise, table_of, widen
 from neurald.drivers.compiler.lowering.quantized import fixed_point, saturate
 from neurald.drivers.compiler.lowering.table import Lowering
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.fixed_point import quantize_multiplier, single_ratio

@@ -1,7 +1,7 @@
 """LSTM cells over sequences: UNIDIRECTIONAL_SEQUENCE_LSTM, BIDIRECTIONAL_SEQUENCE_LSTM."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.bidirectional import outputs_of_both, sequences
 from neurald.drivers.compiler.lowering.lstm import LstmCell
 from neurald.drivers.compiler.lowering.recurrent import stored, stored_sequence, time_major

@@ -1,7 +1,7 @@
 """Parts of a tensor: SLICE, STRIDED_SLICE, SPLIT."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering import moving
 from neurald.drivers.compiler.lowering.moving import output_shapes, taken
 from neurald.hal.operation_type import OperationType

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from neurald.drivers.compiler.builder import Builder, reduction_axes
-from neurald.drivers.compiler.expression import Expression, apply, constant, load, reduce
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder, reduction_axes
+from neurald.drivers.compiler.ir.expression import Expression, apply, constant, load, reduce
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.folding import along, first_along, fold
 from neurald.drivers.compiler.lowering.quantized import real, store
-from neurald.drivers.compiler.op import Fold, Op
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.quantized import is_quantized

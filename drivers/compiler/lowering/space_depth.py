@@ -5,9 +5,9 @@ DEPTH_TO_SPACE, SPACE_TO_DEPTH, BATCH_TO_SPACE_ND, SPACE_TO_BATCH_ND.
 
 from collections.abc import Callable, Sequence
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, constant, load
-from neurald.drivers.compiler.graph import Shape, Value, flat, inside, unflat
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, constant, load
+from neurald.drivers.compiler.ir.graph import Shape, Value, flat, inside, unflat
 from neurald.drivers.compiler.lowering.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.moving import output_shapes
 from neurald.drivers.compiler.lowering.table import Lowering

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, axis, index, load, reduce, select
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, axis, index, load, reduce, select
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.quantized import real, store
 from neurald.drivers.compiler.lowering.recurrent import activate_cell, element, floats, linear
 from neurald.drivers.compiler.lowering.table import Lowerings
-from neurald.drivers.compiler.op import Fold
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.recurrent import BASIC_ACTIVATIONS, cell_activation, is_given

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 

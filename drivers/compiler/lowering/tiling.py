@@ -1,8 +1,8 @@
 """Elements repeated, ranks raised and counted: TILE, FILL, PACK, EXPAND_DIMS, RANK."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, load
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, load
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.moving import (
     joined,
     known_results,

@@ -9,10 +9,10 @@ height and width, are channels of one, whose results are then put side by side.
 from dataclasses import dataclass
 from functools import partial
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.evaluate import evaluate_node
-from neurald.drivers.compiler.expression import Expression, load
-from neurald.drivers.compiler.graph import Graph, Pair, Shape, Value
+from neurald.drivers.compiler.analysis.interpreter import evaluate_node
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, load
+from neurald.drivers.compiler.ir.graph import Graph, Pair, Shape, Value
 from neurald.drivers.compiler.lowering.table import Lowerings
 from neurald.drivers.compiler.lowering.weighted_sum import Plan, lower_windows, zeros
 from neurald.hal.operation_type import OperationType

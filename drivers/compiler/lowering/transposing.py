@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, load
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, load
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.transposing import reversed_axis, shuffled_groups, transposed_axes

@@ -1,11 +1,11 @@
 """Functions of one number: ABS, ELU, EXP, FLOOR, LOG, NEG, RSQRT, SIN, SQRT."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, apply, maximum, select
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, apply, maximum, select
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.lowering.pointwise import Function, by_table, lower
 from neurald.drivers.compiler.lowering.table import Lowering
-from neurald.drivers.compiler.op import Op
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.quantized import is_quantized

@@ -6,13 +6,13 @@ from typing import Protocol
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder, Unsupported
-from neurald.drivers.compiler.expression import Expression, clamp, load
-from neurald.drivers.compiler.graph import Pair, Value
+from neurald.drivers.compiler.ir.builder import Builder, Unsupported
+from neurald.drivers.compiler.ir.expression import Expression, clamp, load
+from neurald.drivers.compiler.ir.graph import Pair, Value
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.quantized import Rescaling, activate, store
 from neurald.drivers.compiler.lowering.table import Lowering
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.fixed_point import Rounding
 from neurald.hal.operations.quantized import is_quantized, stored_limits

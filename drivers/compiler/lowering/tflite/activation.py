@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, apply, clamp, maximum, minimum, select
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, maximum, minimum, select
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.lowering.pointwise import ONE, by_table, lower, pointwise, reference
 from neurald.drivers.compiler.lowering.selection import LOWERINGS as SELECTIONS
 from neurald.drivers.compiler.lowering.table import Lowering
 from neurald.drivers.compiler.lowering.unary import lower_unary, of
-from neurald.drivers.compiler.op import Op
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.quantized import is_quantized

@@ -4,9 +4,11 @@ from functools import reduce
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, apply, clamp, constant, minimum, select
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, minimum, select
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.elementwise import (
     Quantized,
     floor_divide,
@@ -20,8 +22,6 @@ from neurald.drivers.compiler.lowering.pointwise import TWO, compute_of, lower, 
 from neurald.drivers.compiler.lowering.quantized import rescale, saturate
 from neurald.drivers.compiler.lowering.table import Lowering
 from neurald.drivers.compiler.lowering.tflite.quotient import quantized_quotient
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.quantized import is_quantized

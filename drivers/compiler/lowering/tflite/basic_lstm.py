@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.quantized_lstm_cell import run_quantized_16bit_lstm
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.fixed_point import Rounding

@@ -1,6 +1,6 @@
 """Bits of whole numbers: BITWISE_XOR, RIGHT_SHIFT, and StableHLO's AND and SHIFT_LEFT."""
 
-from neurald.drivers.compiler.expression import Expression, clamp, select
+from neurald.drivers.compiler.ir.expression import Expression, clamp, select
 from neurald.drivers.compiler.lowering.pointwise import TWO, lower
 from neurald.hal.operation_type import OperationType
 

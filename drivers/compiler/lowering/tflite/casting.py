@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder, Unsupported
-from neurald.drivers.compiler.complex_numbers import is_complex
-from neurald.drivers.compiler.expression import (
+from neurald.drivers.compiler.ir.builder import Builder, Unsupported
+from neurald.drivers.compiler.ir.complex_numbers import is_complex
+from neurald.drivers.compiler.ir.expression import (
     Expression,
     apply,
     constant,
@@ -17,11 +17,11 @@ from neurald.drivers.compiler.expression import (
     minimum,
     select,
 )
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.pointwise import ONE, pointwise
 from neurald.drivers.compiler.lowering.table import Lowering
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.types import OperandType

@@ -1,13 +1,13 @@
 """Truth values of all types and ranks, and choices by them: SELECT, SELECT_V2, MAXIMUM, MINIMUM."""
 
-from neurald.drivers.compiler.builder import Builder, broadcast
-from neurald.drivers.compiler.expression import Expression, load, select
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder, broadcast
+from neurald.drivers.compiler.ir.expression import Expression, load, select
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.comparison import COMPARISONS, ordered
 from neurald.drivers.compiler.lowering.pointwise import TWO, Function, pointwise, widen
 from neurald.drivers.compiler.lowering.quantized import rescale
 from neurald.drivers.compiler.lowering.table import Lowering
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.tflite.comparison import PRECISION_BITS, is_compared_by_scale

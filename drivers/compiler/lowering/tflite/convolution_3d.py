@@ -1,11 +1,11 @@
 """CONV_3D and CONV_3D_TRANSPOSE, of floats."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, axis, index, load, reduce
-from neurald.drivers.compiler.graph import Value, inside
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, axis, index, load, reduce
+from neurald.drivers.compiler.ir.graph import Value, inside
+from neurald.drivers.compiler.ir.op import Fold
 from neurald.drivers.compiler.lowering.moving import output_shapes
 from neurald.drivers.compiler.lowering.quantized import activate
-from neurald.drivers.compiler.op import Fold
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.tflite.convolution_3d import steps, window_positions

@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder, Unsupported
-from neurald.drivers.compiler.expression import Expression, apply, constant, load, select
-from neurald.drivers.compiler.graph import Value, flat
+from neurald.drivers.compiler.ir.builder import Builder, Unsupported
+from neurald.drivers.compiler.ir.expression import Expression, apply, constant, load, select
+from neurald.drivers.compiler.ir.graph import Value, flat
+from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.gathering import are_inside, gathered
 from neurald.drivers.compiler.lowering.moving import element, output_shapes, picked
 from neurald.drivers.compiler.lowering.scattered import Arrivals, folded, known_arrivals, last_arrival
-from neurald.drivers.compiler.op import Fold, Op
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array, Call
 from neurald.hal.operations.tflite.embedding import (

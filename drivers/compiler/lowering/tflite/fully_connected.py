@@ -1,7 +1,7 @@
 """FULLY_CONNECTED with TFLite's types and ranks, see `neurald.hal.operations.tflite.fully_connected`."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.fully_connected import exact_products, rows
 from neurald.drivers.compiler.lowering.table import Lowerings
 from neurald.drivers.compiler.lowering.tflite import hybrid

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, constant, index, load
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, constant, index, load
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.gathering import gathered, hashtable_lookup
 from neurald.drivers.compiler.lowering.moving import element, output_shapes, picked
 from neurald.hal.operation_type import OperationType

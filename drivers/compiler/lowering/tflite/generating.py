@@ -1,8 +1,8 @@
 """Tensors that are made, not computed from others: RANGE, FILL, ZEROS_LIKE."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import constant
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import constant
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.moving import known_results
 from neurald.drivers.compiler.lowering.tiling import fill
 from neurald.hal.operation_type import OperationType

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import (
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import (
     Expression,
     apply,
     axis,
@@ -19,11 +19,11 @@ from neurald.drivers.compiler.expression import (
     reduce,
     select,
 )
-from neurald.drivers.compiler.graph import Value, inside
+from neurald.drivers.compiler.ir.graph import Value, inside
+from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.quantized import activate
 from neurald.drivers.compiler.lowering.weighted_sum import Padding, Plan
-from neurald.drivers.compiler.op import Fold, Op
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.tflite.hybrid import LARGEST, weight_scales
 

@@ -1,8 +1,8 @@
 """LSTM cells of integers, see `neurald.hal.operations.tflite.integer_lstm`. Their weights are constants."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import load
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import load
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.quantized_lstm_cell import run_quantized_lstm
 from neurald.drivers.compiler.lowering.recurrent import expect_steps
 from neurald.hal.operations.call import Call

@@ -1,8 +1,8 @@
 """Diagonals of matrices, the last two axes of a tensor: MATRIX_DIAG, MATRIX_SET_DIAG."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, load
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, load
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 

@@ -1,13 +1,13 @@
 """L2_NORMALIZATION with TFLite's arithmetic on stored values."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, clamp, constant, load, maximum, minimum, select
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, clamp, constant, load, maximum, minimum, select
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.folding import first_along
 from neurald.drivers.compiler.lowering.normalization import lower_l2, sums_of_squares
 from neurald.drivers.compiler.lowering.quantized import fixed_point, saturate
 from neurald.drivers.compiler.lowering.tflite.softmax import bit_length
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.fixed_point_functions import HALF_ROOT, NEWTON_STEPS

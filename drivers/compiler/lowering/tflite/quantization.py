@@ -1,13 +1,13 @@
 """QUANTIZE and DEQUANTIZE of all stored types, from one stored form to another, and FAKE_QUANT."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, apply, clamp
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, apply, clamp
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.pointwise import ONE, pointwise
 from neurald.drivers.compiler.lowering.quantization import dequantize, quantize
 from neurald.drivers.compiler.lowering.quantized import rescale, saturate
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.tflite.quantization import nudged_range, quantization

@@ -1,7 +1,7 @@
 """Recurrent cells with TFLite's types, see `neurald.hal.operations.tflite.recurrent`."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering import lstm, rnn, sequence_lstm
 from neurald.drivers.compiler.lowering.table import Lowerings
 from neurald.drivers.compiler.lowering.tflite.basic_lstm import lower_basic

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder, Unsupported
-from neurald.drivers.compiler.expression import (
+from neurald.drivers.compiler.ir.builder import Builder, Unsupported
+from neurald.drivers.compiler.ir.expression import (
     Expression,
     apply,
     clamp,
@@ -15,7 +15,9 @@ from neurald.drivers.compiler.expression import (
     maximum,
     minimum,
 )
-from neurald.drivers.compiler.graph import Value, unflat
+from neurald.drivers.compiler.ir.graph import Value, unflat
+from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.folding import (
     along,
     count_along,
@@ -28,8 +30,6 @@ from neurald.drivers.compiler.lowering.pointwise import widen
 from neurald.drivers.compiler.lowering.quantized import saturate
 from neurald.drivers.compiler.lowering.reduction import lower_mean
 from neurald.drivers.compiler.lowering.table import Lowering
-from neurald.drivers.compiler.op import Fold, Op
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.quantized import is_quantized, stored_limits

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable, Sequence
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import (
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import (
     Expression,
     clamp,
     constant,
@@ -13,7 +13,9 @@ from neurald.drivers.compiler.expression import (
     maximum,
     minimum,
 )
-from neurald.drivers.compiler.graph import Shape, Value, flat, inside, unflat
+from neurald.drivers.compiler.ir.graph import Shape, Value, flat, inside, unflat
+from neurald.drivers.compiler.ir.op import Fold, fold_start
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.moving import as_index, element, output_shapes
 from neurald.drivers.compiler.lowering.scattered import (
     Arrivals,
@@ -23,8 +25,6 @@ from neurald.drivers.compiler.lowering.scattered import (
     known_arrivals,
     last_arrival,
 )
-from neurald.drivers.compiler.op import Fold, fold_start
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.tflite.regions import (

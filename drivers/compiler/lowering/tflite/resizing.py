@@ -2,9 +2,11 @@
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, apply, clamp, constant, load
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, load
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.folding import divide_rounded
 from neurald.drivers.compiler.lowering.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.resizing import (
@@ -14,8 +16,6 @@ from neurald.drivers.compiler.lowering.resizing import (
     lower_nearest,
     neighbours_of,
 )
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.resizing import neighbours, output_size

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, clamp, load, select
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, clamp, load, select
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.moving import as_index, element
 from neurald.drivers.compiler.lowering.transposing import backwards
 from neurald.hal.operation_type import OperationType

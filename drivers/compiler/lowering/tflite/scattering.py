@@ -3,9 +3,11 @@
 import math
 from collections.abc import Sequence
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, constant, index, load, select
-from neurald.drivers.compiler.graph import Shape, Value, flat
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, constant, index, load, select
+from neurald.drivers.compiler.ir.graph import Shape, Value, flat
+from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.moving import as_index, element, only_element, output_shapes, picked
 from neurald.drivers.compiler.lowering.scattered import (
     ArrivalsAt,
@@ -14,8 +16,6 @@ from neurald.drivers.compiler.lowering.scattered import (
     known_arrivals,
     last_arrival,
 )
-from neurald.drivers.compiler.op import Fold
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.tflite.gathering import positions

@@ -1,7 +1,7 @@
 """Where elements are: ARG_MAX, ARG_MIN and TOPK_V2."""
 
+from neurald.drivers.compiler.ir.op import Fold
 from neurald.drivers.compiler.lowering.searching import lower_extreme, lower_top
-from neurald.drivers.compiler.op import Fold
 from neurald.hal.operation_type import OperationType
 
 LOWERINGS = {

@@ -5,8 +5,8 @@ RESHAPE, SQUEEZE, EXPAND_DIMS, CONCATENATION, PACK, UNPACK, TRANSPOSE, SHAPE, RA
 
 from functools import partial
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.concatenation import concatenate
 from neurald.drivers.compiler.lowering.moving import known_results, output_shapes, reshaped, split
 from neurald.drivers.compiler.lowering.tiling import pack

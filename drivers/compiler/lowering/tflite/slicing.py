@@ -1,8 +1,8 @@
 """Parts of a tensor taken, or written: SLICE, SPLIT, SPLIT_V, STRIDED_SLICE, DYNAMIC_UPDATE_SLICE."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, clamp, index, load
-from neurald.drivers.compiler.graph import Value, inside
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, clamp, index, load
+from neurald.drivers.compiler.ir.graph import Value, inside
 from neurald.drivers.compiler.lowering import moving
 from neurald.drivers.compiler.lowering.moving import as_index, element, output_shapes, taken
 from neurald.drivers.compiler.lowering.slicing import lower_slice, lower_split

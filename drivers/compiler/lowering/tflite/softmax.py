@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, clamp, constant, load, select
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, clamp, constant, load, select
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.folding import first_along, fold
 from neurald.drivers.compiler.lowering.quantized import rescale
 from neurald.drivers.compiler.lowering.softmax import lower_log_softmax, lower_softmax
 from neurald.drivers.compiler.lowering.tflite.interpolation import interpolated
-from neurald.drivers.compiler.op import Fold
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.rules import resolve_axis

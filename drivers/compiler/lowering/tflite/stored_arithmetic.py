@@ -1,9 +1,9 @@
 """STABLEHLO_ADD, STABLEHLO_MULTIPLY, STABLEHLO_MAXIMUM and STABLEHLO_MINIMUM: on numbers as they are stored."""
 
-from neurald.drivers.compiler.expression import Expression, maximum, minimum
+from neurald.drivers.compiler.ir.expression import Expression, maximum, minimum
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.pointwise import TWO, Function, lower
 from neurald.drivers.compiler.lowering.table import Lowering
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 
 

@@ -1,13 +1,13 @@
 """SVDF with weights of 8 bits, of floats and of integers, see `neurald.hal.operations.tflite.svdf`."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, constant, load
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, constant, load
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.quantized import fixed_point, saturate
 from neurald.drivers.compiler.lowering.svdf import lower_floats, next_state, weighed
 from neurald.drivers.compiler.lowering.table import Lowerings
 from neurald.drivers.compiler.lowering.weighted_sum import type_of_sums
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.quantized import is_quantized

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from neurald.drivers.compiler.builder import Builder, broadcast
-from neurald.drivers.compiler.expression import Expression, load, select
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder, broadcast
+from neurald.drivers.compiler.ir.expression import Expression, load, select
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.moving import output_shapes
 from neurald.drivers.compiler.lowering.tiling import tile
 from neurald.hal.operation_type import OperationType

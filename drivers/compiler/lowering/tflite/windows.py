@@ -1,14 +1,14 @@
 """REDUCE_WINDOW, and STABLEHLO_PAD as a form of padding."""
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import Expression, apply, axis, load, maximum, minimum, reduce
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, apply, axis, load, maximum, minimum, reduce
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.moving import only_element, output_shapes
 from neurald.drivers.compiler.lowering.pointwise import widen
 from neurald.drivers.compiler.lowering.tflite.padding import stablehlo_pad
 from neurald.drivers.compiler.lowering.tflite.reduction import TRUTHS
-from neurald.drivers.compiler.op import Fold, Op
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Call
 from neurald.hal.operations.tflite.windows import Reduction, window_numbers

@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from neurald.drivers.compiler.evaluate import Array
-from neurald.drivers.compiler.expression import Accumulated, Apply, Constant, Expression, Load
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.rewriting import walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.interpreter import Array
+from neurald.drivers.compiler.ir.expression import Accumulated, Apply, Constant, Expression, Load
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.int8 import float_scale
 from neurald.drivers.cpu.kernels.int8.float_scale import FloatScale, Rule

@@ -10,12 +10,12 @@ from support.recurrent import CELL_NAMES, GATES, NORM_NAMES, absent
 from support.single_operation import Given, given, scalars, wanted
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.evaluate import evaluate
-from neurald.drivers.compiler.expression import load
-from neurald.drivers.compiler.graph import Graph, Value
+from neurald.drivers.compiler.analysis.interpreter import evaluate
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import load
+from neurald.drivers.compiler.ir.graph import Graph, Value
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.fixed_point_functions import inverse_square_root
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import fixed_point_functions
 from neurald.hal.types import Operand, OperandType

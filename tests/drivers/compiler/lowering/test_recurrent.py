@@ -21,7 +21,7 @@ from support.recurrent import (
 from support.single_operation import FLOAT_TYPES, Given, given, scalars, wanted
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.builder import Unsupported
+from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array
 from neurald.hal.types import Operand, OperandType

@@ -13,7 +13,7 @@ from support.single_operation import (
 )
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.evaluate import RequirementFailed
+from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array
 from neurald.hal.types import OperandType

@@ -8,8 +8,8 @@ from support.native import RUNNABLE
 from support.quantized_sums import QuantizedSums, check
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.expression import constant
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import constant
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.flattened import flattened
 from neurald.drivers.cpu.kernels.int8.float_scale import FloatScale
 from neurald.drivers.cpu.kernels.int8.rescaling import Rescaling, find_rescaling

@@ -6,7 +6,7 @@ from support.random_tensors import value
 from support.single_operation import Given, given
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.evaluate import RequirementFailed
+from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import FusedActivation, OperandType
 

@@ -5,7 +5,7 @@ from support.pointwise import label, numbers, result, rows
 from support.single_operation import given
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.builder import Unsupported
+from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array
 from neurald.hal.types import OperandType

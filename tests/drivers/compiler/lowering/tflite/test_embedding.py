@@ -5,8 +5,8 @@ from support.pointwise import label, numbers, result, rows
 from support.single_operation import Given, given, ints, scalars, wanted
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.builder import Unsupported
-from neurald.drivers.compiler.evaluate import RequirementFailed
+from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
+from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import ChannelQuant, OperandType
 

@@ -6,7 +6,7 @@ from support.lowering_beside_reference import close, expect_same
 from support.single_operation import Given, given, omitted, scalars, stored_values, wanted
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.builder import Unsupported
+from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import ChannelQuant, Operand, OperandType
 

@@ -6,8 +6,8 @@ from support.pointwise import numbers, result
 from support.single_operation import given, ints, scalars
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.builder import Unsupported
-from neurald.drivers.compiler.evaluate import RequirementFailed
+from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
+from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations.call import Array
 from neurald.hal.types import OperandType

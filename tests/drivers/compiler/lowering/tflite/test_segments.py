@@ -4,7 +4,7 @@ from support.lowering_beside_reference import close, expect_same, lowered_all
 from support.single_operation import given, ints, wanted
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.evaluate import RequirementFailed
+from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
 

@@ -5,7 +5,7 @@ from support.pointwise import SHAPES, label, numbers, result, rows, same
 from support.single_operation import given, wanted
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.evaluate import RequirementFailed
+from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
 from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
 
