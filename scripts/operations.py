@@ -13,7 +13,7 @@ from pathlib import Path
 from neurald.drivers.compiler.lowering import LOWERINGS as KERNELS
 from neurald.hal.operation_type import TFLITE_EXTENSION_BASE, OperationType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.definition import Definition
+from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.types import FeatureLevel, OperandType
 from neurald.runtime.tflite.lowering import LOWERINGS
 from neurald.runtime.tflite.lowering.rule import Lowering

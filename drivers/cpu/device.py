@@ -31,7 +31,7 @@ from neurald.hal.managed_buffer import host_memory_for
 from neurald.hal.memory import Memory
 from neurald.hal.numbering import first_few
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import Shape
+from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand, OperandType
 
 if TYPE_CHECKING:

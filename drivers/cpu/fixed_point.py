@@ -1,4 +1,4 @@
-"""Products with quantised multipliers in instructions, see `neurald.hal.operations.fixed_point`."""
+"""Products with quantised multipliers in instructions, see `neurald.hal.operations.arithmetic.fixed_point`."""
 
 from collections.abc import Sequence
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory import HostMemory, Memory
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import (
     Dimensions,
     Lifetime,

@@ -57,7 +57,7 @@ from neurald.hal.fence import Fence
 from neurald.hal.in_process import start_fenced
 from neurald.hal.inference import bind_operations
 from neurald.hal.memory import HostMemory
-from neurald.hal.operations.quantized import QUANTIZED
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 from neurald.hal.types import (
     Lifetime,
     Model,

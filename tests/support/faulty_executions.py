@@ -17,7 +17,7 @@ from neurald.hal.device import (
     PreparedModel,
 )
 from neurald.hal.errors import Error, OpFailed
-from neurald.hal.operations.quantized import QUANTIZED
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 from neurald.hal.types import (
     Argument,
     OperandType,

@@ -14,7 +14,7 @@ from neurald.drivers.compiler.ir.graph import Graph, Value
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering import LOWERINGS
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.call import Array, Call
+from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.types import Lifetime, Operand
 
 

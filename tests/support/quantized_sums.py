@@ -17,7 +17,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.target import Target
-from neurald.hal.operations.fixed_point import quantize_multipliers
+from neurald.hal.operations.arithmetic.fixed_point import quantize_multipliers
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

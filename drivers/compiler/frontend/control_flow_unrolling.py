@@ -14,7 +14,7 @@ from neurald.hal.inference import declared_shape, merge
 from neurald.hal.numbering import operand_name
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import Array, Call, UnknownValue
+from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.types import Lifetime, Model, Operand, OperandType, Operation, array_to_store
 
 _CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))

@@ -21,9 +21,9 @@ from neurald.hal.errors import BadData
 from neurald.hal.inference import at_operation, declared_shape, infer_shapes
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import Array, Call, UnknownValue
-from neurald.hal.operations.quantized import is_quantized
-from neurald.hal.operations.working_memory import reference_working_bytes
+from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
+from neurald.hal.operations.machinery.working_memory import reference_working_bytes
 from neurald.hal.types import Lifetime, Model, Operand, OperandType, byte_size
 
 #: What gives other results each time is not computed ahead.

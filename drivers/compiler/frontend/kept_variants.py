@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from neurald.hal.device import Artifact, Variants
 from neurald.hal.errors import DeadObject, Error
-from neurald.hal.operations.call import Shape
+from neurald.hal.operations.machinery.call import Shape
 
 _LOG = logging.getLogger(__name__)
 

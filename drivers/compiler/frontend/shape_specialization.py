@@ -13,7 +13,7 @@ from neurald.hal.errors import BadData, MissedDeadlineTransient, OpFailed
 from neurald.hal.fork import forkable_lock
 from neurald.hal.in_process import InProcessModel
 from neurald.hal.inference import bind_operations, declared_shape, infer_shapes
-from neurald.hal.operations.call import Shape
+from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.reusable import reusable_execution
 from neurald.hal.types import Model, Operand, Request
 

@@ -21,7 +21,7 @@ from neurald.drivers.compiler.ir.graph import (
     unflat,
 )
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.hal.operations.call import Call
+from neurald.hal.operations.machinery.call import Call
 from neurald.hal.types import Operand
 
 #: Gives the element at a position.

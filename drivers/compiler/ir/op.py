@@ -79,7 +79,7 @@ class Op(Enum):
 
     #: Of a BOOL and two numbers: the second where the first holds, else the third.
     SELECT = auto()
-    #: Of (value, mantissa, exponent), all INT64 or INT32: see `neurald.hal.operations.fixed_point.multiply`. INT64.
+    #: Of (value, mantissa, exponent), all INT64 or INT32: see `neurald.hal.operations.arithmetic.fixed_point.multiply`. INT64.
     FIXED_POINT = auto()
     #: The same, ties upwards when it is shifted.
     FIXED_POINT_UP = auto()

@@ -1,7 +1,7 @@
 """Activations and normalisations of one input."""
 
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.quantized import is_quantized
+from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import Lowering, operation, unary
 from neurald.runtime.tflite.numbers import BuiltinOperator

@@ -1,8 +1,8 @@
 """Rows of tables."""
 
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.gathering import Projection
-from neurald.hal.operations.tflite.embedding import FLOATS
+from neurald.hal.operations.movement.gathering import Projection
+from neurald.hal.operations.tflite.movement.embedding import FLOATS
 from neurald.hal.types import FusedActivation, Operand, OperandType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import Lowering

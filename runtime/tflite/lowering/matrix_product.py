@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.quantized import is_quantized
+from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.types import ChannelQuant, Dimensions
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import Lowering

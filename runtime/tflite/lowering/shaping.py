@@ -3,7 +3,7 @@
 import numpy as np
 
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.signature import MAXIMUM_RANK
+from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
 from neurald.hal.types import Dimensions, FusedActivation, OperandType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.lowering.rule import (

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.signature import MAXIMUM_RANK
-from neurald.hal.operations.tflite.windows import Reduction
+from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
+from neurald.hal.operations.tflite.convolution.windows import Reduction
 from neurald.hal.types import FusedActivation, OperandType
 from neurald.runtime.tflite.flatbuffer import INT8, INT32, INT64, Table
 from neurald.runtime.tflite.graph import Graph

@@ -9,7 +9,7 @@ from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, con
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.target import Target
-from neurald.hal.operations.fixed_point import multiply
+from neurald.hal.operations.arithmetic.fixed_point import multiply
 
 _RANDOM = np.random.default_rng(7)
 _TARGETS = pytest.mark.parametrize("target", DIFFERENT, ids=lambda target: target.name)

@@ -9,7 +9,7 @@ from support.tflite_builder import TfliteModel
 from support.tflite_operator import VALID
 from support.whole_model import run_references
 
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite import load_tflite
 
 _CHANNELS = 3

@@ -8,7 +8,7 @@ from support.whole_model import run_references
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 
 #: Operator → function of two numbers.
 BINARY: dict[str, Callable[[Array, Array], Array]] = {

@@ -9,7 +9,7 @@ from support.whole_model import run_references
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import Model
 
 

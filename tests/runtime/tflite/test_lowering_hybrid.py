@@ -10,7 +10,7 @@ from support.windows import convolution_sums, transposed_sums
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import OperandType
 
 SCALES = (0.5, 0.25, 1.0)

@@ -9,7 +9,7 @@ from support.tflite_operator import NONE, RELU, Load, fixed, shaped, types
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.compilation import CompilationBuilder
 
 INT16 = {"type_": "INT16", "scale": 0.5}

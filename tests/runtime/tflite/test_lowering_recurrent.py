@@ -9,7 +9,7 @@ from support.resources import constant
 from support.tflite_builder import TfliteGraph, TfliteModel
 
 from neurald.hal.errors import BadData
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.compilation import Compilation, CompilationBuilder
 from neurald.runtime.tflite import load_tflite
 

@@ -11,7 +11,7 @@ from support.whole_model import run_references
 
 import neurald as nd
 from neurald.drivers.cpu.device import ReferenceDevice
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite import load_tflite
 
 _NUMBERS: dict[str, Any] = {

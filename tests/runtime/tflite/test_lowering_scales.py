@@ -8,7 +8,7 @@ from support.tflite_operator import Load, fixed, shaped
 
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.errors import BadData
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import Model
 from neurald.runtime.compilation import CompilationBuilder
 

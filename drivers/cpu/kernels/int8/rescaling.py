@@ -1,6 +1,6 @@
 """Sums as stored values: the bias, multiplier, zero point and range of a quantised operation, on vectors of 32-bit sums.
 
-See `neurald.hal.operations.fixed_point`: with v = sum + bias, mantissa m and exponent -r, the result is
+See `neurald.hal.operations.arithmetic.fixed_point`: with v = sum + bias, mantissa m and exponent -r, the result is
 
     (x + 2^(r - 1) - [x < 0]) >> r  with  x = (2·m·v + 2^31) >> 32,  and x itself where r is 0.
 

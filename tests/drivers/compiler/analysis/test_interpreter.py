@@ -22,7 +22,7 @@ from neurald.drivers.compiler.ir.expression import (
 from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
 from neurald.drivers.compiler.ir.op import Fold, Op, fold_start
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.hal.operations import fixed_point
+from neurald.hal.operations.arithmetic import fixed_point
 
 pytestmark = pytest.mark.quick
 

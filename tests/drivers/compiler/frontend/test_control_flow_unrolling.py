@@ -5,7 +5,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.drivers.compiler.frontend.control_flow_unrolling import inlined
 from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 
 
 def _results(model: nd.Model, *inputs: Array) -> list[Array]:

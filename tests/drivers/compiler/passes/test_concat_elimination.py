@@ -12,7 +12,7 @@ from neurald.drivers.compiler.ir.graph import Graph, Value
 from neurald.drivers.compiler.ir.kernel import FusedGraph
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.lowering.moving import joined
+from neurald.drivers.compiler.lowering.movement.indexing import joined
 from neurald.drivers.compiler.memory.buffer_assignment import place
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, Part, join, parts_of
 from neurald.drivers.compiler.passes.fusion import fuse

@@ -10,7 +10,7 @@ from neurald.drivers.compiler.ir.expression import load
 from neurald.drivers.compiler.ir.graph import Graph, Value
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.lowering.moving import joined
+from neurald.drivers.compiler.lowering.movement.indexing import joined
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, join
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.compiler.passes.in_place_concat import interleave

@@ -14,7 +14,7 @@ from neurald.drivers.cpu.kernels.flattened import flattened
 from neurald.drivers.cpu.kernels.int8.float_scale import FloatScale
 from neurald.drivers.cpu.kernels.int8.rescaling import Rescaling, find_rescaling
 from neurald.drivers.cpu.target import TARGETS, Target
-from neurald.hal.operations.fixed_point import multiply, quantize_multipliers
+from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multipliers
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
