@@ -10,11 +10,11 @@ from types import ModuleType
 import pytest
 
 import neurald.hal.operations as operations
-import neurald.runtime.tflite.lowering as lowering
+import neurald.runtime.tflite.legalization as lowering
 from neurald.hal.lazy_table import LazyTable
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS, WIDER
-from neurald.runtime.tflite.lowering import LOWERINGS
+from neurald.runtime.tflite.legalization import LOWERINGS
 
 
 def table() -> LazyTable[str, object]:
@@ -73,7 +73,7 @@ import neurald
 from neurald.hal.operations import DEFINITIONS
 neurald.load_tflite, neurald.CompilationBuilder, neurald.devices()
 DEFINITIONS[neurald.OperationType.ADD]
-heavy = ("hal.operations.recurrent.lstm", "runtime.tflite.lowering.convolution", "drivers.compiler.ir.graph", "drivers.cpu.preparation")
+heavy = ("hal.operations.recurrent.lstm", "runtime.tflite.legalization.convolution.convolution", "drivers.compiler.ir.graph", "drivers.cpu.preparation")
 print([name for name in (*(f"neurald.{each}" for each in heavy), "llvmlite.binding", "tflite") if name in sys.modules])
 """
     said = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
