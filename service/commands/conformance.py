@@ -55,11 +55,18 @@ def conformance(
     ] = None,
     thorough: Annotated[
         bool,
-        typer.Option("--thorough", help="Run all cases for every type; without it, most types have some."),
+        typer.Option(
+            "--thorough",
+            help="Run all cases for every type, and all between guard pages; without it, most types have some.",
+        ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Checks that a device does what every device must do; ends with 1 if it does not."""
+    """Checks that a device does what every device must do; ends with 1 if it does not.
+
+    Drivers in this process also run cases in another one, with every input, output and constant between memory pages that
+    must not be touched. Daemons cannot, which the report says.
+    """
     import time
     from datetime import UTC, datetime
 
@@ -77,6 +84,7 @@ def conformance(
         vectors=vectors,
         case=case,
         is_thorough=thorough,
+        driver=device,
     )
     if report is not None and not report.parent.is_dir():
         raise BadData(f"--report {report}: there is no folder {report.parent}")
