@@ -26,6 +26,7 @@ _CALLS, _SPARE_S = 4, 5.0
 #: An answer that says it were longer is none.
 _MOST_BYTES = 1 << 31
 _MOST_SAID = 300
+_DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 class _Ended(Exception):
@@ -125,7 +126,7 @@ class GuardProcess:
         (length,) = struct.unpack("<Q", self._read(8, deadline_s))
         if length > _MOST_BYTES:
             raise _Ended
-        return msgspec.msgpack.decode(self._read(length, deadline_s), type=Message)
+        return _DECODER.decode(self._read(length, deadline_s))
 
     def _read(self, size: int, deadline_s: float) -> bytes:
         answers = self._process.stdout

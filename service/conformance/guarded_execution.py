@@ -40,7 +40,7 @@ def serve(driver: str, faults: int, requests: IO[bytes], answers: IO[bytes]) -> 
         requests, answers: see `neurald.service.conformance.guard_message`.
     """
     try:
-        (device,) = find_devices([driver]) or ()
+        device = (find_devices([driver]) or [])[0]
         # A driver may have handlers of its own, which would come first.
         report_faults(faults)
     except Exception as error:

@@ -11,6 +11,7 @@ from support.faulty_drivers import create_reading_past_constants
 from support.sweeps import sweep
 
 import neurald as nd
+from neurald.hal.errors import UnavailableDevice
 from neurald.hal.operation_type import OperationType
 from neurald.hal.registry import create_device
 from neurald.service.conformance import guarded_run
@@ -68,7 +69,7 @@ def test_opencl() -> None:
     pytest.importorskip("pyopencl")
     try:
         create_device("opencl")
-    except nd.UnavailableDevice as error:
+    except UnavailableDevice as error:
         pytest.skip(str(error))
     with closing(ProcessRuns("opencl", create_device("opencl").name)) as runs:
         assert [runs.wrong(case) for case in cases_of(ADD, 4) + cases_of(CONV, 4)] == [""] * 8
