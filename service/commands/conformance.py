@@ -62,11 +62,7 @@ def conformance(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Checks that a device does what every device must do; ends with 1 if it does not.
-
-    Drivers in this process also run cases in another one, with every input, output and constant between memory pages that
-    must not be touched. Daemons cannot, which the report says.
-    """
+    """Checks that a device does what every device must do; ends with 1 if it does not."""
     import time
     from datetime import UTC, datetime
 
