@@ -164,6 +164,7 @@ class _Server:
 
     def _fork(self, connection: socket.socket) -> None:
         said = os.memfd_create("neurald compile messages")
+        parent = os.getpid()
         try:
             process = os.fork()
         except OSError:
@@ -171,7 +172,7 @@ class _Server:
             raise
         if not process:
             try:
-                self._run_in_child(connection, said)
+                self._run_in_child(connection, said, parent)
             finally:
                 os._exit(0)
         with contextlib.suppress(OSError):
@@ -182,9 +183,9 @@ class _Server:
         # The child reads what comes; here only the end of the connection matters, which is always told.
         self._poll.register(connection, 0)
 
-    def _run_in_child(self, connection: socket.socket, said: int) -> None:
+    def _run_in_child(self, connection: socket.socket, said: int, parent: int) -> None:
         os.setpgid(0, 0)
-        _die_with_parent()
+        _die_with(parent)
         os.dup2(said, 2)
         self._control.close()
         for child in set(self._children.values()):
@@ -209,8 +210,11 @@ class _Server:
         os.close(child.said)
 
 
-def _die_with_parent() -> None:
+def _die_with(parent: int) -> None:
+    """Has the kernel kill this process when its parent ends, and ends it if that has happened already."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(0)
 
 
 # In a child

@@ -39,8 +39,10 @@ from neurald.hal.session import Session
 from neurald.hal.wire import encode_model
 
 MODEL = addition(np.arange(6, dtype=np.float32).reshape(2, 3))
-#: How long after its end nobody waits for a compilation any more, though the machine may be busy.
-SOON_S = 1.0
+#: Processes have ended after this time, though the machine may be busy.
+SOON_S = 20.0
+#: A caller whose deadline has passed waits no longer than this.
+QUICK_S = 2.0
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +163,7 @@ def test_a_deadline_ends_a_compilation(shared_pool: CompilePool, session: Sessio
     began = time.monotonic()
     with pytest.raises(MissedDeadlineTransient, match="while the model was compiled"):
         compiled(shared_pool, session, doing("spin"), deadline_s=began + 0.2)
-    assert 0.2 <= time.monotonic() - began < 0.2 + SOON_S
+    assert 0.2 <= time.monotonic() - began < 0.2 + QUICK_S
     wait_until(lambda: not processes_of(shared_pool), SOON_S)
 
 

@@ -184,7 +184,6 @@ COVERED_BY: Mapping[str, str] = {
     "hal/cache_variants.py": "tests/hal/test_cache_registration.py",
     "hal/cancellation.py": "tests/hal/test_turns.py",
     "hal/compile_job.py": "tests/hal/test_compile_pool.py",
-    "hal/compile_server.py": "tests/hal/test_compile_pool.py",
     "hal/compiling.py": "tests/hal/test_compile_pool.py",
     "hal/connection.py": "tests/hal/test_remote.py",
     "hal/device.py": "tests/hal/test_wire.py",
