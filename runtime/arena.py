@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from neurald.hal.memory import ALIGNMENT
-from neurald.hal.memory_plan import Lifespan, MemoryPlan, plan_memory
+from neurald.hal.memory.arena_planner import Lifespan, MemoryPlan, plan_memory
+from neurald.hal.memory.pool import ALIGNMENT
 
 
 def plan_arena(lifespans: Sequence[Lifespan]) -> MemoryPlan:

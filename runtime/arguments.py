@@ -9,11 +9,11 @@ import numpy as np
 
 from neurald.hal.api_arguments import dimensions as check_dimensions
 from neurald.hal.api_arguments import instance, integer, integers
+from neurald.hal.buffers.tracked_buffer import ManagedBuffer, Role
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
-from neurald.hal.managed_buffer import ManagedBuffer, Role
-from neurald.hal.memory import HostMemory, Memory
-from neurald.hal.strings import as_strings, encode_strings
-from neurald.hal.types import (
+from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.model.strings import as_strings, encode_strings
+from neurald.hal.model.types import (
     Argument,
     Dimensions,
     Model,
@@ -23,7 +23,7 @@ from neurald.hal.types import (
     as_elements,
     value_size,
 )
-from neurald.hal.validate import merge_dimensions, validate_argument
+from neurald.hal.validation.validate import merge_dimensions, validate_argument
 from neurald.runtime.device_memory import DeviceMemory
 from neurald.runtime.string_output import StringOutput
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from neurald.hal.types import Lifetime, Subgraph
+from neurald.hal.model.types import Lifetime, Subgraph
 
 _WRITTEN = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
 

@@ -5,13 +5,13 @@ Graphs are numbered as in `neurald.runtime.grouping`.
 
 from collections.abc import Sequence
 
-from neurald.hal.numbering import operand_name
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
+from neurald.hal.model.numbering import operand_name
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
 from neurald.runtime.grouping import MAIN, Group, IfGroup, WhileGroup
 
 #: Interpreted control flow has at most so many operations when every branch is written out: a plan holds the steps of a
-#: graph once for each operation that refers to it. How deep it nests is a matter of `neurald.hal.validate`.
+#: graph once for each operation that refers to it. How deep it nests is a matter of `neurald.hal.validation.validate`.
 MAXIMUM_UNROLLED = 100_000
 
 _INTERPRETABLE = (OperationType.IF, OperationType.WHILE)

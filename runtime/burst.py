@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Self
 from neurald.hal import device
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import BadData, BadState, DeadObject, Error, OpFailed, UnexpectedNull
-from neurald.hal.fork import forkable_lock
-from neurald.hal.in_process import InProcessBurst
-from neurald.hal.types import Request
+from neurald.hal.execution.in_process import InProcessBurst
+from neurald.hal.model.types import Request
+from neurald.hal.process.fork import forkable_lock
 from neurald.runtime.driver_faults import checked_executable, faults_of
 from neurald.runtime.plan import ExecutionStep
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from neurald.hal.device import Capabilities, Device, Performance, Verdict
 from neurald.hal.errors import Error
-from neurald.hal.types import Model
+from neurald.hal.model.types import Model
 from neurald.runtime.branches import Nesting, graph_of
 from neurald.runtime.devices import check_devices, cpu_device, verdicts_as_run
 from neurald.runtime.driver_faults import checked, faults_of, is_cpu

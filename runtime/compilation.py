@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from neurald.hal.api_arguments import file_path, instance, integer, member, shown, time_limit
-from neurald.hal.deadline import deadline_in
 from neurald.hal.device import MAXIMUM_THREADS, Device, PrepareOptions
 from neurald.hal.errors import BadData, BadState, OutputInsufficientSize, UnexpectedNull
-from neurald.hal.extension import AttributeUse
-from neurald.hal.extension_attribute import AttributeValue
-from neurald.hal.inference import bind_operations, infer_shapes
-from neurald.hal.types import Dimensions, Model, OperandType, Preference, Priority, as_elements, counted
+from neurald.hal.model.extension import AttributeUse
+from neurald.hal.model.extension_attribute import AttributeValue
+from neurald.hal.model.types import Dimensions, Model, OperandType, Preference, Priority, as_elements, counted
+from neurald.hal.sync.deadline import deadline_in
+from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
 from neurald.runtime.burst import Burst
 from neurald.runtime.candidates import find_candidates
 from neurald.runtime.devices import check_devices, devices

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.errors import BadData, Cancelled, MissedDeadlineTransient
-from neurald.hal.inference import bind_operations, infer_shapes
-from neurald.hal.memory import Memory
-from neurald.hal.types import Argument, Dimensions, OperandType, Request, byte_size, value_size
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.types import Argument, Dimensions, OperandType, Request, byte_size, value_size
+from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
 from neurald.runtime.control_flow import Loops, holds
 from neurald.runtime.plan import (
     CompoundBody,

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import (
     BadData,
@@ -16,8 +15,9 @@ from neurald.hal.errors import (
     OpFailed,
     OutputInsufficientSize,
 )
-from neurald.hal.types import Request
-from neurald.hal.validate import merge_dimensions
+from neurald.hal.model.types import Request
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.validation.validate import merge_dimensions
 from neurald.runtime.arguments import Arguments
 from neurald.runtime.device_memory import (
     device_memories_in_use,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from neurald.hal.device import LOOP_TIMEOUT_MAXIMUM_S
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
-from neurald.hal.types import OperandType, stored_array
+from neurald.hal.model.types import OperandType, stored_array
 from neurald.runtime.plan import IfStep, WhileStep
 from neurald.runtime.temporaries import Place, Temporaries
 

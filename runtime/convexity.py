@@ -7,8 +7,8 @@ operation outside that needs one of its own.
 from collections.abc import Collection, Sequence
 
 from neurald.hal.errors import OpFailed
-from neurald.hal.numbering import operand_name, operation_number
-from neurald.hal.types import Model, Subgraph
+from neurald.hal.model.numbering import operand_name, operation_number
+from neurald.hal.model.types import Model, Subgraph
 from neurald.runtime.boundary import waits_for
 from neurald.runtime.branches import branch_groups, graph_of, referenced_graphs
 from neurald.runtime.grouping import MAIN, Group, StepGroup

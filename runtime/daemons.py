@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from neurald.hal.address import Address
-from neurald.hal.deadline import remaining_s
 from neurald.hal.errors import AnotherDevice, DeadObject, Error, UnavailableDevice
-from neurald.hal.fork import forkable_lock
+from neurald.hal.process.address import Address
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.sync.deadline import remaining_s
 
 if TYPE_CHECKING:
-    from neurald.hal.remote import RemoteDevice
+    from neurald.hal.rpc.client.device import RemoteDevice
 
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -80,7 +80,7 @@ class Daemon:
             return self._device
 
     def _connected(self, deadline_s: float | None) -> "RemoteDevice":
-        from neurald.hal.remote import connect  # gRPC is slow to import
+        from neurald.hal.rpc.client.device import connect  # gRPC is slow to import
 
         device = self._device
         if device is not None:

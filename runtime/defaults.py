@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from neurald.hal.model.types import Lifetime, Operand, Operation
 from neurald.hal.operations.machinery.signature import Parameter
 from neurald.hal.operations.vendor import definition_of
-from neurald.hal.types import Lifetime, Operand, Operation
 
 
 def without_defaults(operation: Operation, operands: Sequence[Operand]) -> Operation:

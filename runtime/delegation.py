@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from neurald.hal.errors import BadData
-from neurald.hal.types import Model
+from neurald.hal.model.types import Model
 from neurald.runtime.branches import branch_groups
 from neurald.runtime.grouping import Group, StepGroup
 from neurald.runtime.partition import INTERPRETER, Candidate, Place, Placement, describe

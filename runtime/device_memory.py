@@ -7,18 +7,18 @@ executions, as a whole and in the declared roles, and copy it.
 import contextlib
 from collections.abc import Callable, Iterator
 
-from neurald.hal.buffer import DeviceBuffer
-from neurald.hal.buffer_use import BufferUse, buffers_in_use
+from neurald.hal.buffers.buffer_use import BufferUse, buffers_in_use
+from neurald.hal.buffers.tracked_buffer import ManagedBuffer, Role
 from neurald.hal.errors import BadData, OpFailed
-from neurald.hal.fork import forkable_lock
-from neurald.hal.managed_buffer import ManagedBuffer, Role
-from neurald.hal.memory import HostMemory, Memory
-from neurald.hal.types import Argument, Dimensions, Operand, Request, Subgraph
-from neurald.hal.validate import merge_dimensions, validate_argument
+from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.types import Argument, Dimensions, Operand, Request, Subgraph
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.validation.validate import merge_dimensions, validate_argument
 
 
 class DeviceMemory(ManagedBuffer):
-    """Memory for declared roles. Thread-safe; see `neurald.hal.managed_buffer` for its states.
+    """Memory for declared roles. Thread-safe; see `neurald.hal.buffers.tracked_buffer` for its states.
 
     Allocated by `MemoryDesc.allocate`, used by `Execution.set_input_from_memory` and `set_output_from_memory` with offset and
     length 0, and copied by `Memory.copy`.

@@ -12,15 +12,15 @@ from neurald.hal.api_arguments import file_path, instance, shown
 from neurald.hal.device import Device, Verdict
 from neurald.hal.errors import BadData, BadState, Error, UnexpectedNull
 from neurald.hal.extension_support import refused_operations
-from neurald.hal.numbering import positions_by_number
-from neurald.hal.types import Model
+from neurald.hal.model.numbering import positions_by_number
+from neurald.hal.model.types import Model
 from neurald.runtime.daemons import all_at_once, daemon_at, wanted_addresses
 from neurald.runtime.driver_faults import checked, faults_of, feature_level
 from neurald.runtime.extensions import conflicts
 from neurald.runtime.slicing import slice_for
 
 if TYPE_CHECKING:
-    from neurald.hal.remote import RemoteDevice
+    from neurald.hal.rpc.client.device import RemoteDevice
 
 _LOGGER = logging.getLogger(__name__)
 

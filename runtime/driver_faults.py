@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from neurald.hal.device import Device
 from neurald.hal.errors import Error, OpFailed, OutOfMemory
-from neurald.hal.types import DeviceType, FeatureLevel
+from neurald.hal.model.types import DeviceType, FeatureLevel
 
 logger = logging.getLogger(__name__)
 

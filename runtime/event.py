@@ -14,7 +14,7 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
     ResultCode,
 )
-from neurald.hal.fence import Fence
+from neurald.hal.sync.fence import Fence
 
 
 def event_of(work: Callable[[], object], name: str) -> "Event":

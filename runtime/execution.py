@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from neurald.hal.api_arguments import flag, integer, member, number, shown, time_limit
-from neurald.hal.cancellation import Cancellation
-from neurald.hal.deadline import deadline_in
 from neurald.hal.device import (
     LOOP_TIMEOUT_DEFAULT_S,
     LOOP_TIMEOUT_MAXIMUM_S,
@@ -31,10 +29,12 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
     UnexpectedNull,
 )
-from neurald.hal.extension_attribute import AttributeValue
-from neurald.hal.fork import forkable_lock
-from neurald.hal.memory import Memory
-from neurald.hal.types import Dimensions, Duration
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.extension_attribute import AttributeValue
+from neurald.hal.model.types import Dimensions, Duration
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.deadline import deadline_in
 from neurald.runtime.arguments import Arguments
 from neurald.runtime.burst import Burst
 from neurald.runtime.computation import Computation, insufficient

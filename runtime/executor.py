@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult
-from neurald.hal.types import Request
+from neurald.hal.model.types import Request
 from neurald.runtime.compound import CompoundExecutor
 from neurald.runtime.plan import ExecutionPlan, ExecutionStep, SimpleBody
 from neurald.runtime.step_clock import StepClock

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from neurald.hal.numbering import operand_number, operation_numbers, positions_by_number
-from neurald.hal.types import Model, Operand, OperandType, Subgraph, byte_size
+from neurald.hal.model.numbering import operand_number, operation_numbers, positions_by_number
+from neurald.hal.model.types import Model, Operand, OperandType, Subgraph, byte_size
 from neurald.runtime.boundary import boundaries, waits_for, writers
 from neurald.runtime.branches import graph_of, referenced_graphs
 from neurald.runtime.delegation import step_groups

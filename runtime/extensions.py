@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from neurald.hal.api_arguments import instance, integer
 from neurald.hal.device import Device, declared_extensions
 from neurald.hal.errors import BadData, UnexpectedNull
-from neurald.hal.extension import AttributeUse, Extension, check_extension_name
-from neurald.hal.extension_attribute import AttributeValue, check_attributes
+from neurald.hal.model.extension import AttributeUse, Extension, check_extension_name
+from neurald.hal.model.extension_attribute import AttributeValue, check_attributes
 
 
 def find_extension(name: str, devices: Sequence[Device] | None) -> Extension:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, FencedExecution, PreparedModel, Timing
 from neurald.hal.errors import Cancelled, Error, OpFailed, error_for
-from neurald.hal.fence import Fence, wait_any
+from neurald.hal.sync.fence import Fence, wait_any
 from neurald.runtime.computation import Computation, insufficient
 from neurald.runtime.driver_faults import checked, faults_of
 from neurald.runtime.event import Event, start_thread

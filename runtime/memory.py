@@ -6,12 +6,12 @@ from typing import Self
 
 from neurald.hal.api_arguments import dimensions as check_dimensions
 from neurald.hal.api_arguments import integer, number
+from neurald.hal.buffers.tracked_buffer import Role, described_operand
 from neurald.hal.device import BufferDescription, BufferRole, Device
 from neurald.hal.errors import BadData, BadState, Error, OpFailed, UnexpectedNull
-from neurald.hal.managed_buffer import Role, described_operand
-from neurald.hal.memory import Memory
-from neurald.hal.types import Dimensions, Operand, value_size
-from neurald.hal.validate import merge_dimensions
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.types import Dimensions, Operand, value_size
+from neurald.hal.validation.validate import merge_dimensions
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.device_memory import DeviceMemory
 from neurald.runtime.driver_faults import checked, faults_of

@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 
 from neurald.hal.api_arguments import flag, instance, integer, integers, member, number, shown
-from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
-from neurald.hal.extension import extension_of
-from neurald.hal.memory import HostMemory, Memory, align, checked_range
-from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.vendor import definition_of
-from neurald.hal.strings import as_strings, encode_strings
-from neurald.hal.types import (
+from neurald.hal.memory.pool import HostMemory, Memory, align, checked_range
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.extension import extension_of
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.strings import as_strings, encode_strings
+from neurald.hal.model.types import (
     ChannelQuant,
     Lifetime,
     Location,
@@ -34,7 +33,8 @@ from neurald.hal.types import (
     as_elements,
     byte_size,
 )
-from neurald.hal.validate import validate_model, validate_operand_type
+from neurald.hal.operations.vendor import definition_of
+from neurald.hal.validation.validate import validate_model, validate_operand_type
 from neurald.runtime.defaults import without_defaults
 from neurald.runtime.extensions import find_extension
 from neurald.runtime.order import execution_order

@@ -15,9 +15,9 @@ from enum import Enum
 
 from neurald.hal.api_arguments import instance, integer, integers, shown
 from neurald.hal.errors import BadData
-from neurald.hal.numbering import positions_by_number
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Model
+from neurald.hal.model.numbering import positions_by_number
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model
 from neurald.runtime.branches import Nesting, graph_of, referenced_graphs
 from neurald.runtime.grouping import MAIN
 from neurald.runtime.partition import Candidate, Place, describe

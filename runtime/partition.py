@@ -13,9 +13,9 @@ from types import MappingProxyType
 
 from neurald.hal.device import Capabilities, Performance, Verdict
 from neurald.hal.errors import BadData
-from neurald.hal.numbering import operation_name
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Model, OperandType, Operation, Preference, Subgraph
+from neurald.hal.model.numbering import operation_name
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model, OperandType, Operation, Preference, Subgraph
 from neurald.runtime.branches import Nesting, graph_of, is_control_flow, referenced_graphs
 from neurald.runtime.grouping import MAIN
 

@@ -10,8 +10,8 @@ in the same way, each for itself.
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Model
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model
 from neurald.runtime.boundary import readers, waits_for
 from neurald.runtime.branches import graph_of, referenced_graphs
 from neurald.runtime.grouping import MAIN, Group, IfGroup, StepGroup, WhileGroup

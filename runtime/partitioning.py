@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from neurald.hal.errors import BadData
-from neurald.hal.types import Model, Preference
+from neurald.hal.model.types import Model, Preference
 from neurald.runtime.branches import Nesting
 from neurald.runtime.convexity import check_groups
 from neurald.runtime.delegation import Placements, check_full_delegation, split_within_limits

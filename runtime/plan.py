@@ -15,9 +15,9 @@ from typing import TypeAlias
 from neurald.hal.api_arguments import integer
 from neurald.hal.device import Device, PreparedModel
 from neurald.hal.errors import BadData
-from neurald.hal.memory import ALIGNMENT, Memory
-from neurald.hal.memory_plan import MemoryPlan
-from neurald.hal.types import Dimensions, FeatureLevel, Model, Operand, OperandType, value_size
+from neurald.hal.memory.arena_planner import MemoryPlan
+from neurald.hal.memory.pool import ALIGNMENT, Memory
+from neurald.hal.model.types import Dimensions, FeatureLevel, Model, Operand, OperandType, value_size
 from neurald.runtime.driver_faults import feature_level
 from neurald.runtime.grouping import MAIN
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnexpectedNull, error_for
-from neurald.hal.numbering import operation_name, operation_numbers
-from neurald.hal.types import Model
+from neurald.hal.model.numbering import operation_name, operation_numbers
+from neurald.hal.model.types import Model
 from neurald.runtime.boundary import Boundary, boundaries
 from neurald.runtime.branches import graph_of
 from neurald.runtime.delegation import step_groups

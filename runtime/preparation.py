@@ -15,11 +15,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Self
 
-from neurald.hal.cache import Cache, Loaded, Miss, default_directory
-from neurald.hal.cache_entry import Origin, describe
-from neurald.hal.cache_key import KeyParts, constants_question, key_parts
-from neurald.hal.cache_variants import CachedVariants
-from neurald.hal.constants import seal_constants
+from neurald.hal.cache.entry import Origin, describe
+from neurald.hal.cache.key import KeyParts, constants_question, key_parts
+from neurald.hal.cache.store import Cache, Loaded, Miss, default_directory
+from neurald.hal.cache.variants import CachedVariants
 from neurald.hal.device import CacheFilesNeeded, Device, Kept, PreparedModel, PrepareOptions
 from neurald.hal.errors import (
     BadState,
@@ -31,8 +30,9 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
     Unreachable,
 )
-from neurald.hal.fork import forkable_lock
-from neurald.hal.types import Model
+from neurald.hal.model.constants import seal_constants
+from neurald.hal.model.types import Model
+from neurald.hal.process.fork import forkable_lock
 from neurald.runtime.devices import is_remote
 from neurald.runtime.driver_faults import checked, checked_executable, faults_of
 

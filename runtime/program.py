@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from neurald.hal.memory import HostMemory
-from neurald.hal.memory_plan import Lifespan, MemoryPlan
-from neurald.hal.numbering import operand_number, operation_number
-from neurald.hal.types import Lifetime, Model, Operand
+from neurald.hal.memory.arena_planner import Lifespan, MemoryPlan
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.numbering import operand_number, operation_number
+from neurald.hal.model.types import Lifetime, Model, Operand
 from neurald.runtime.arena import plan_arena
 from neurald.runtime.branches import graph_of, referenced_graphs
 from neurald.runtime.grouping import MAIN, Group, IfGroup, StepGroup, WhileGroup

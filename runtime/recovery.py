@@ -15,8 +15,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from neurald.hal.buffer_host import execute_on_host
-from neurald.hal.cancellation import Cancellation
+from neurald.hal.buffers.host_copies import execute_on_host
 from neurald.hal.device import ExecuteOptions, ExecutionResult, KernelTime, PreparedModel, Timing
 from neurald.hal.errors import (
     Cancelled,
@@ -27,11 +26,12 @@ from neurald.hal.errors import (
     ResultCode,
     Unreachable,
 )
+from neurald.hal.execution.reusable import reusable_execution
 from neurald.hal.extension_support import refused_operations
-from neurald.hal.fork import forkable_lock
-from neurald.hal.memory import SharedMemory
-from neurald.hal.reusable import reusable_execution
-from neurald.hal.types import Model, Request
+from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.model.types import Model, Request
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.devices import cpu_device
 from neurald.runtime.driver_faults import faults_of
 from neurald.runtime.plan import ExecutionStep

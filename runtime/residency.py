@@ -7,11 +7,11 @@ A value that steps of one device write and read need not come to the host in bet
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.device import BufferDescription, BufferRole, Device
 from neurald.hal.errors import Error
-from neurald.hal.memory import Memory
-from neurald.hal.types import OperandType
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.types import OperandType
 from neurald.runtime.devices import cpu_device, is_remote
 from neurald.runtime.driver_faults import checked, faults_of, is_cpu
 from neurald.runtime.plan import ExecutionStep, IfStep, PlanStep, StepRole, Value, WhileStep

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from weakref import WeakKeyDictionary
 
-from neurald.hal.types import FeatureLevel, Lifetime, Model
-from neurald.hal.validate import operation_levels
+from neurald.hal.model.types import FeatureLevel, Lifetime, Model
+from neurald.hal.validation.validate import operation_levels
 from neurald.runtime.step_model import ModelPart
 
 _levels: WeakKeyDictionary[Model, Sequence[FeatureLevel]] = WeakKeyDictionary()

@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.memory import aligned_zeros
-from neurald.hal.pool import FairLock
-from neurald.hal.strings import encode_strings
-from neurald.hal.types import StateVariable
+from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.model.strings import encode_strings
+from neurald.hal.model.types import StateVariable
+from neurald.hal.sync.lending_pool import FairLock
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

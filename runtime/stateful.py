@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import BadData, BadState, OpFailed
-from neurald.hal.memory import HostMemory
-from neurald.hal.types import Argument, OperandType, Request, array_to_store, stored_array
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Argument, OperandType, Request, array_to_store, stored_array
+from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.state import Array, State
 
 #: Requests that are kept. Two take turns while nothing else uses the variables.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, StepDuration, Timing
-from neurald.hal.types import Request
+from neurald.hal.model.types import Request
 from neurald.runtime.plan import ExecutionStep
 from neurald.runtime.step_executor import Runner
 

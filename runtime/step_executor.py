@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import (
     BadData,
@@ -13,8 +12,9 @@ from neurald.hal.errors import (
     MissedDeadlineTransient,
     OpFailed,
 )
-from neurald.hal.types import MAXIMUM_OPERAND_BYTES, Operand, OperandType, Request
-from neurald.hal.validate import merge_dimensions
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.types import MAXIMUM_OPERAND_BYTES, Operand, OperandType, Request
+from neurald.hal.validation.validate import merge_dimensions
 from neurald.runtime.plan import ExecutionStep
 
 #: Runs one step and gives back a result that has been checked (`checked_step_result`). A plan's executor calls it for each

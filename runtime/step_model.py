@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from neurald.hal.errors import OpFailed
-from neurald.hal.memory import Memory
-from neurald.hal.numbering import operand_number, operation_name, operation_number
-from neurald.hal.types import Lifetime, Model, Operand, Subgraph
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.numbering import operand_number, operation_name, operation_number
+from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
 from neurald.runtime.boundary import Boundary
 from neurald.runtime.branches import graph_of
 

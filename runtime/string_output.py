@@ -9,9 +9,9 @@ import numpy as np
 
 from neurald.hal.device import ExecutionResult
 from neurald.hal.errors import BadData, OpFailed
-from neurald.hal.memory import HostMemory
-from neurald.hal.strings import decode_strings, least_bytes
-from neurald.hal.types import OperandType
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.strings import decode_strings, least_bytes
+from neurald.hal.model.types import OperandType
 
 #: Bytes for each string that there is room for at first.
 _FIRST_BYTES = 32

@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.device import OutputShape
 from neurald.hal.errors import OpFailed, OutOfMemory
-from neurald.hal.fork import forkable_lock
-from neurald.hal.memory import ALIGNMENT, HostMemory, Memory, SharedMemory, align, aligned_zeros
-from neurald.hal.types import (
+from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, SharedMemory, align, aligned_zeros
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.types import (
     MAXIMUM_OPERAND_BYTES,
     Argument,
     Dimensions,
     OperandType,
     Request,
 )
-from neurald.hal.validate import merge_dimensions
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.validation.validate import merge_dimensions
 from neurald.runtime.plan import CompoundBody, Value
 from neurald.runtime.residency import Residence
 

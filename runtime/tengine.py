@@ -14,9 +14,9 @@ to the best other device; one that no rule may move to the CPU device stays.
 
 from collections.abc import Mapping, Sequence
 
-from neurald.hal.numbering import operation_number
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Model, Operation, Preference
+from neurald.hal.model.numbering import operation_number
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model, Operation, Preference
 from neurald.runtime.boundary import boundaries, writers
 from neurald.runtime.branches import Nesting, graph_of
 from neurald.runtime.grouping import MAIN, Group, StepGroup

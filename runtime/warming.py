@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neurald.hal.cache import default_directory
+from neurald.hal.cache.store import default_directory
 from neurald.hal.device import Device
-from neurald.hal.types import Model, Preference, Priority
+from neurald.hal.model.types import Model, Preference, Priority
 from neurald.runtime.compilation import Compilation, CompilationBuilder
 from neurald.runtime.preparation import CacheOutcome, PreparationReport
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from neurald.hal.extension import Extension
+    from neurald.hal.model.extension import Extension
 
 
 def devices(

@@ -36,7 +36,7 @@ def explain(
 ) -> None:
     """Says for each operation of a model which device would run it, and why no other; prepares and runs nothing."""
     import neurald as nd
-    from neurald.hal.types import Preference
+    from neurald.hal.model.types import Preference
     from neurald.runtime import explanation
     from neurald.runtime.candidates import find_candidates
     from neurald.runtime.partitioning import partition

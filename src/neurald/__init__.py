@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from neurald.hal.errors import Error as Error
     from neurald.hal.errors import OutputInsufficientSize as OutputInsufficientSize
     from neurald.hal.errors import ResultCode as ResultCode
-    from neurald.hal.memory import Memory as Memory
-    from neurald.hal.operation_type import OperationType as OperationType
-    from neurald.hal.types import DeviceType as DeviceType
-    from neurald.hal.types import Duration as Duration
-    from neurald.hal.types import FeatureLevel as FeatureLevel
-    from neurald.hal.types import FusedActivation as FusedActivation
-    from neurald.hal.types import Model as Model
-    from neurald.hal.types import OperandType as OperandType
-    from neurald.hal.types import PaddingScheme as PaddingScheme
-    from neurald.hal.types import Preference as Preference
-    from neurald.hal.types import Priority as Priority
+    from neurald.hal.memory.pool import Memory as Memory
+    from neurald.hal.model.operation_type import OperationType as OperationType
+    from neurald.hal.model.types import DeviceType as DeviceType
+    from neurald.hal.model.types import Duration as Duration
+    from neurald.hal.model.types import FeatureLevel as FeatureLevel
+    from neurald.hal.model.types import FusedActivation as FusedActivation
+    from neurald.hal.model.types import Model as Model
+    from neurald.hal.model.types import OperandType as OperandType
+    from neurald.hal.model.types import PaddingScheme as PaddingScheme
+    from neurald.hal.model.types import Preference as Preference
+    from neurald.hal.model.types import Priority as Priority
     from neurald.runtime.burst import Burst as Burst
     from neurald.runtime.compilation import Compilation as Compilation
     from neurald.runtime.compilation import CompilationBuilder as CompilationBuilder
@@ -48,25 +48,25 @@ _HOMES = {
     "Compilation": "runtime.compilation",
     "CompilationBuilder": "runtime.compilation",
     "Device": "hal.device",
-    "DeviceType": "hal.types",
-    "Duration": "hal.types",
+    "DeviceType": "hal.model.types",
+    "Duration": "hal.model.types",
     "Error": "hal.errors",
     "Event": "runtime.event",
     "Execution": "runtime.execution",
-    "FeatureLevel": "hal.types",
-    "FusedActivation": "hal.types",
-    "Memory": "hal.memory",
+    "FeatureLevel": "hal.model.types",
+    "FusedActivation": "hal.model.types",
+    "Memory": "hal.memory.pool",
     "MemoryDesc": "runtime.memory",
-    "Model": "hal.types",
+    "Model": "hal.model.types",
     "ModelBuilder": "runtime.model",
-    "OperandType": "hal.types",
-    "OperationType": "hal.operation_type",
+    "OperandType": "hal.model.types",
+    "OperationType": "hal.model.operation_type",
     "OutputInsufficientSize": "hal.errors",
-    "PaddingScheme": "hal.types",
+    "PaddingScheme": "hal.model.types",
     "Partitioning": "runtime.partitioning_options",
     "PartitioningMode": "runtime.partitioning_options",
-    "Preference": "hal.types",
-    "Priority": "hal.types",
+    "Preference": "hal.model.types",
+    "Priority": "hal.model.types",
     "ResultCode": "hal.errors",
     "Verdict": "hal.device",
     "connect": "runtime.devices",

@@ -5,8 +5,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neurald.hal.memory import ALIGNMENT
-from neurald.hal.memory_plan import Lifespan
+from neurald.hal.memory.arena_planner import Lifespan
+from neurald.hal.memory.pool import ALIGNMENT
 from neurald.runtime.arena import plan_arena
 
 

@@ -16,8 +16,8 @@ from support.errors import error_code
 from support.waiting import wait_until
 
 import neurald as nd
-from neurald.hal.address import Address
-from neurald.hal.server import DeviceServer
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.server.server import DeviceServer
 
 
 def sums(number: float) -> nd.Model:

@@ -10,8 +10,8 @@ from support.models import add_model
 import neurald as nd
 from neurald.hal.device import Capabilities, Verdict
 from neurald.hal.errors import BadData, DeadObject
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import DeviceType, Model, OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import DeviceType, Model, OperandType
 from neurald.runtime.candidates import find_candidates
 from neurald.runtime.grouping import MAIN
 from neurald.runtime.partitioning_options import PartitioningMode

@@ -18,7 +18,7 @@ from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.opencl.device import create as create_opencl
 from neurald.hal import registry
 from neurald.hal.errors import DeadObject
-from neurald.hal.types import FeatureLevel
+from neurald.hal.model.types import FeatureLevel
 from neurald.runtime.explanation import Explanation
 
 F32, I32, SCALAR = nd.OperandType.TENSOR_FLOAT32, nd.OperandType.TENSOR_INT32, nd.OperandType.INT32

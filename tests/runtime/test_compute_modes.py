@@ -19,7 +19,7 @@ import neurald as nd
 from neurald.drivers.cpu.device import ReferenceDevice
 from neurald.drivers.sample.device import create_float_fast, create_minimal
 from neurald.hal.errors import BadState
-from neurald.hal.memory import Memory
+from neurald.hal.memory.pool import Memory
 
 T = nd.OperationType
 FLOAT = nd.OperandType.TENSOR_FLOAT32

@@ -18,7 +18,6 @@ from support.plans import CONTROL_FLOW, Array, all_but, compiled, cpu, only, pro
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.hal.address import Address
 from neurald.hal.device import (
     LOOP_TIMEOUT_DEFAULT_S,
     LOOP_TIMEOUT_MAXIMUM_S,
@@ -27,8 +26,9 @@ from neurald.hal.device import (
     PreparedModel,
 )
 from neurald.hal.errors import Cancelled, OpFailed
-from neurald.hal.server import DeviceServer
-from neurald.hal.types import Request
+from neurald.hal.model.types import Request
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.server.server import DeviceServer
 from neurald.runtime import recovery
 from neurald.runtime.recovery import RetryPolicy
 

@@ -33,7 +33,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed
-from neurald.hal.types import Request
+from neurald.hal.model.types import Request
 from neurald.runtime.executor import PlanExecutor, plan_executor
 from neurald.runtime.grouping import IfGroup, StepGroup, WhileGroup
 from neurald.runtime.plan import CompoundBody, WhileStep

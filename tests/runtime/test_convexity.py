@@ -7,8 +7,8 @@ from support.graphs import graph, model, random_graph
 from support.sweeps import sweep
 
 from neurald.hal.errors import OpFailed
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Subgraph
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Subgraph
 from neurald.runtime.boundary import waits_for, writers
 from neurald.runtime.convexity import check_groups, is_convex
 from neurald.runtime.grouping import MAIN, IfGroup, StepGroup

@@ -8,7 +8,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import DeadObject, MissedDeadlineTransient
-from neurald.hal.fence import Fence
+from neurald.hal.sync.fence import Fence
 from neurald.runtime.event import Event
 
 

@@ -20,7 +20,6 @@ from support.plans import Array, all_but, assert_same_as_on_cpu, compiled, cpu, 
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import (
     ExecuteOptions,
     ExecutionResult,
@@ -30,8 +29,9 @@ from neurald.hal.device import (
     Timing,
 )
 from neurald.hal.errors import OpFailed
-from neurald.hal.memory import HostMemory, SharedMemory
-from neurald.hal.types import Argument, Request, StateVariable
+from neurald.hal.memory.pool import HostMemory, SharedMemory
+from neurald.hal.model.types import Argument, Request, StateVariable
+from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.executor import plan_executor
 from neurald.runtime.plan import CompoundBody, ExecutionStep
 from neurald.runtime.preparation import Preparer

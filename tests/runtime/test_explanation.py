@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 from support.graphs import all_but, candidate, chain, model, only, random_graph
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Model, OperandType, Preference
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model, OperandType, Preference
 from neurald.runtime.explanation import Explanation, explain
 from neurald.runtime.overrides import pin
 from neurald.runtime.partition import Candidate

@@ -18,7 +18,7 @@ from neurald.drivers.sample.extension import EXTENSION, GRAY_TO_PIXELS, ORIENTAT
 from neurald.drivers.sample.flavour import ALL
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
-from neurald.hal.extension_attribute import AttributeValue
+from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.runtime.warming import warm
 
 NAME = "org.neurald.sample"

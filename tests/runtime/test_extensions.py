@@ -19,8 +19,8 @@ from neurald.drivers.sample.extension import EXTENSION
 from neurald.drivers.sample.flavour import ALL
 from neurald.hal.device import Performance, PrepareOptions, Verdict
 from neurald.hal.errors import BadData, DeadObject, OpFailed
-from neurald.hal.extension import Extension, ExtensionOperandType, ExtensionOperation
-from neurald.hal.types import FeatureLevel
+from neurald.hal.model.extension import Extension, ExtensionOperandType, ExtensionOperation
+from neurald.hal.model.types import FeatureLevel
 
 NAME = "org.neurald.sample"
 FLOAT = nd.OperandType.TENSOR_FLOAT32
@@ -387,7 +387,7 @@ def test_caches_tell_extensions_apart(vendor: nd.Device, tmp_path: Path) -> None
 
 
 def test_keys_do_not_depend_on_the_process() -> None:
-    from neurald.hal.cache_key import key_parts
+    from neurald.hal.cache.key import key_parts
 
     extra = Extension(name="com.other.first", operations=(ExtensionOperation(code=0, name="A"),))
     extra.operation_type(0)
@@ -403,10 +403,10 @@ def test_keys_do_not_depend_on_the_process() -> None:
     import sys
 
     program = (
-        "from neurald.hal.extension import *; "
+        "from neurald.hal.model.extension import *; "
         f"{'; '.join(f'Extension(name=chr(97) + chr(46) + {n!r}, operations=(ExtensionOperation(code=0, name=chr(65)),)).operation_type(0)' for n in ('x', 'y'))}; "
         "import sys; sys.path.insert(0, 'tests'); sys.path.insert(0, 'tests/runtime'); "
-        "from test_extensions import *; from neurald.hal.cache_key import key_parts; "
+        "from test_extensions import *; from neurald.hal.cache.key import key_parts; "
         "print(key_parts(gray_model([create_all()]), create_all(), PrepareOptions()).graphs)"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

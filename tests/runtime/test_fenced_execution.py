@@ -12,9 +12,9 @@ from support.models import add_model, bound_execution
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.hal.cancellation import Cancellation
 from neurald.hal.errors import Cancelled, OpFailed
-from neurald.hal.fence import Fence
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.fence import Fence
 from neurald.runtime.event import Event
 
 SHAPE = (2, 3)

@@ -22,10 +22,10 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.drivers.compiler.support import gc_pause
 from neurald.drivers.cpu import llvm
-from neurald.hal import fork
-from neurald.hal.fork import forkable_lock
-from neurald.hal.memory import SharedMemory
-from neurald.hal.remote import RemoteDevice
+from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.process import fork
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.rpc.client.device import RemoteDevice
 
 SHAPE = (64,)
 
@@ -267,7 +267,7 @@ def test_children_compute_on_the_cpu_at_the_same_time(threads: int) -> None:
 
 def test_no_module_keeps_a_lock_that_a_child_could_find_taken() -> None:
     held_over = {("neurald.drivers.cpu.llvm", "_lock"), ("neurald.drivers.opencl.native_loop", "_lock")}
-    daemons = {("neurald.hal.server", "_parsing_large")}
+    daemons = {("neurald.hal.rpc.server.server", "_parsing_large")}
     found = set()
     for folder in ("hal", "runtime", "drivers"):
         root = importlib.import_module(f"neurald.{folder}")

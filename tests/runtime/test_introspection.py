@@ -19,13 +19,13 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald._proto import device_pb2
-from neurald.hal.address import Address
 from neurald.hal.device import LONGEST_DURATION_NS, ExecuteOptions, ExecutionResult, PreparedModel, Timing
 from neurald.hal.errors import BadData, OpFailed
-from neurald.hal.server import DeviceServer
-from neurald.hal.types import FeatureLevel, Model, Request
-from neurald.hal.validate import operation_levels, validate_model
-from neurald.hal.wire_device import description_from_wire, description_to_wire
+from neurald.hal.model.types import FeatureLevel, Model, Request
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.rpc.wire.device import description_from_wire, description_to_wire
+from neurald.hal.validation.validate import operation_levels, validate_model
 
 Code = nd.ResultCode
 T = nd.OperationType

@@ -13,12 +13,12 @@ from support.models import FLOAT, add_model
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.hal.address import Address
 from neurald.hal.device import BufferDescription
 from neurald.hal.errors import OpFailed
-from neurald.hal.memory import HostMemory, Memory, SharedMemory
-from neurald.hal.remote import RemoteDevice, connect
-from neurald.hal.server import DeviceServer
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.server.server import DeviceServer
 from neurald.runtime.device_memory import DeviceMemory
 
 SHAPE = (2, 3)

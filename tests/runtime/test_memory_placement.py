@@ -12,8 +12,8 @@ from support.errors import error_code
 from support.models import FLOAT
 
 import neurald as nd
-from neurald.hal.memory import HostMemory
-from neurald.hal.remote import connect
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.rpc.client.device import connect
 from neurald.runtime.device_memory import DeviceMemory
 
 SHAPE = (2, 3)

@@ -9,7 +9,7 @@ from support.errors import error_code
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.hal.types import Lifetime
+from neurald.hal.model.types import Lifetime
 
 pytestmark = pytest.mark.quick
 

@@ -5,8 +5,8 @@ from support.graphs import all_but, candidate, chain, graph, model, only
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Model, OperandType, Preference
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model, OperandType, Preference
 from neurald.runtime.grouping import MAIN
 from neurald.runtime.overrides import Override, OverrideKind, forbid, pin, prefer
 from neurald.runtime.partition import INTERPRETER, Candidate

@@ -11,10 +11,10 @@ from support.models import add_model, bound_execution, compiled_add
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.hal.address import Address
-from neurald.hal.memory import HostMemory
-from neurald.hal.remote import connect
-from neurald.hal.server import DeviceServer
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.client.device import connect
+from neurald.hal.rpc.server.server import DeviceServer
 
 SHAPE = (2, 3)
 BYTES = 24

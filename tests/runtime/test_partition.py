@@ -9,8 +9,8 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.hal.device import Performance
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Model, OperandType, Preference, Subgraph
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model, OperandType, Preference, Subgraph
 from neurald.runtime.grouping import MAIN
 from neurald.runtime.partition import (
     INTERPRETER,

@@ -6,8 +6,8 @@ import random
 from support.graphs import candidate, chain, graph, model, only, random_graph
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Model, OperandType, Preference, Subgraph
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model, OperandType, Preference, Subgraph
 from neurald.runtime.boundary import boundaries
 from neurald.runtime.convexity import check_groups, is_convex
 from neurald.runtime.grouping import MAIN, Group, IfGroup, StepGroup, WhileGroup

@@ -10,8 +10,8 @@ from support.graphs import all_but, candidate, chain, graph, model, only, random
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData, OpFailed
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Model, OperandType, Preference
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model, OperandType, Preference
 from neurald.runtime.delegation import step_groups
 from neurald.runtime.grouping import MAIN, IfGroup, StepGroup
 from neurald.runtime.overrides import forbid, pin, prefer

@@ -6,8 +6,8 @@ from support.models import FLOAT, add_model
 from support.plans import compiled, cpu, only
 
 import neurald as nd
-from neurald.hal.memory import ALIGNMENT
-from neurald.hal.types import FeatureLevel, value_size
+from neurald.hal.memory.pool import ALIGNMENT
+from neurald.hal.model.types import FeatureLevel, value_size
 from neurald.runtime.plan import CompoundBody, MemoryPreference, SimpleBody, Value
 
 Op = nd.OperationType

@@ -13,7 +13,7 @@ from support.plans import CONTROL_FLOW, all_but, assert_same_as_on_cpu, compiled
 import neurald as nd
 from neurald.hal.device import PreparedModel, PrepareOptions, Verdict
 from neurald.hal.errors import BadData, Error, OpFailed
-from neurald.hal.types import Model
+from neurald.hal.model.types import Model
 from neurald.runtime.partitioning_options import Partitioning, PartitioningMode
 from neurald.runtime.preparation import CacheOutcome
 

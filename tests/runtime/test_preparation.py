@@ -23,15 +23,15 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.device import ReferenceDevice
-from neurald.hal import file_memory
-from neurald.hal.cache import Cache
-from neurald.hal.cache_entry import describe
-from neurald.hal.cache_secret import SECRET_VARIABLE
+from neurald.hal.cache.entry import describe
+from neurald.hal.cache.secret import SECRET_VARIABLE
+from neurald.hal.cache.store import Cache
 from neurald.hal.device import Artifact, PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed, OutOfMemory
-from neurald.hal.file_memory import FileMemory
-from neurald.hal.remote import connect
-from neurald.hal.types import Model, Preference, Priority
+from neurald.hal.memory import mapped_file
+from neurald.hal.memory.mapped_file import FileMemory
+from neurald.hal.model.types import Model, Preference, Priority
+from neurald.hal.rpc.client.device import connect
 from neurald.runtime import preparation
 from neurald.runtime.preparation import CacheOutcome, Caching, Prepared, Preparer
 
@@ -137,7 +137,7 @@ def test_what_makes_another_key(directory: Path, change: str) -> None:
 
 def test_this_version_of_neurald_makes_another_key(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare(directory)
-    monkeypatch.setattr("neurald.hal.cache_key.__version__", "99")
+    monkeypatch.setattr("neurald.hal.cache.key.__version__", "99")
     report = prepare(directory)
     assert report.cache is CacheOutcome.MISS
     assert report.reason.startswith("neurald changed from ")
@@ -154,7 +154,7 @@ def test_the_same_token_with_other_weights_gives_the_other_result(directory: Pat
 
 @pytest.fixture
 def _soon_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_memory, "_REST_NS", 20_000_000)
+    monkeypatch.setattr(mapped_file, "_REST_NS", 20_000_000)
 
 
 def in_file(path: Path, value: float) -> Model:
@@ -264,7 +264,7 @@ import sys
 from pathlib import Path
 from support.caching import added, create_slow, model_adding
 from neurald.hal.device import Artifact, PreparedModel, PrepareOptions
-from neurald.hal.cache_entry import describe
+from neurald.hal.cache.entry import describe
 from neurald.runtime.preparation import Caching, Preparer
 preparer = Preparer(PrepareOptions(), Caching(directory=Path(sys.argv[1])))
 sys.stdin.read(1)

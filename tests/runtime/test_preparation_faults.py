@@ -18,8 +18,8 @@ from support.caching import (
 )
 from support.preparation import entries, flip, prepare
 
-from neurald.hal.cache import LIMIT_VARIABLE
-from neurald.hal.cache_secret import SECRET_VARIABLE
+from neurald.hal.cache.secret import SECRET_VARIABLE
+from neurald.hal.cache.store import LIMIT_VARIABLE
 from neurald.hal.device import PreparedModel, PrepareOptions
 from neurald.hal.errors import (
     BadData,
@@ -31,8 +31,8 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
     Unreachable,
 )
-from neurald.hal.memory import HostMemory
-from neurald.hal.types import Model
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Model
 from neurald.runtime import preparation
 from neurald.runtime.preparation import CacheOutcome, Caching
 
@@ -211,7 +211,7 @@ def test_a_full_disk_is_told_once(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr("neurald.hal.cache_file.os.write", write)
+        patch.setattr("neurald.hal.cache.file.os.write", write)
         for _ in range(3):
             report = prepare(directory)
             assert report.cache is CacheOutcome.MISS
@@ -292,7 +292,7 @@ def test_no_secret(
 
 
 def test_no_home(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr("neurald.hal.cache.platformdirs.user_cache_path", lambda name: Path("~") / name)
+    monkeypatch.setattr("neurald.hal.cache.store.platformdirs.user_cache_path", lambda name: Path("~") / name)
     assert Caching.by_default() is None
     assert Caching.by_default() is None
     assert len(warnings(caplog)) == 1

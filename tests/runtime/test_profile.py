@@ -15,7 +15,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.hal.device import ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import OpFailed
-from neurald.hal.types import Request
+from neurald.hal.model.types import Request
 from neurald.runtime import recovery
 from neurald.runtime.recovery import RetryPolicy
 

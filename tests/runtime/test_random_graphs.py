@@ -13,7 +13,7 @@ from support.random_graphs import SIGNATURES, Driver, RandomModel
 
 import neurald as nd
 from neurald.drivers.cpu.device import ReferenceDevice
-from neurald.hal.memory import HostMemory
+from neurald.hal.memory.pool import HostMemory
 
 SEEDS = 225
 

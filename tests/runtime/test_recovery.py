@@ -24,7 +24,7 @@ from neurald.hal.errors import (
     Unreachable,
     error_for,
 )
-from neurald.hal.types import Model, Request
+from neurald.hal.model.types import Model, Request
 from neurald.runtime import recovery
 from neurald.runtime.preparation import Prepared, Preparer
 from neurald.runtime.recovery import DEAD, FAILING, UNREACHABLE, RetryPolicy

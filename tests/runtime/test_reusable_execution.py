@@ -13,10 +13,10 @@ from support.models import accumulator, add_model, bound_execution, ones
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import Burst, ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import OpFailed
-from neurald.hal.types import Request
+from neurald.hal.model.types import Request
+from neurald.hal.sync.cancellation import Cancellation
 
 
 class ReusingDevice(SampleDevice):

@@ -6,8 +6,8 @@ from support.models import FLOAT, add_model
 
 import neurald as nd
 from neurald.hal.device import Verdict
-from neurald.hal.types import FeatureLevel, Model
-from neurald.hal.validate import validate_model
+from neurald.hal.model.types import FeatureLevel, Model
+from neurald.hal.validation.validate import validate_model
 from neurald.runtime.slicing import slice_for
 
 

@@ -12,7 +12,7 @@ from support.models import accumulator, add_model, ones
 import neurald as nd
 from neurald.hal.device import ExecutionResult
 from neurald.hal.errors import OpFailed
-from neurald.hal.types import Request, StateVariable
+from neurald.hal.model.types import Request, StateVariable
 
 INITIAL = np.full((2, 3), 10, np.float32)
 

@@ -22,7 +22,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import Cancelled, OpFailed, ResourceExhaustedTransient
-from neurald.hal.fence import Fence
+from neurald.hal.sync.fence import Fence
 
 Code = nd.ResultCode
 Calls = dict[str, Callable[[], Any]]

@@ -16,12 +16,12 @@ from support.modes import MODES, compute
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.hal.address import Address
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PreparedModel
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed, OutOfMemory, error_for
-from neurald.hal.fence import Fence
-from neurald.hal.server import DeviceServer
-from neurald.hal.types import Dimensions, Request
+from neurald.hal.model.types import Dimensions, Request
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.sync.fence import Fence
 from neurald.runtime import recovery
 from neurald.runtime.recovery import RetryPolicy
 

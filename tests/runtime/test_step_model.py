@@ -9,9 +9,9 @@ from support.errors import error_code
 from support.graphs import model
 
 import neurald as nd
-from neurald.hal.memory import HostMemory
-from neurald.hal.types import Lifetime, Model
-from neurald.hal.validate import validate_model
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Lifetime, Model
+from neurald.hal.validation.validate import validate_model
 from neurald.runtime.boundary import boundaries
 from neurald.runtime.branches import graph_of
 from neurald.runtime.step_model import StepModel, step_model

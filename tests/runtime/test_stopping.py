@@ -13,8 +13,8 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.hal.address import Address
-from neurald.hal.server import DeviceServer
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.server.server import DeviceServer
 
 #: Side of the matrices. Thirty products take seconds on one core.
 SIZE = 1200

@@ -11,10 +11,10 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.hal.device import Device, ExecutionResult, OutputShape
 from neurald.hal.errors import BadData, OpFailed, OutputInsufficientSize
-from neurald.hal.memory import HostMemory
-from neurald.hal.operation_type import OperationType
-from neurald.hal.strings import decode_strings, encode_strings
-from neurald.hal.types import Argument, Model, Operand, OperandType, Request
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.strings import decode_strings, encode_strings
+from neurald.hal.model.types import Argument, Model, Operand, OperandType, Request
 from neurald.runtime.compilation import Compilation, CompilationBuilder
 from neurald.runtime.execution import Execution
 from neurald.runtime.model import ModelBuilder

@@ -7,8 +7,8 @@ from support.graphs import all_but, candidate, chain, model, only, random_graph
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Model, Preference
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model, Preference
 from neurald.runtime.convexity import check_groups, is_convex
 from neurald.runtime.grouping import MAIN, StepGroup
 from neurald.runtime.partition import Candidate, Wishes

@@ -17,8 +17,8 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import BadData
-from neurald.hal.memory import HostMemory
-from neurald.hal.types import Dimensions
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Dimensions
 
 INPUT, OUTPUT = (2, 3), (3, 2)
 Code = nd.ResultCode

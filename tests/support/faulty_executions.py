@@ -17,12 +17,12 @@ from neurald.hal.device import (
     PreparedModel,
 )
 from neurald.hal.errors import Error, OpFailed
-from neurald.hal.operations.arithmetic.quantized import QUANTIZED
-from neurald.hal.types import (
+from neurald.hal.model.types import (
     Argument,
     OperandType,
     Request,
 )
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 

@@ -6,7 +6,7 @@ from support.caching import CachingDevice, added, model_adding
 
 import neurald as nd
 from neurald.hal.device import PrepareOptions
-from neurald.hal.types import Model
+from neurald.hal.model.types import Model
 from neurald.runtime.preparation import Caching, PreparationReport, Preparer
 
 
