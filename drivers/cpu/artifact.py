@@ -15,7 +15,7 @@ from neurald.drivers.cpu.executable import Executable
 from neurald.drivers.cpu.native_model import NativeModel
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
-from neurald.hal.memory import HostMemory
+from neurald.hal.memory.pool import HostMemory
 
 _MAGIC = b"ncpu0002"
 _DIGEST_BYTES = 32

@@ -27,9 +27,9 @@ from neurald.drivers.cpu.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.storage_order import reordered
 from neurald.drivers.cpu.tables import tabulated
 from neurald.drivers.cpu.target import Target
-from neurald.hal.accounting import charge
-from neurald.hal.numbering import operations_name
-from neurald.hal.types import Model
+from neurald.hal.accounting.account import charge
+from neurald.hal.model.numbering import operations_name
+from neurald.hal.model.types import Model
 
 #: How many operations a message names; the log has all of them at level DEBUG.
 _LISTED = 4

@@ -14,7 +14,8 @@ from neurald.drivers.cpu.target import TARGET_VARIABLE, Target, host_target
 from neurald.drivers.cpu.threads import THREADS_VARIABLE, Team, process, thread_count
 from neurald.drivers.settings import Settings
 from neurald.drivers.sources import sources_digest
-from neurald.hal.compiling import Compiled, InputShapes
+from neurald.hal.buffers.tracked_buffer import host_memory_for
+from neurald.hal.compiling.contract import Compiled, InputShapes
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
@@ -27,12 +28,11 @@ from neurald.hal.device import (
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient, OutOfMemory
 from neurald.hal.extension_support import refused_operations
-from neurald.hal.managed_buffer import host_memory_for
-from neurald.hal.memory import Memory
-from neurald.hal.numbering import first_few
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.numbering import first_few
+from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Shape
-from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand, OperandType
 
 if TYPE_CHECKING:
     # A warm start does without these.

@@ -28,8 +28,8 @@ from neurald.drivers.cpu.object_code import object_codes, routine_unit
 from neurald.drivers.cpu.routine import ALIGNMENT, Routine
 from neurald.drivers.cpu.tables import tabulated
 from neurald.drivers.cpu.target import Target, runs_here
-from neurald.hal.accounting import charge, reserve
-from neurald.hal.memory import aligned_zeros
+from neurald.hal.accounting.account import charge, reserve
+from neurald.hal.memory.pool import aligned_zeros
 
 _LOG = logging.getLogger(__name__)
 

@@ -16,11 +16,11 @@ from neurald.drivers.cpu.llvm import LoadedCode
 from neurald.drivers.cpu.routine import ALIGNMENT
 from neurald.drivers.cpu.runtime import RECORD_WORDS, STOPPED, caller_name
 from neurald.drivers.cpu.threads import Team, process
-from neurald.hal.accounting import reserve
-from neurald.hal.cancellation import NEVER_CANCELLED
+from neurald.hal.accounting.account import reserve
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import OpFailed, OutOfMemory
-from neurald.hal.memory import anonymous
+from neurald.hal.memory.pool import anonymous
+from neurald.hal.sync.cancellation import NEVER_CANCELLED
 
 #: What is not worth being shared: a shared call costs about a tenth of it.
 _SHARED_NS: Final = 5_000.0

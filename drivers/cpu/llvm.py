@@ -14,7 +14,7 @@ from typing import Any
 from neurald.drivers.cpu.image import LoadedImage, decoded, is_image
 from neurald.drivers.cpu.target import Target
 from neurald.hal.errors import BadData
-from neurald.hal.fork import hold_over_fork
+from neurald.hal.process.fork import hold_over_fork
 
 _LOG = logging.getLogger(__name__)
 

@@ -14,13 +14,13 @@ from neurald.drivers.cpu.llvm import LoadedCode
 from neurald.drivers.cpu.routine import ALIGNMENT
 from neurald.drivers.cpu.runtime import caller_name
 from neurald.drivers.cpu.threads import Team
-from neurald.hal.accounting import reserve
-from neurald.hal.cancellation import NEVER_CANCELLED, Cancellation
-from neurald.hal.deadline import nanoseconds
+from neurald.hal.accounting.account import reserve
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import MissedDeadlineTransient
-from neurald.hal.memory import aligned_zeros
-from neurald.hal.pool import Pool
+from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
+from neurald.hal.sync.deadline import nanoseconds
+from neurald.hal.sync.lending_pool import Pool
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

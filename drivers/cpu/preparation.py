@@ -25,11 +25,11 @@ from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.segment import Segment, segments, sub_model
 from neurald.drivers.cpu.target import Target
 from neurald.drivers.cpu.threads import Team, process, runtime_unit
-from neurald.hal.accounting import temporary
+from neurald.hal.accounting.account import temporary
 from neurald.hal.errors import BadData, Error, OutOfMemory
-from neurald.hal.inference import bind_operations
-from neurald.hal.numbering import operations_name
-from neurald.hal.types import Model, Subgraph
+from neurald.hal.model.numbering import operations_name
+from neurald.hal.model.types import Model, Subgraph
+from neurald.hal.validation.shape_inference import bind_operations
 
 _LOG = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ Workers look at the slots for a while, then sleep on a futex of their own. Whoev
 
 An execution that is cancelled, or whose deadline passes, is left before the next call, before the next chunk of a shared call and
 before the next piece of a call that is run whole: long calls are divided into many. What says that it is cancelled are words in
-memory (`neurald.hal.cancellation.Cancellation`), and the deadline is compared with the clock of `time.monotonic()`: no other thread
+memory (`neurald.hal.sync.cancellation.Cancellation`), and the deadline is compared with the clock of `time.monotonic()`: no other thread
 has to run for it.
 
 Where another program has the core of a worker, the system takes it away from the worker in the midst of a chunk, and the owner

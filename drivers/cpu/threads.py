@@ -27,7 +27,7 @@ from neurald.drivers.cpu.runtime import (
 from neurald.drivers.cpu.target import Target
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
-from neurald.hal.memory import anonymous
+from neurald.hal.memory.pool import anonymous
 
 if TYPE_CHECKING:
     from neurald.drivers.cpu.object_code import Unit

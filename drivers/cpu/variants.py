@@ -15,8 +15,8 @@ from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.hal.device import Artifact, ExecuteOptions, Variants
 from neurald.hal.errors import BadData
+from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Shape
-from neurald.hal.types import Model
 
 _LOG = logging.getLogger(__name__)
 

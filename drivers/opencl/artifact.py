@@ -16,7 +16,7 @@ from neurald.drivers.opencl.executable import FLAGS, Call, Executable, ImageUse
 from neurald.drivers.opencl.storage import TEXEL
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
-from neurald.hal.memory import HostMemory
+from neurald.hal.memory.pool import HostMemory
 
 _MAGIC = b"nopencl2"
 #: After the magic number: places that are damaged would lead kernels out of their buffers.

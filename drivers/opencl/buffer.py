@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neurald.drivers.opencl.platform import DeviceContext
-from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.errors import BadData
-from neurald.hal.fork import forkable_lock, keep_in_children
-from neurald.hal.memory import Memory
-from neurald.hal.types import Dimensions
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.types import Dimensions
+from neurald.hal.process.fork import forkable_lock, keep_in_children
 
 if TYPE_CHECKING:
     pass

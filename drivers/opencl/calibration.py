@@ -21,12 +21,9 @@ import platformdirs
 
 from neurald.hal.device import Capabilities, Device, ExecuteOptions, Performance, PrepareOptions
 from neurald.hal.errors import Error
-from neurald.hal.fork import forkable_lock
-from neurald.hal.memory import HostMemory
-from neurald.hal.operation_type import OperationType
-from neurald.hal.private_directory import make_directory
-from neurald.hal.registry import create_device
-from neurald.hal.types import (
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import (
     Argument,
     Lifetime,
     Model,
@@ -37,6 +34,9 @@ from neurald.hal.types import (
     Request,
     Subgraph,
 )
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.private_directory import make_directory
+from neurald.hal.registry import create_device
 
 if TYPE_CHECKING:
     from neurald.drivers.opencl.device import OpenClDevice

@@ -33,8 +33,8 @@ from neurald.drivers.opencl.precision import Precision, lower_precision, suited
 from neurald.drivers.opencl.program_text import KernelTexts, argument_text, kernel_name, program_text
 from neurald.drivers.opencl.render import render
 from neurald.drivers.opencl.source import Source
-from neurald.hal.numbering import operations_name
-from neurald.hal.types import Model
+from neurald.hal.model.numbering import operations_name
+from neurald.hal.model.types import Model
 
 _LOG = logging.getLogger(__name__)
 

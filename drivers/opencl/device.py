@@ -38,7 +38,8 @@ from neurald.drivers.opencl.sums import SUMS_VARIABLE
 from neurald.drivers.opencl.tuning import Tuner, Tuning, faster
 from neurald.drivers.settings import Settings
 from neurald.drivers.sources import sources_digest
-from neurald.hal.accounting import temporary
+from neurald.hal.accounting.account import temporary
+from neurald.hal.buffers.tracked_buffer import bytes_for
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
@@ -56,11 +57,10 @@ from neurald.hal.errors import (
     MissedDeadlinePersistent,
     OutOfMemory,
 )
-from neurald.hal.fork import forkable_lock
-from neurald.hal.managed_buffer import bytes_for
-from neurald.hal.memory import Memory
-from neurald.hal.numbering import first_few
-from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.numbering import first_few
+from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand
+from neurald.hal.process.fork import forkable_lock
 
 _LOG = logging.getLogger(__name__)
 

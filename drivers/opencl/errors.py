@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from neurald.hal.errors import DeadObject, Error, OpFailed, OutOfMemory
-from neurald.hal.fork import Unforkable, at_fork
+from neurald.hal.process.fork import Unforkable, at_fork
 
 SUCCESS: Final = 0
 DEVICE_NOT_FOUND: Final = -1

@@ -18,7 +18,7 @@ from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.portions import Portions
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.staging import Region, Staging
-from neurald.hal.accounting import reserve
+from neurald.hal.accounting.account import reserve
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import Error, OpFailed
 

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from neurald.hal.fork import forkable_lock
+from neurald.hal.process.fork import forkable_lock
 
 if TYPE_CHECKING:
     import pyopencl as cl

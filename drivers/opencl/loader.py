@@ -19,7 +19,7 @@ from typing import Any
 
 from neurald.drivers.opencl.errors import OPENCL
 from neurald.hal.errors import UnavailableDevice
-from neurald.hal.fork import forkable_lock
+from neurald.hal.process.fork import forkable_lock
 
 #: With any of these the user says where the loader finds its libraries, and nothing is added.
 _LOADER_VARIABLES = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH")

@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from neurald.drivers.opencl.errors import SUCCESS
 from neurald.hal.errors import UnavailableDevice
-from neurald.hal.fork import hold_over_fork
+from neurald.hal.process.fork import hold_over_fork
 
 #: The kinds of commands.
 KERNEL: Final = 0

@@ -22,7 +22,7 @@ from neurald.drivers.opencl.storage import Images, Storage, storage_of
 from neurald.drivers.opencl.sums import Sums, sums_wanted
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
-from neurald.hal.fork import keep_in_children
+from neurald.hal.process.fork import keep_in_children
 
 if TYPE_CHECKING:
     import pyopencl as cl

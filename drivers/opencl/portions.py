@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from neurald.hal.fork import forkable_lock
+from neurald.hal.process.fork import forkable_lock
 
 #: What a portion is to take: two of them are under way, which makes 20 ms that nobody can stop.
 PORTION_S: Final = 0.01

@@ -16,7 +16,7 @@ from neurald.drivers.opencl.known_programs import source_key
 from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.program_text import KernelTexts
 from neurald.hal.errors import OpFailed
-from neurald.hal.fork import keep_in_children
+from neurald.hal.process.fork import keep_in_children
 
 if TYPE_CHECKING:
     import pyopencl as cl

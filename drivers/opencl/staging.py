@@ -20,7 +20,7 @@ import numpy as np
 from neurald.drivers.opencl.launcher import Transfer
 from neurald.drivers.opencl.native_loop import native_copy
 from neurald.drivers.opencl.platform import DeviceContext
-from neurald.hal.accounting import Reservation, reserve
+from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.errors import OutOfMemory, ResourceExhaustedPersistent, ResourceExhaustedTransient
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.program_text import kernel_name, program_text
 from neurald.drivers.opencl.source import Source
-from neurald.hal.accounting import charge
+from neurald.hal.accounting.account import charge
 from neurald.hal.errors import DeadObject, Error
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from neurald.drivers.opencl.sharding import functions_of
 from neurald.drivers.opencl.source import Source
 from neurald.drivers.opencl.staging import upload
 from neurald.drivers.settings import Settings
-from neurald.hal.accounting import charge
-from neurald.hal.types import Preference
+from neurald.hal.accounting.account import charge
+from neurald.hal.model.types import Preference
 
 if TYPE_CHECKING:
     import pyopencl as cl

@@ -21,10 +21,10 @@ GIB = 1 << 30
 _PROGRAM = """
 import resource, sys
 from neurald.hal.errors import OutOfMemory
-from neurald.hal.limits import Limits
-from neurald.hal.memory import SharedMemory
+from neurald.hal.accounting.limits import Limits
+from neurald.hal.memory.pool import SharedMemory
 from neurald.service.memory_wall import limited_memory
-from neurald.hal.types import DeviceType
+from neurald.hal.model.types import DeviceType
 
 class Device:
     type = DeviceType[sys.argv[1]]

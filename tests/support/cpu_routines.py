@@ -15,7 +15,7 @@ from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.runtime import caller_name, caller_text
 from neurald.drivers.cpu.target import TARGETS
 from neurald.drivers.cpu.threads import Team, process
-from neurald.hal.types import OperandType
+from neurald.hal.model.types import OperandType
 
 TARGET = TARGETS["generic"]
 

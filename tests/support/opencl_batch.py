@@ -13,7 +13,7 @@ from neurald.drivers.opencl.program_text import program_text
 from neurald.drivers.opencl.source import Source
 from neurald.hal.device import Capabilities, Performance, PrepareOptions
 from neurald.hal.errors import Error
-from neurald.hal.types import Model, OperandType
+from neurald.hal.model.types import Model, OperandType
 
 _Use = tuple[Source, tuple[Base, ...]]
 

@@ -12,7 +12,7 @@ from neurald.drivers.opencl.kernels.chains import Chain
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.precision import Precision
 from neurald.drivers.opencl.source import Source
-from neurald.hal.types import Model
+from neurald.hal.model.types import Model
 
 RELU6, SAME, VALID = 3, 1, 2
 _Op, _Type = nd.OperationType, nd.OperandType

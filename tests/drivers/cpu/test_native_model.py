@@ -12,7 +12,7 @@ from neurald.drivers.cpu import native_model
 from neurald.drivers.cpu.executable import Call
 from neurald.drivers.cpu.instance import Binding, Instance, chunks, pieces
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
-from neurald.hal.memory import aligned_zeros
+from neurald.hal.memory.pool import aligned_zeros
 
 pytestmark = pytest.mark.quick
 

@@ -17,7 +17,7 @@ from neurald.drivers.cpu.native_model import NativeModel
 from neurald.drivers.cpu.threads import THREADS_VARIABLE, process, thread_count
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
-from neurald.hal.memory import aligned_zeros
+from neurald.hal.memory.pool import aligned_zeros
 
 #: Calls of this time are shared.
 LONG_NS = 1e6

@@ -10,11 +10,11 @@ import neurald as nd
 from neurald.drivers.opencl.buffer import CopyCount, OpenClBuffer
 from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.platform import DeviceContext
-from neurald.hal.address import Address
 from neurald.hal.errors import BadData
-from neurald.hal.memory import HostMemory
-from neurald.hal.remote import connect
-from neurald.hal.server import DeviceServer
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.client.device import connect
+from neurald.hal.rpc.server.server import DeviceServer
 
 SHAPE = (4, 5)
 

@@ -10,7 +10,7 @@ from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.platform import DeviceContext
 from neurald.hal.device import Device
 from neurald.hal.errors import OpFailed
-from neurald.hal.types import Model, OperandType
+from neurald.hal.model.types import Model, OperandType
 
 
 @pytest.fixture

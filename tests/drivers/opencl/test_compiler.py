@@ -11,10 +11,10 @@ from neurald.drivers.opencl.compiler import ALIGNMENT, Compiled, compile_model
 from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.precision import Precision
-from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import Cancelled
-from neurald.hal.types import Model
+from neurald.hal.model.types import Model
+from neurald.hal.sync.cancellation import Cancellation
 
 _Op = nd.OperationType
 

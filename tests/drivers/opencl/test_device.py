@@ -34,7 +34,7 @@ from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.hal.device import BufferDescription, BufferRole, ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
-from neurald.hal.types import DeviceType, Model, Preference
+from neurald.hal.model.types import DeviceType, Model, Preference
 
 _Op = nd.OperationType
 OPTIONS = PrepareOptions()

@@ -30,7 +30,7 @@ from neurald.drivers.opencl.sums import Sums
 from neurald.drivers.opencl.tuning import TUNING_VARIABLE, Tuner, Tuning
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import BadData, OpFailed, UnavailableDevice
-from neurald.hal.types import Model
+from neurald.hal.model.types import Model
 
 _Op = nd.OperationType
 OPTIONS = PrepareOptions(cache_key=b"k" * 32)

@@ -26,7 +26,7 @@ from neurald.drivers.opencl.sums import SUMS_VARIABLE
 from neurald.drivers.opencl.tuning import TUNING_VARIABLE
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import BadData
-from neurald.hal.types import Model
+from neurald.hal.model.types import Model
 
 HALVES = [Precision.F32_F16, Precision.F16]
 #: Of a half, relative to what it stands for.

@@ -17,10 +17,10 @@ from neurald.drivers.opencl.instance import Instance
 from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.portions import Portions
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
-from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, DeadObject, Error, MissedDeadlineTransient
-from neurald.hal.types import Model
+from neurald.hal.model.types import Model
+from neurald.hal.sync.cancellation import Cancellation
 
 
 def model() -> Model:

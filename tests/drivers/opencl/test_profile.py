@@ -10,8 +10,8 @@ from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.platform import DeviceContext
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import OpFailed
-from neurald.hal.memory import HostMemory
-from neurald.hal.types import Argument, Request
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Argument, Request
 
 T = nd.OperationType
 RUN = ExecuteOptions()

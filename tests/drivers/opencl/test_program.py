@@ -18,7 +18,7 @@ from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.staging import Region, Staging
 from neurald.hal.errors import DeadObject, OpFailed
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 
 SOURCE = """
 kernel void twice(global float* a) { a[get_global_id(0)] *= 2; }

@@ -15,7 +15,7 @@ from neurald.drivers.opencl.source import Source
 from neurald.drivers.opencl.tuning import TUNING_VARIABLE, Tuner, Tuning
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
-from neurald.hal.types import Preference
+from neurald.hal.model.types import Preference
 
 
 def settings(text: str = "") -> Settings:

@@ -20,7 +20,7 @@ from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts, DeviceKi
 from neurald.drivers.opencl.precision import Precision
 from neurald.drivers.opencl.sums import Sums
 from neurald.hal.device import PrepareOptions
-from neurald.hal.types import Model
+from neurald.hal.model.types import Model
 
 _Op = nd.OperationType
 _RELU6 = 3

@@ -21,7 +21,7 @@ from neurald.drivers.opencl.kernels import vector
 from neurald.drivers.opencl.kernels.product import product_of
 from neurald.drivers.opencl.platform import DeviceContext
 from neurald.hal.device import PrepareOptions
-from neurald.hal.types import Model, OperandType
+from neurald.hal.model.types import Model, OperandType
 
 UNSIGNED, SIGNED = OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
