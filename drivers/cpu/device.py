@@ -31,12 +31,12 @@ from neurald.hal.managed_buffer import host_memory_for
 from neurald.hal.memory import Memory
 from neurald.hal.numbering import first_few
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import Shape
+from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand, OperandType
 
 if TYPE_CHECKING:
     # A warm start does without these.
-    from neurald.drivers.compiler.specialization import SpecializingModel
+    from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
     from neurald.drivers.cpu.native_model import NativeModel
     from neurald.drivers.cpu.prepared_model import CpuPreparedModel
     from neurald.drivers.cpu.reference_model import ReferenceModel
@@ -143,7 +143,7 @@ class CpuDevice:
         return prepared
 
     def _prepared(self, model: Model, options: PrepareOptions) -> Prepared:
-        from neurald.drivers.compiler.specialization import SpecializingModel, is_specified
+        from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel, is_specified
 
         threads = thread_count(options.threads, self._settings)
         prepare: Prepare
@@ -178,7 +178,7 @@ class CpuDevice:
         threads: int,
         keeps_artifact: bool,
     ) -> "CpuPreparedModel | ReferenceModel":
-        from neurald.drivers.compiler.collection import put_off
+        from neurald.drivers.compiler.support.gc_pause import put_off
         from neurald.drivers.cpu.object_helper import started_ahead
 
         helper = started_ahead(self._target, len(model.main.operations))
@@ -237,7 +237,7 @@ class CpuDevice:
 
     def allocate(self, description: BufferDescription) -> Memory:
         """See `Device.allocate`; the memory that it computes in is that of the host, which must know how much."""
-        from neurald.drivers.compiler.specialization import SpecializingModel
+        from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
         from neurald.drivers.cpu.prepared_model import CpuPreparedModel
         from neurald.drivers.cpu.reference_model import ReferenceModel
 

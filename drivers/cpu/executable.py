@@ -1,12 +1,12 @@
 """A compiled step as data: everything that it takes to run its object code, and nothing of how it came about.
 
-Values lie in two buffers, see `neurald.drivers.compiler.placement`. Inputs and outputs have places there too, but where a
+Values lie in two buffers, see `neurald.drivers.compiler.memory.buffer_assignment`. Inputs and outputs have places there too, but where a
 request's own memory is aligned, kernels get pointers to it instead.
 """
 
 import msgspec
 
-from neurald.drivers.compiler.placement import Place, Port
+from neurald.drivers.compiler.memory.buffer_assignment import Place, Port
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True):

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Sequence
 
-from neurald.drivers.compiler.expression import Axis, Expression, Load, Reduce
-from neurald.drivers.compiler.op import Fold, fold_start
-from neurald.drivers.compiler.rewriting import walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce
+from neurald.drivers.compiler.ir.op import Fold, fold_start
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.dialect import computed, extreme
 from neurald.drivers.cpu.places import place_of, stride_along
 from neurald.drivers.cpu.target import Target

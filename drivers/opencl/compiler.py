@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from neurald.drivers.compiler.build import build_graph
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Shape, Value
-from neurald.drivers.compiler.joining import Alignment, join
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.placement import Base, Place, Placement, place
-from neurald.drivers.compiler.ranking import expand_rankings
-from neurald.drivers.compiler.transformations import transform
+from neurald.drivers.compiler.frontend.graph_builder import build_graph
+from neurald.drivers.compiler.ir.graph import Shape, Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.memory.buffer_assignment import Base, Place, Placement, place
+from neurald.drivers.compiler.passes import transform
+from neurald.drivers.compiler.passes.concat_elimination import Alignment, join
+from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.top_k_expansion import expand_rankings
 from neurald.drivers.opencl.executable import FLAGS, Call, Executable, image_uses
 from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.adding import zeros

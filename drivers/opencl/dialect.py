@@ -2,9 +2,9 @@
 
 import math
 
-from neurald.drivers.compiler.expression import Apply, Constant
-from neurald.drivers.compiler.op import Fold, Number, Op, fold_start
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Apply, Constant
+from neurald.drivers.compiler.ir.op import Fold, Number, Op, fold_start
+from neurald.drivers.compiler.ir.scalar import Scalar
 
 _STORED = {
     Scalar.BOOL: "uchar",

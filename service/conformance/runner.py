@@ -11,7 +11,7 @@ import numpy as np
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed
 from neurald.hal.memory import Memory, align
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import Argument, Model, Request, byte_size, stored_array
 from neurald.service.conformance.case import Case
 from neurald.service.conformance.comparison import difference

@@ -67,7 +67,7 @@ from neurald.hal.in_process import start_fenced
 from neurald.hal.inference import bind_operations
 from neurald.hal.memory import HostMemory
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.quantized import QUANTIZED
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 from neurald.hal.types import (
     Lifetime,
     Model,

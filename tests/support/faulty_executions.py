@@ -20,7 +20,7 @@ from neurald.hal.device import (
 )
 from neurald.hal.errors import Error, OpFailed
 from neurald.hal.memory import Memory
-from neurald.hal.operations.quantized import QUANTIZED
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 from neurald.hal.types import (
     Argument,
     Lifetime,

@@ -6,25 +6,25 @@
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
-from neurald.drivers.compiler.lowering.table import Lowering, Lowerings
+from neurald.drivers.compiler.lowering.machinery.table import Lowering, Lowerings
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import FAMILIES
 
 #: Families whose operations are lowered together with those of another one.
 _TOGETHER: Mapping[str, str] = {
-    "depthwise_convolution": "convolution",
-    "grouped_convolution": "convolution",
-    "tflite.hash_table": "tflite.gathering",
+    "convolution.depthwise_convolution": "convolution.convolution",
+    "convolution.grouped_convolution": "convolution.convolution",
+    "tflite.hash_table": "tflite.movement.gathering",
 }
 #: Families of which nothing is lowered.
 _LEFT_OUT = frozenset(
     (
         "control_flow",
-        "detection",
+        "detection.detection",
         "random",
-        "tflite.detection",
+        "tflite.detection.detection",
         "tflite.random",
-        "tflite.suppression",
+        "tflite.detection.suppression",
         "tflite.text",
     )
 )

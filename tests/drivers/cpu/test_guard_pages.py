@@ -9,7 +9,7 @@ import pytest
 
 from neurald.hal.device import Device, PrepareOptions
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.registry import create_device
 from neurald.hal.types import Operand
 from neurald.service.conformance.case import Case, Signature, signatures

@@ -1,0 +1,197 @@
+"""What every graph keeps to, whoever built or changed it."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.expression import Accumulated, Apply, Axis, Expression, Linear, Load, Reduce
+from neurald.drivers.compiler.ir.graph import (
+    Compute,
+    Convolution,
+    DepthwiseConvolution,
+    Graph,
+    MatrixProduct,
+    Node,
+    Ranking,
+    Value,
+)
+from neurald.drivers.compiler.ir.op import COMPARISONS, Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
+
+_SUMS = (Scalar.FLOAT32, Scalar.INT32, Scalar.INT64)
+#: Operations whose operands are of other types than the result.
+_MIXED = COMPARISONS | {Op.CONVERT, Op.REINTERPRET, Op.SELECT, Op.FIXED_POINT, Op.FIXED_POINT_UP}
+
+
+class InvalidGraph(Exception):
+    """A graph contradicts itself, because of a mistake in a lowering or a transformation, never because of a model."""
+
+
+def check(graph: Graph, sound: set[Node] | None = None) -> None:
+    """Raises InvalidGraph unless nodes come in order, and shapes, types and axes agree.
+
+    Args:
+        graph: is checked.
+        sound: nodes that were checked before, which never change; those of the graph are added.
+    """
+    known, sound = set(graph.inputs), set() if sound is None else sound
+    for value in graph.inputs:
+        _require(value.constant is None, f"the input {_text(value)} is a constant")
+    for node in graph.nodes:
+        what = f"{type(node).__name__} {_text(node.output)}"
+        is_new = node.output not in known and node.output.constant is None
+        _require(is_new, f"{what}: it is computed twice, an input, or a constant")
+        for value in node.inputs:
+            _check_read(value, known, what)
+        if node not in sound:
+            for flaw in _flaws(node):
+                raise InvalidGraph(f"{what}: {flaw}")
+            sound.add(node)
+        known.add(node.output)
+    for value in graph.outputs:
+        _check_read(value, known, "the graph's output")
+
+
+def _require(holds: bool, text: str) -> None:
+    if not holds:
+        raise InvalidGraph(text)
+
+
+def _text(value: Value) -> str:
+    return f"{value.name or 'value'} {value.type.name} {list(value.shape)}"
+
+
+def _check_read(value: Value, known: set[Value], what: str) -> None:
+    # Texts only where they are needed: this is asked of every input of every node.
+    array = value.constant
+    if array is None:
+        if value not in known:
+            raise InvalidGraph(f"{what}: {_text(value)} is not computed before")
+    elif array.shape != value.shape or array.dtype != value.type.dtype:
+        raise InvalidGraph(f"{what}: {_text(value)} has a constant {array.dtype.name} {list(array.shape)}")
+
+
+def _flaws(node: Node) -> Iterator[str]:
+    if isinstance(node, Compute):
+        return _compute_flaws(node)
+    if isinstance(node, Ranking):
+        return _ranking_flaws(node)
+    return _contraction_flaws(node)
+
+
+def _compute_flaws(node: Compute) -> Iterator[str]:
+    extents = tuple(axis.extent for axis in node.axes)
+    if extents != node.output.shape:
+        yield f"its axes are {list(extents)} long"
+    if node.body.type is not node.output.type:
+        yield f"its body is {node.body.type.name}"
+    if any(condition.type is not Scalar.BOOL for condition, _ in node.requirements):
+        yield "a requirement is no BOOL"
+    roots = (node.body, *(condition for condition, _ in node.requirements))
+    free: dict[Expression, frozenset[Axis]] = {}
+    for each in walk(*roots):
+        free[each] = frozenset().union(*(free[operand] for operand in each.operands))
+        if isinstance(each, Axis):
+            free[each] |= {each}
+        elif isinstance(each, Reduce):
+            free[each] -= set(each.axes)
+        yield from _expression_flaws(each)
+    if any(free[root] - set(node.axes) for root in roots):
+        yield "it depends on an axis that is neither its own nor folded over"
+
+
+def _expression_flaws(expression: Expression) -> Iterator[str]:
+    if isinstance(expression, Accumulated):
+        yield "there is no contraction whose sum it could take"
+    elif isinstance(expression, Load):
+        kinds = {place.type for place in expression.index}
+        if len(expression.index) != len(expression.value.shape) or not kinds <= {Scalar.INDEX}:
+            yield f"it reads {_text(expression.value)} at {len(expression.index)} places of {_names(kinds)}"
+        if expression.guard is not None and expression.guard.type is not Scalar.BOOL:
+            yield "a guard is no BOOL"
+        if expression.otherwise is not None and expression.otherwise.type is not expression.type:
+            yield f"it reads {_text(expression.value)}, or {expression.otherwise.type.name}"
+    elif isinstance(expression, Linear):
+        if any(term.type is not Scalar.INDEX for term, _ in expression.terms):
+            yield "it adds up positions and other numbers"
+    elif isinstance(expression, Apply):
+        yield from _operation_flaws(expression)
+
+
+def _operation_flaws(expression: Apply) -> Iterator[str]:
+    op, kinds = expression.op, [argument.type for argument in expression.arguments]
+    if op is Op.SELECT:
+        is_right = kinds == [Scalar.BOOL, expression.type, expression.type]
+    elif op in COMPARISONS:
+        is_right = len(set(kinds)) == 1 and expression.type is Scalar.BOOL
+    elif op is Op.REINTERPRET:
+        is_right = kinds[0].size_bytes == expression.type.size_bytes
+    else:
+        is_right = op in _MIXED or set(kinds) == {expression.type}
+    if not is_right:
+        yield f"{op.name} of {_names(kinds)} gives {expression.type.name}"
+
+
+def _names(kinds: "set[Scalar] | list[Scalar]") -> str:
+    return ", ".join(kind.name for kind in kinds) or "nothing"
+
+
+def _ranking_flaws(node: Ranking) -> Iterator[str]:
+    if node.output.type is not Scalar.INT32:
+        yield "places have no such type"
+    rows, found = node.input.shape, node.output.shape
+    if not rows or not found or rows[:-1] != found[:-1] or found[-1] > rows[-1]:
+        yield f"it ranks {_text(node.input)}"
+
+
+def _contraction_flaws(node: Convolution | DepthwiseConvolution | MatrixProduct) -> Iterator[str]:
+    if node.output.type not in _SUMS:
+        yield "its sums have no such type"
+    if isinstance(node, MatrixProduct):
+        yield from _matrix_flaws(node)
+        return
+    ranks = 4, 4 if isinstance(node, Convolution) else 3, 4
+    if (len(node.input.shape), len(node.weights.shape), len(node.output.shape)) != ranks:
+        yield f"it takes {_text(node.input)} and {_text(node.weights)}"
+        return
+    channels, depth = node.output.shape[3], node.input.shape[3]
+    if isinstance(node, Convolution):
+        is_right = (
+            node.groups > 0
+            and depth == node.groups * node.weights.shape[3]
+            and channels == node.weights.shape[0]
+            and channels % node.groups == 0
+        )
+    else:
+        is_right = depth > 0 and channels % depth == 0 and channels == node.weights.shape[2]
+    if not is_right or node.input.shape[0] != node.output.shape[0]:
+        yield f"its channels or images contradict {_text(node.input)} and {_text(node.weights)}"
+    if min(*node.stride, *node.dilation) < 1 or min(*node.padding[0], *node.padding[1]) < 0:
+        yield f"stride {node.stride}, dilation {node.dilation}, padding {node.padding}"
+    for length, places, kernel, stride, dilation, pads in zip(
+        node.input.shape[1:3],
+        node.output.shape[1:3],
+        node.kernel,
+        node.stride,
+        node.dilation,
+        node.padding,
+        strict=True,
+    ):
+        if places and (places - 1) * stride + (kernel - 1) * dilation + 1 > length + sum(pads):
+            yield f"its windows leave {_text(node.input)} with padding {node.padding}"
+
+
+def _matrix_flaws(node: MatrixProduct) -> Iterator[str]:
+    left, right = node.left.shape, node.right.shape
+    if len(left) < 2 or len(right) < 2:
+        yield f"it takes {_text(node.left)} and {_text(node.right)}"
+        return
+    rows, depth = left[:-3:-1] if node.left_transposed else left[-2:]
+    columns, other = right[:-3:-1] if node.right_transposed else right[-2:]
+    try:
+        batches = np.broadcast_shapes(left[:-2], right[:-2])
+    except ValueError:
+        batches = ()
+    if depth != other or node.output.shape != (*batches, rows, columns):
+        yield f"it multiplies {_text(node.left)} by {_text(node.right)}"

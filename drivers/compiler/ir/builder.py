@@ -1,0 +1,227 @@
+"""What the lowering of an operation is written with: it appends nodes to a graph and gives back their values."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.complex_numbers import is_complex
+from neurald.drivers.compiler.ir.expression import Axis, Expression, axis, load
+from neurald.drivers.compiler.ir.graph import (
+    Compute,
+    Convolution,
+    DepthwiseConvolution,
+    Graph,
+    MatrixProduct,
+    Node,
+    Pair,
+    Ranking,
+    Shape,
+    Value,
+    flat,
+    unflat,
+)
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.types import Operand
+
+#: Gives the element at a position.
+Body = Callable[..., Expression]
+
+
+class Unsupported(Exception):
+    """An operation has no lowering in this form; the text says why, for people. Never leaves the drivers."""
+
+
+class Builder:
+    """Appends nodes to a graph.
+
+    Args:
+        graph: what it appends to.
+        value_of: the value of an operand, by index.
+    """
+
+    def __init__(self, graph: Graph, value_of: Callable[[int], Value]) -> None:
+        self._graph = graph
+        self._value_of = value_of
+        self._operation = 0
+
+    def begin(self, operation: int) -> None:
+        """Nodes from now on belong to the model's operation at that position."""
+        self._operation = operation
+
+    def value(self, call: Call, name: str) -> Value:
+        """The value of an input.
+
+        Raises:
+            Unsupported: it holds complex numbers, of which only `pairs` makes a value.
+        """
+        _require_real(call.operand(name))
+        return self._value_of(call.index(name))
+
+    def values(self, call: Call, name: str) -> tuple[Value, ...]:
+        """The values of a variadic input, see `value`."""
+        for operand in call.operands(name):
+            _require_real(operand)
+        return tuple(self._value_of(each) for each in call.indexes(name))
+
+    def pairs(self, call: Call, name: str) -> Value:
+        """The value of an input of complex numbers: along its last dimension each one's real and imaginary part."""
+        return self._value_of(call.index(name))
+
+    def constant(self, array: np.ndarray, name: str = "") -> Value:
+        """An array as a value."""
+        contiguous = np.ascontiguousarray(array).reshape(np.shape(array))
+        return Value(contiguous.shape, Scalar.of(contiguous.dtype), contiguous, name)
+
+    def compute(
+        self,
+        shape: Shape,
+        body: Body,
+        requirements: Callable[..., Sequence[tuple[Expression, str]]] | None = None,
+    ) -> Value:
+        """A value whose elements are `body(*position)`; its type is that of the body.
+
+        Args:
+            shape: of the value.
+            body: called once, with an INDEX expression for each dimension.
+            requirements: also of the position: what must hold there, and what to say where it does not.
+        """
+        axes = tuple(axis(length, f"i{dimension}") for dimension, length in enumerate(shape))
+        element = body(*axes)
+        return self._append(
+            Compute(
+                output=Value(shape, element.type),
+                axes=axes,
+                body=element,
+                requirements=tuple(requirements(*axes)) if requirements else (),
+                operations=(self._operation,),
+            )
+        )
+
+    def reshape(self, value: Value, shape: Shape) -> Value:
+        """The same elements in another shape."""
+        if value.shape == shape:
+            return value
+        return self.compute(shape, lambda *at: load(value, unflat(flat(at, shape), value.shape)))
+
+    def convolution(
+        self,
+        source: Value,
+        weights: Value,
+        *,
+        output: Shape,
+        type: Scalar = Scalar.FLOAT32,  # noqa: A002 - the field's name
+        stride: Pair = (1, 1),
+        dilation: Pair = (1, 1),
+        padding: tuple[Pair, Pair] = ((0, 0), (0, 0)),
+        groups: int = 1,
+        input_zero: int = 0,
+        weights_zero: int = 0,
+    ) -> Value:
+        """See `Convolution`."""
+        return self._append(
+            Convolution(
+                output=Value(output, type),
+                input=source,
+                weights=weights,
+                stride=stride,
+                dilation=dilation,
+                padding=padding,
+                groups=groups,
+                input_zero=input_zero,
+                weights_zero=weights_zero,
+                operations=(self._operation,),
+            )
+        )
+
+    def depthwise_convolution(
+        self,
+        source: Value,
+        weights: Value,
+        *,
+        output: Shape,
+        type: Scalar = Scalar.FLOAT32,  # noqa: A002 - the field's name
+        stride: Pair = (1, 1),
+        dilation: Pair = (1, 1),
+        padding: tuple[Pair, Pair] = ((0, 0), (0, 0)),
+        input_zero: int = 0,
+        weights_zero: int = 0,
+    ) -> Value:
+        """See `DepthwiseConvolution`."""
+        return self._append(
+            DepthwiseConvolution(
+                output=Value(output, type),
+                input=source,
+                weights=weights,
+                stride=stride,
+                dilation=dilation,
+                padding=padding,
+                input_zero=input_zero,
+                weights_zero=weights_zero,
+                operations=(self._operation,),
+            )
+        )
+
+    def matrix_product(
+        self,
+        left: Value,
+        right: Value,
+        *,
+        type: Scalar = Scalar.FLOAT32,  # noqa: A002 - the field's name
+        left_transposed: bool = False,
+        right_transposed: bool = False,
+        left_zero: int = 0,
+        right_zero: int = 0,
+    ) -> Value:
+        """See `MatrixProduct`."""
+        rows = left.shape[-1 if left_transposed else -2]
+        columns = right.shape[-1 if right_transposed else -2]
+        batches = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        return self._append(
+            MatrixProduct(
+                output=Value((*batches, rows, columns), type),
+                left=left,
+                right=right,
+                left_transposed=left_transposed,
+                right_transposed=right_transposed,
+                left_zero=left_zero,
+                right_zero=right_zero,
+                operations=(self._operation,),
+            )
+        )
+
+    def ranking(self, source: Value, count: int, *, is_first_first: bool) -> Value:
+        """See `Ranking`; `count` is how many places each row has."""
+        return self._append(
+            Ranking(
+                output=Value((*source.shape[:-1], count), Scalar.INT32),
+                input=source,
+                is_first_first=is_first_first,
+                operations=(self._operation,),
+            )
+        )
+
+    def _append(self, node: Node) -> Value:
+        self._graph.nodes.append(node)
+        return node.output
+
+
+def _require_real(operand: Operand) -> None:
+    if is_complex(operand.type):
+        raise Unsupported("complex numbers have no kernel")
+
+
+def broadcast(value: Value, position: Sequence[Expression]) -> Expression:
+    """The element of a value that broadcasts to the position's shape, as NumPy does."""
+    trailing = position[len(position) - len(value.shape) :]
+    return load(
+        value,
+        tuple(
+            place * 0 if length == 1 else place for place, length in zip(trailing, value.shape, strict=True)
+        ),
+    )
+
+
+def reduction_axes(shape: Shape, dimensions: Sequence[int]) -> dict[int, Axis]:
+    """New axes to fold over, by dimension."""
+    return {dimension: axis(shape[dimension], f"r{dimension}") for dimension in dimensions}

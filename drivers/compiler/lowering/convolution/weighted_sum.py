@@ -1,0 +1,166 @@
+"""What lowerings of sums of inputs times weights share, see `neurald.hal.operations.convolution.weighted_sum`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.builder import Builder, Unsupported
+from neurald.drivers.compiler.ir.expression import Expression, clamp, load
+from neurald.drivers.compiler.ir.graph import Pair, Value
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.lowering.arithmetic.quantized import Rescaling, activate, store
+from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
+from neurald.drivers.compiler.lowering.machinery.table import Lowering
+from neurald.hal.operations.arithmetic.fixed_point import Rounding
+from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.operations.convolution.windowing import is_nchw
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.types import Operand
+
+#: No sum in INT32 is of larger magnitude.
+_LARGEST_INT32 = (1 << 31) - 1
+
+Padding = tuple[Pair, Pair]
+
+
+class Contract(Protocol):
+    """Sums windows over NHWC images with weights that it knows."""
+
+    def __call__(
+        self,
+        source: Value,
+        *,
+        type: Scalar,  # noqa: A002 - the name of the builder's argument
+        padding: Padding,
+        input_zero: int = 0,
+        weights_zero: int = 0,
+    ) -> Value:
+        """The sums, of that type; outside of the images everything counts as `input_zero`."""
+        ...
+
+
+def _same(sums: Value) -> Value:
+    return sums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How an operation that moves a window over images becomes a contraction.
+
+    Attributes:
+        weights: as the contraction reads them.
+        channels: the dimension of `weights` that is that of the sums' channels.
+        padding: of the images.
+        contract: gives the sums.
+        restore: the operation's sums, NHWC, from those of the contraction.
+    """
+
+    weights: Value
+    channels: int
+    padding: Padding
+    contract: Contract
+    restore: Callable[[Value], Value] = _same
+
+
+#: Plans an operation.
+Planner = Callable[[Call, Builder], Plan]
+
+
+def largest(operand: Operand) -> int:
+    """The largest magnitude of a quantised operand's stored values less their zero point."""
+    low, high = stored_limits(operand)
+    return max(high - operand.zero_point, operand.zero_point - low)
+
+
+def sum_type(first: Operand, second: Operand, terms: int) -> Scalar:
+    """What so many products are summed in without a loss.
+
+    Raises:
+        Unsupported: the operands are not both floats, or both quantised.
+    """
+    if is_quantized(first) and is_quantized(second):
+        return _integers_for(largest(first) * largest(second) * terms)
+    if not is_quantized(first) and not is_quantized(second):
+        return Scalar.FLOAT32
+    raise Unsupported(f"{first.type.name} times {second.type.name} has no kernel")
+
+
+def _integers_for(bound: int) -> Scalar:
+    return Scalar.INT32 if bound <= _LARGEST_INT32 else Scalar.INT64
+
+
+def type_of_sums(source: Operand, filter_: Operand, weights: Value, channels: int = 0) -> Scalar:
+    """The same of an input and weights, whose values say more than their type.
+
+    Args:
+        source, filter_: what is multiplied.
+        weights: the filter as the contraction reads it.
+        channels: the dimension of `weights` that is that of the sums' channels.
+
+    Raises:
+        Unsupported: see `sum_type`.
+    """
+    kind = sum_type(source, filter_, weights.count // max(1, weights.shape[channels]))
+    if kind is not Scalar.INT64 or weights.constant is None:
+        return kind
+    magnitudes = np.abs(weights.constant.astype(np.int64) - filter_.zero_point)
+    others = tuple(dimension for dimension in range(magnitudes.ndim) if dimension != channels)
+    return _integers_for(largest(source) * int(magnitudes.sum(axis=others).max(initial=0)))
+
+
+def finish(call: Call, builder: Builder, sums: Value, rounding: Rounding = Rounding.TWICE) -> Value:
+    """Bias, fused activation and change of scale of sums, whose last dimension are the output channels."""
+    output, filter_ = call.operand("output"), call.operand("filter")
+    bias = builder.value(call, "bias") if call.has("bias") else None
+    if is_quantized(output):
+        scales = (filter_.scale,) if filter_.channel_quant is None else filter_.channel_quant.scales
+        source = call.operand("input").scale
+        rescaling = Rescaling(builder, call, [scale * source for scale in scales], rounding)
+    # What is rounded twice has 32 bits. What a sum has beyond them the output's range cuts off, unless scales are odd.
+    is_cut = sums.type is Scalar.INT64 and rounding in (Rounding.TWICE, Rounding.TWICE_UP)
+
+    def body(*at: Expression) -> Expression:
+        total, channel = load(sums, at), at[-1]
+        if is_quantized(output):
+            wide = total.to(Scalar.INT64)
+            if bias is not None:
+                wide = wide + load(bias, (channel,)).to(Scalar.INT64)
+            return rescaling(clamp(wide, -_LARGEST_INT32 - 1, _LARGEST_INT32) if is_cut else wide, channel)
+        if bias is not None:
+            total = total + load(bias, (channel,)).to(Scalar.FLOAT32)
+        return store(activate(total, call.activation), output)
+
+    return builder.compute(sums.shape, body)
+
+
+def zeros(call: Call) -> Pair:
+    """The zero points of input and weights; 0 where the input is float, whose weights then have none."""
+    source = call.operand("input")
+    return (source.zero_point, call.operand("filter").zero_point) if is_quantized(source) else (0, 0)
+
+
+def exact_sums(call: Call, plan: Plan, source: Value) -> Value:
+    """The sums over NHWC images of operands that are all floats, or all quantised."""
+    input_zero, weights_zero = zeros(call)
+    return plan.restore(
+        plan.contract(
+            source,
+            type=type_of_sums(call.operand("input"), call.operand("filter"), plan.weights, plan.channels),
+            padding=plan.padding,
+            input_zero=input_zero,
+            weights_zero=weights_zero,
+        )
+    )
+
+
+def lower_windows(planner: Planner) -> Lowering:
+    """The lowering of one of Android's operations that move a window."""
+
+    def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
+        source = to_nhwc(builder, builder.value(call, "input"), is_nchw(call))
+        sums = exact_sums(call, planner(call, builder), source)
+        return (from_nhwc(builder, finish(call, builder, sums), is_nchw(call)),)
+
+    return lower

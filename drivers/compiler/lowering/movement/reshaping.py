@@ -1,0 +1,9 @@
+"""Another shape for the same elements: RESHAPE, SQUEEZE."""
+
+from neurald.drivers.compiler.lowering.movement.indexing import reshaped
+from neurald.hal.operation_type import OperationType
+
+LOWERINGS = {
+    OperationType.RESHAPE: reshaped,
+    OperationType.SQUEEZE: reshaped,
+}

@@ -1,0 +1,90 @@
+"""Arithmetic with a number that is known, by operations that cost less and give the same.
+
+- Small whole powers are products: the square exactly as before, others within the last bit or two.
+- Quotients by a power of 2 are products, since its reciprocal is exact.
+- Products and quotients by 1 are left out.
+- What is shifted to the left, and then multiplied by a power of 2 in fixed point, is shifted less.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, constant
+from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import rewrite, walk
+
+#: Larger powers take about as many products as a logarithm and an exponential function take operations, and lose more bits.
+_LARGEST_POWER = 4
+
+
+def simplify_arithmetic(graph: Graph) -> bool:
+    """Replaces such operations in the nodes that compute with them."""
+    changed = False
+
+    def simpler(node: Node) -> Node:
+        nonlocal changed
+        if not isinstance(node, Compute):
+            return node
+        if not any(_simplified(each) is not None for each in walk(node.body)):
+            return node
+        changed = True
+        return dataclasses.replace(node, body=rewrite(node.body, _simplified, {}))
+
+    graph.nodes = [simpler(node) for node in graph.nodes]
+    return changed
+
+
+def _simplified(expression: Expression) -> Expression | None:
+    """The same by other operations; None where there is nothing better."""
+    if not isinstance(expression, Apply) or expression.type in (Scalar.INDEX, Scalar.BOOL):
+        return None
+    if expression.op is Op.POWER:
+        return _power(*expression.arguments)
+    if expression.op in (Op.FIXED_POINT, Op.FIXED_POINT_UP):
+        return _shifted(expression)
+    if not expression.type.is_float or expression.op not in (Op.MULTIPLY, Op.DIVIDE):
+        return None
+    first, second = expression.arguments
+    if isinstance(second, Constant):
+        if second.value == 1:
+            return first
+        if expression.op is Op.DIVIDE and _has_exact_reciprocal(second):
+            return first * (1 / second.value)
+    if isinstance(first, Constant) and first.value == 1 and expression.op is Op.MULTIPLY:
+        return second
+    return None
+
+
+def _power(base: Expression, exponent: Expression) -> Expression | None:
+    if not isinstance(exponent, Constant) or not 0 <= exponent.value <= _LARGEST_POWER:
+        return None
+    if exponent.value != int(exponent.value):
+        return None
+    if exponent.value == 0:
+        return constant(1, base.type)
+    square = base * base
+    return {1: base, 2: square, 3: square * base, 4: square * square}[int(exponent.value)]
+
+
+def _shifted(expression: Apply) -> Expression | None:
+    """A product in fixed point of which nothing is rounded off."""
+    value, mantissa, exponent = expression.arguments
+    if not isinstance(mantissa, Constant) or mantissa.value != 1 << 30 or not isinstance(exponent, Constant):
+        return None
+    if not isinstance(value, Apply) or value.op is not Op.SHIFT_LEFT or exponent.value > 0:
+        return None
+    number, by = value.arguments
+    if not isinstance(by, Constant) or by.value + exponent.value < 1:
+        return None
+    # By contract the value has 32 bits, and no more of them are left after it.
+    return (number << int(by.value + exponent.value - 1)).to(expression.type)
+
+
+def _has_exact_reciprocal(number: Constant) -> bool:
+    """Whether it is a power of 2 with a reciprocal that is no denormal number."""
+    fraction, exponent = math.frexp(number.value)
+    return abs(fraction) == 0.5 and abs(exponent) < np.finfo(number.type.value).maxexp - 1
