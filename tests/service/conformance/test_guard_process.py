@@ -116,6 +116,7 @@ def test_the_stage_in_which_it_ended(starting: Starting) -> None:
     assert missed.name == "constant 0"
 
 
+@pytest.mark.slow
 def test_one_that_does_not_come_back(starting: Starting) -> None:
     process = starting("support.faulty_drivers:create_waiting")
     began = time.monotonic()
