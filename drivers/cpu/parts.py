@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from neurald.drivers.cpu.artifact import write_artifact
-from neurald.drivers.cpu.native_model import NativeModel
+from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.reference_graph import NativeSegment, Step
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData

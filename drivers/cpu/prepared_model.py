@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from neurald.drivers.compiler.memory.buffer_assignment import Port
 from neurald.drivers.cpu.artifact import write_artifact
-from neurald.drivers.cpu.instance import Binding
-from neurald.drivers.cpu.native_model import NativeModel
+from neurald.drivers.cpu.native.instance import Binding
+from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.hal.device import (
     Artifact,
     ExecuteOptions,

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from neurald.drivers.cpu.native_model import NativeModel
+from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import REFERENCE, KernelTime
 from neurald.hal.execution.array_model import GraphOperations, Limits, Values

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from neurald.drivers.compiler.frontend.kept_variants import WHOLE, variant_name
-from neurald.drivers.cpu.native_model import NativeModel
+from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.reference_model import ReferenceModel

@@ -9,13 +9,13 @@ from functools import partial
 import numpy as np
 
 from neurald.drivers.opencl.artifact import write_artifact
-from neurald.drivers.opencl.buffer import OpenClBuffer
-from neurald.drivers.opencl.executable import Executable
-from neurald.drivers.opencl.instance import Instance, allocate
-from neurald.drivers.opencl.platform import DeviceContext
-from neurald.drivers.opencl.portions import Portions
-from neurald.drivers.opencl.program import Program
-from neurald.drivers.opencl.staging import upload
+from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
+from neurald.drivers.opencl.runtime.executable import Executable
+from neurald.drivers.opencl.runtime.instance import Instance, allocate
+from neurald.drivers.opencl.runtime.portions import Portions
+from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.staging import upload
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import (
     Artifact,

@@ -12,7 +12,7 @@ from support.models import add_model
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.opencl.platform import discover
+from neurald.drivers.opencl.platform.platform import discover
 from neurald.drivers.opencl.settings import process_settings
 
 pytestmark = pytest.mark.slow

@@ -7,9 +7,9 @@ import numpy as np
 
 import neurald as nd
 from neurald.drivers.opencl.compiler import Compiled
-from neurald.drivers.opencl.platform import DeviceContext
+from neurald.drivers.opencl.platform.platform import DeviceContext
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
-from neurald.drivers.opencl.program import Program
+from neurald.drivers.opencl.runtime.program import Program
 from neurald.hal.device import ExecuteOptions, PreparedModel
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Argument, Model, Request

@@ -9,8 +9,8 @@ import neurald as nd
 from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.opencl.compiler import ALIGNMENT, Compiled, compile_model
 from neurald.drivers.opencl.device import OpenClDevice
-from neurald.drivers.opencl.platform import DeviceContext
-from neurald.drivers.opencl.precision import Precision
+from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.precision import Precision
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import Cancelled
 from neurald.hal.model.types import Model

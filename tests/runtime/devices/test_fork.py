@@ -21,7 +21,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.support import gc_pause
-from neurald.drivers.cpu import llvm
+from neurald.drivers.cpu.native import llvm
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.process import fork
 from neurald.hal.process.fork import forkable_lock
@@ -266,7 +266,10 @@ def test_children_compute_on_the_cpu_at_the_same_time(threads: int) -> None:
 
 
 def test_no_module_keeps_a_lock_that_a_child_could_find_taken() -> None:
-    held_over = {("neurald.drivers.cpu.llvm", "_lock"), ("neurald.drivers.opencl.native_loop", "_lock")}
+    held_over = {
+        ("neurald.drivers.cpu.native.llvm", "_lock"),
+        ("neurald.drivers.opencl.runtime.native_loop", "_lock"),
+    }
     daemons = {("neurald.hal.rpc.server.server", "_parsing_large")}
     found = set()
     for folder in ("hal", "runtime", "drivers"):
@@ -285,7 +288,7 @@ def test_no_module_keeps_a_lock_that_a_child_could_find_taken() -> None:
                 and member not in fork._locks
             }
     assert found - daemons <= held_over
-    assert ("neurald.drivers.cpu.llvm", "_lock") in found
+    assert ("neurald.drivers.cpu.native.llvm", "_lock") in found
 
 
 def test_a_fork_waits_while_llvm_is_in_use() -> None:

@@ -12,7 +12,7 @@ from support.counted import COMPILATIONS, compilations
 from support.daemon import daemon_process
 from support.tiers import one_in
 
-from neurald.drivers.opencl.platform import choose, discover
+from neurald.drivers.opencl.platform.platform import choose, discover
 from neurald.hal.errors import UnavailableDevice
 
 TESTS = Path(__file__).parents[2]
