@@ -285,6 +285,7 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/tflite/operation_list.py": "tests/runtime/tflite/legalization/test_legalization.py",
     "runtime/tflite/schema.py": "tests/runtime/tflite/test_options.py",
     "runtime/tflite/table.py": "tests/runtime/tflite/test_shared_state.py",
+    "service/cli/__init__.py": "tests/service/cli/test_cli.py",
     "service/cli/demo.py": "tests/service/demo/test_demo.py",
     "service/cli/new_driver.py": "tests/service/cli/test_cli.py",
     "service/conformance/cases/argument.py": "tests/service/conformance/cases/test_case.py",
