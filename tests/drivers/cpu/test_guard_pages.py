@@ -82,7 +82,7 @@ def drawn(operand: Operand, value: tuple[int, ...] | int, seed: int) -> Array:
     rng = np.random.default_rng(seed)
     if dtype.kind == "f":
         return (rng.integers(-8, 9, value) / 8).astype(dtype)
-    low, high = (-100, 100) if dtype.itemsize > 1 else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    low, high = (-100, 100) if dtype.itemsize > 1 else (np.iinfo(dtype.name).min, np.iinfo(dtype.name).max)
     return rng.integers(low, high, value, endpoint=True).astype(dtype)
 
 
