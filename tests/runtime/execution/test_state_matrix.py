@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.control_flow import ADD, Graph, arithmetic
-from support.daemon import running_daemon
-from support.devices import FailingDevice, PausedDevice, SampleDevice
+from support.daemon.processes import running_daemon
+from support.devices.misbehaving import FailingDevice, PausedDevice, SampleDevice
+from support.devices.modes import MODES, compute
 from support.errors import error_code
-from support.models import FLOAT, add_model, bound_execution, compiled_add
-from support.modes import MODES, compute
+from support.models.control_flow import ADD, Graph, arithmetic
+from support.models.small import FLOAT, add_model, bound_execution, compiled_add
 from support.sweeps import sweep
 
 import neurald as nd

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.models import accumulator, ones
+from support.models.small import accumulator, ones
 from support.sweeps import sweep
 
 import neurald as nd

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 import pytest
-from support.devices import SampleDevice
-from support.graphs import graph, model
-from support.models import add_model
+from support.devices.misbehaving import SampleDevice
+from support.models.graphs import graph, model
+from support.models.small import add_model
 
 import neurald as nd
 from neurald.hal.device import Capabilities, Verdict

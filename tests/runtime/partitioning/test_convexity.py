@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from support.graphs import graph, model, random_graph
+from support.models.graphs import graph, model, random_graph
 from support.sweeps import sweep
 
 from neurald.hal.errors import OpFailed

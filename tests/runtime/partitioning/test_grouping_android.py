@@ -3,7 +3,7 @@
 import itertools
 import random
 
-from support.graphs import candidate, chain, graph, model, only, random_graph
+from support.models.graphs import candidate, chain, graph, model, only, random_graph
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

@@ -1,7 +1,7 @@
 """pin, forbid and prefer: what they select, what wins, and which contradictions are refused."""
 
 import pytest
-from support.graphs import all_but, candidate, chain, graph, model, only
+from support.models.graphs import all_but, candidate, chain, graph, model, only
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from support.graphs import all_but, candidate, chain, graph, model, only, random_graph
+from support.models.graphs import all_but, candidate, chain, graph, model, only, random_graph
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData, OpFailed

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from support.graphs import FLOAT, all_but, candidate, chain, graph, model, only
+from support.models.graphs import FLOAT, all_but, candidate, chain, graph, model, only
 from support.sweeps import sweep
 
 import neurald as nd

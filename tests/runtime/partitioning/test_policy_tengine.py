@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from support.graphs import all_but, candidate, chain, model, only, random_graph
+from support.models.graphs import all_but, candidate, chain, model, only, random_graph
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
