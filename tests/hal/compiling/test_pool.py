@@ -21,9 +21,8 @@ from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.session import Session
 from neurald.hal.compiling import pool as compile_pool
 from neurald.hal.compiling import queue
-from neurald.hal.compiling.contract import Compiled
 from neurald.hal.compiling.pool import CompilePool
-from neurald.hal.device import Device, ExecuteOptions, PrepareOptions
+from neurald.hal.device import Compiled, Device, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import (
     BadData,
     Cancelled,

@@ -397,7 +397,7 @@ def test_times_that_are_none() -> None:
 def test_a_burst_in_use_in_this_process() -> None:
     device, first = paused_execution()
     second, _ = bound_execution(first.compilation)
-    with first.compilation.create_burst() as burst, ThreadPoolExecutor(1) as pool:
+    with nd.Burst(first.compilation) as burst, ThreadPoolExecutor(1) as pool:
         under_way = pool.submit(lambda: first.compute(burst=burst))
         assert device.started.wait(30)
         assert error_code(lambda: second.compute(burst=burst)) is Code.BAD_STATE

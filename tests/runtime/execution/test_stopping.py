@@ -78,7 +78,7 @@ def bound(compilation: nd.Compilation) -> nd.Execution:
 
 
 def in_burst(execution: nd.Execution) -> None:
-    with execution.compilation.create_burst() as burst:
+    with nd.Burst(execution.compilation) as burst:
         execution.compute(burst=burst)
 
 

@@ -12,8 +12,8 @@ from neurald.hal.device import Capabilities, Verdict
 from neurald.hal.errors import BadData, DeadObject
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import DeviceType, Model, OperandType
+from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.candidates import find_candidates
-from neurald.runtime.partitioning.groups import MAIN
 from neurald.runtime.partitioning.options import PartitioningMode
 
 ADD, MUL, IF = OperationType.ADD, OperationType.MUL, OperationType.IF

@@ -10,8 +10,9 @@ from neurald.hal.errors import OpFailed
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Subgraph
 from neurald.runtime.model.boundary import waits_for, writers
+from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.convexity import check_groups, is_convex
-from neurald.runtime.partitioning.groups import MAIN, IfGroup, StepGroup
+from neurald.runtime.partitioning.groups import IfGroup, StepGroup
 
 pytestmark = pytest.mark.quick
 

@@ -11,7 +11,7 @@ from neurald.hal.device import Performance
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, OperandType, Preference, Subgraph
-from neurald.runtime.partitioning.groups import MAIN
+from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.placement import (
     INTERPRETER,
     Candidate,

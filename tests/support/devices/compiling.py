@@ -13,8 +13,14 @@ from pathlib import Path
 import numpy as np
 from support.models.addition import AddingDevice, AddingPreparedModel
 
-from neurald.hal.compiling.contract import Compiled, InputShapes
-from neurald.hal.device import CACHE_KEY_BYTES, Artifact, CacheFilesNeeded, PrepareOptions
+from neurald.hal.device import (
+    CACHE_KEY_BYTES,
+    Artifact,
+    CacheFilesNeeded,
+    Compiled,
+    InputShapes,
+    PrepareOptions,
+)
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory, SharedMemory
 from neurald.hal.model.types import Model

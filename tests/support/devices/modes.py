@@ -14,5 +14,5 @@ def compute(execution: nd.Execution, mode: str) -> None:
     elif mode == "fenced":
         execution.start_compute_with_dependencies([]).wait()
     else:
-        with execution.compilation.create_burst() as burst:
+        with nd.Burst(execution.compilation) as burst:
             execution.compute(burst=burst)

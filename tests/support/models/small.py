@@ -7,6 +7,7 @@ import numpy as np
 
 import neurald as nd
 from neurald.hal.model.types import StateVariable
+from neurald.runtime.execution.compiled_model import CompiledModel
 
 FLOAT = nd.OperandType.TENSOR_FLOAT32
 
@@ -33,7 +34,7 @@ def compiled_add(dimensions: Sequence[int] = (2, 3)) -> nd.Compilation:
 
 
 def bound_execution(
-    compilation: nd.Compilation, *, reusable: bool = False
+    compilation: CompiledModel, *, reusable: bool = False
 ) -> tuple[nd.Execution, "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"]:
     """An execution of `add_model((2, 3))` with all buffers bound, and its output."""
     execution = nd.Execution(compilation, reusable=reusable)
