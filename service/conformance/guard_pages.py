@@ -9,7 +9,7 @@ from enum import Enum
 import numpy as np
 
 from neurald.hal.errors import OutOfMemory
-from neurald.hal.memory import HostMemory, anonymous
+from neurald.hal.memory.pool import HostMemory, anonymous
 
 #: Bytes of guard pages on each side of a buffer. An access that is farther off is not noticed.
 FENCE_BYTES = 1 << 18

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from neurald.hal.device import Device, PrepareOptions
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.registry import create_device
-from neurald.hal.types import Operand
 from neurald.service.conformance.case import Case, Signature, signatures
 from neurald.service.conformance.guarded_run import ProcessRuns
 from neurald.service.conformance.variation import base

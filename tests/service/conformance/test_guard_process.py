@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from neurald.hal.errors import UnavailableDevice
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.service.conformance.case import Case, signatures
 from neurald.service.conformance.fault_report import End
 from neurald.service.conformance.guard_message import GuardedCase, Ran

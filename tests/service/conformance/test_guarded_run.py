@@ -12,7 +12,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import UnavailableDevice
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.registry import create_device
 from neurald.service.conformance import guarded_run
 from neurald.service.conformance.case import Case, signatures
