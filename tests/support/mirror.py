@@ -322,7 +322,6 @@ COVERED_BY: Mapping[str, str] = {
     "service/conformance/result.py": "tests/service/conformance/test_suite.py",
     "service/conformance/rule.py": "tests/service/conformance/test_suite.py",
     "service/conformance/runner.py": "tests/service/conformance/test_suite.py",
-    "service/conformance/time_rules.py": "tests/service/conformance/test_suite.py",
     "service/conformance/variation.py": "tests/service/conformance/test_depth.py",
     "service/demo/daemon.py": "tests/service/test_demo.py",
     "service/demo/demo.py": "tests/service/test_demo.py",
