@@ -67,7 +67,7 @@ class Noise:
             end = self._generator.integers(factors.size + 1)
             is_first = np.arange(factors.size).reshape(factors.shape) < end
         parts = [
-            np.prod(factors, axis=reduced, dtype=np.float32, keepdims=True, where=mask)
+            np.prod(np.where(mask, factors, 1), axis=reduced, dtype=np.float32, keepdims=True)
             for mask in (is_first, ~is_first)
         ]
         found = np.ones(factors.shape, np.float32)
