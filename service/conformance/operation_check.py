@@ -15,11 +15,9 @@ from neurald.hal.errors import DeadObject, Error
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory.pool import Memory
 from neurald.hal.validation.validate import operation_levels
-from neurald.service.conformance.case import Case, Signature, generate
-from neurald.service.conformance.depth import EVERY, Depth, default_depth
-from neurald.service.conformance.guarded_run import GuardedRuns
-from neurald.service.conformance.result import Outcome, Result
-from neurald.service.conformance.runner import (
+from neurald.service.conformance.cases.case import Case, Signature, generate
+from neurald.service.conformance.cases.depth import EVERY, Depth, default_depth
+from neurald.service.conformance.cases.runner import (
     WAYS,
     Execute,
     Layout,
@@ -29,7 +27,9 @@ from neurald.service.conformance.runner import (
     synchronously,
     wrong,
 )
-from neurald.service.conformance.variation import base, neighbours, reseeded, structural
+from neurald.service.conformance.cases.variation import base, neighbours, reseeded, structural
+from neurald.service.conformance.guard.run import GuardedRuns
+from neurald.service.conformance.result import Outcome, Result
 
 GROUP = "operations"
 #: The group of results of cases between guard pages.

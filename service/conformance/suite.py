@@ -10,14 +10,14 @@ from pathlib import Path
 from neurald.hal.device import Device
 from neurald.hal.errors import Error, ResultCode
 from neurald.hal.model.operation_type import OperationType
-from neurald.service.conformance.case import Case, signatures
-from neurald.service.conformance.contract import RULES
-from neurald.service.conformance.guarded_run import guarded_runs
-from neurald.service.conformance.mutation import mutations
+from neurald.service.conformance.cases.case import Case, signatures
+from neurald.service.conformance.cases.mutation import mutations
+from neurald.service.conformance.cases.runner import has_bytes, prepare_options
+from neurald.service.conformance.guard.run import guarded_runs
 from neurald.service.conformance.operation_check import GUARD_PAGES, OperationCheck
 from neurald.service.conformance.result import Outcome, Result
-from neurald.service.conformance.rule import Broken, Declined, Subject
-from neurald.service.conformance.runner import has_bytes, prepare_options
+from neurald.service.conformance.rules.contract import RULES
+from neurald.service.conformance.rules.rule import Broken, Declined, Subject
 
 #: Operations of which models are made invalid, at most; each gives some fifty.
 _MUTATED = 12
