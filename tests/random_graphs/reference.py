@@ -62,10 +62,10 @@ class Noise:
         Partial products overflow and underflow in whichever order a device multiplies.
         """
         reduced = tuple(int(axis) for axis in axes.reshape(-1))
-        is_first = self._generator.random(factors.shape) < 0.5
+        is_first = np.asarray(self._generator.random(factors.shape) < 0.5)
         if self._generator.random() < 0.5:
             end = self._generator.integers(factors.size + 1)
-            is_first = np.arange(factors.size).reshape(factors.shape) < end
+            is_first = np.asarray(np.arange(factors.size).reshape(factors.shape) < end)
         parts = [
             np.prod(np.where(mask, factors, 1), axis=reduced, dtype=np.float32, keepdims=True)
             for mask in (is_first, ~is_first)
