@@ -91,7 +91,8 @@ class DeviceHandler:
         self._idle = threading.Condition(self._lock)
         self._calls = 0
         self._is_draining = False
-        self._turns = Turns(executions_at_once(device))
+        slots = executions_at_once(device)
+        self._turns = Turns(slots, guests=slots)
         self._watchdog: Watchdog[tuple[Session, Turn]] = Watchdog(limits.execution_s, self._hangs)
         #: Is called with a session that is over because the device hangs, and with what its client is to be told.
         self.tell_end: Callable[[Session, Error], None] = lambda session, error: None
