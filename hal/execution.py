@@ -43,6 +43,7 @@ from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, GraphRunner, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.working_memory import reference_working_bytes
+from neurald.hal.pacing import step
 from neurald.hal.types import (
     Argument,
     Model,
@@ -69,10 +70,13 @@ class Limits:
     def check(self, where: str) -> None:
         """Raises where the execution is not to go on; `where` is for the message: "before operation 3 CONV_2D".
 
+        In a daemon it gives way to other clients there, see `neurald.hal.pacing`.
+
         Raises:
             Cancelled: it was cancelled.
             MissedDeadlineTransient: its deadline has passed.
         """
+        step()
         if self.options.cancellation is not None:
             self.options.cancellation.require_not_cancelled(where)
         deadline_s = self.options.deadline_s

@@ -37,6 +37,7 @@ from neurald.hal.extension_support import require_extensions
 from neurald.hal.fenced import FencedRun
 from neurald.hal.limits import Limits
 from neurald.hal.memory import HostMemory, Memory, SharedMemory
+from neurald.hal.pacing import Interpreter
 from neurald.hal.rpc import CHUNK_BYTES
 from neurald.hal.session import Prepared, Session, Sessions
 from neurald.hal.staging import output_types, stage
@@ -93,6 +94,7 @@ class DeviceHandler:
         self._is_draining = False
         slots = executions_at_once(device)
         self._turns = Turns(slots, guests=slots)
+        self._interpreter = Interpreter()
         self._watchdog: Watchdog[tuple[Session, Turn]] = Watchdog(limits.execution_s, self._hangs)
         #: Is called with a session that is over because the device hangs, and with what its client is to be told.
         self.tell_end: Callable[[Session, Error], None] = lambda session, error: None
@@ -455,6 +457,7 @@ class DeviceHandler:
             self.end()
             raise
         self._watchdog.begin((session, turn), options.deadline_s)
+        self._interpreter.begin(session.token)
         return turn
 
     @property
@@ -464,6 +467,7 @@ class DeviceHandler:
 
     def end_execution(self, turn: Turn) -> None:
         """Lets the next execution run."""
+        self._interpreter.end()
         if not self._watchdog.end():
             return  # it was given up, and others have had its turn
         try:
