@@ -1,4 +1,4 @@
-"""What another process compiles for the CPU device of this one, see `neurald.hal.compiling`: how it is given, and how it is taken."""
+"""What another process compiles for the CPU device of this one, see `neurald.hal.compiling.contract`: how it is given, and how it is taken."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.drivers.cpu.variants import Restore
-from neurald.hal.cancellation import Cancellation
-from neurald.hal.compiling import Compiled, Compiler
+from neurald.hal.compiling.contract import Compiled, Compiler
 from neurald.hal.device import ExecuteOptions
 from neurald.hal.errors import OpFailed
+from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Shape
-from neurald.hal.types import Model
+from neurald.hal.sync.cancellation import Cancellation
 
 
 class _Kind(Enum):

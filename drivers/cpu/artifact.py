@@ -11,11 +11,11 @@ import msgspec
 import numpy as np
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base
-from neurald.drivers.cpu.executable import Executable
-from neurald.drivers.cpu.native_model import NativeModel
+from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.target.executable import Executable
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
-from neurald.hal.memory import HostMemory
+from neurald.hal.memory.pool import HostMemory
 
 _MAGIC = b"ncpu0002"
 _DIGEST_BYTES = 32
@@ -32,7 +32,7 @@ class Read:
     """What an artifact holds.
 
     Attributes:
-        codes: the code of the kernels, as `neurald.drivers.cpu.llvm.LoadedCode` takes it.
+        codes: the code of the kernels, as `neurald.drivers.cpu.native.llvm.LoadedCode` takes it.
         runtime: that of the runtime.
     """
 

@@ -16,20 +16,20 @@ from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, join
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.compiler.passes.in_place_concat import interleave
-from neurald.drivers.cpu.executable import Call, Executable
-from neurald.drivers.cpu.folding import Folding, Generate
+from neurald.drivers.cpu.constant_folding import Folding, Generate
 from neurald.drivers.cpu.kernels import stores_runs
 from neurald.drivers.cpu.kernels.rows import is_row_by_row
-from neurald.drivers.cpu.llvm import CompilationFailed
-from neurald.drivers.cpu.object_code import Compilation, Unit, callers_unit, routine_unit
-from neurald.drivers.cpu.object_helper import Helper
-from neurald.drivers.cpu.routine import ALIGNMENT, Routine, Subroutine
-from neurald.drivers.cpu.storage_order import reordered
-from neurald.drivers.cpu.tables import tabulated
-from neurald.drivers.cpu.target import Target
-from neurald.hal.accounting import charge
-from neurald.hal.numbering import operations_name
-from neurald.hal.types import Model
+from neurald.drivers.cpu.native.compile_helper import Helper
+from neurald.drivers.cpu.native.llvm import CompilationFailed
+from neurald.drivers.cpu.native.object_code import Compilation, Unit, callers_unit, routine_unit
+from neurald.drivers.cpu.schedule.lookup_tables import tabulated
+from neurald.drivers.cpu.schedule.storage_order import reordered
+from neurald.drivers.cpu.target.executable import Call, Executable
+from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, Subroutine
+from neurald.drivers.cpu.target.target import Target
+from neurald.hal.accounting.account import charge
+from neurald.hal.model.numbering import operations_name
+from neurald.hal.model.types import Model
 
 #: How many operations a message names; the log has all of them at level DEBUG.
 _LISTED = 4

@@ -31,7 +31,7 @@ from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.op import Fold, Op, fold_start
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
-from neurald.hal.accounting import charge, temporary
+from neurald.hal.accounting.account import charge, temporary
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

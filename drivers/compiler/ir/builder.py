@@ -21,8 +21,8 @@ from neurald.drivers.compiler.ir.graph import (
     unflat,
 )
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.types import Operand
 
 #: Gives the element at a position.
 Body = Callable[..., Expression]

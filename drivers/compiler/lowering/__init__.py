@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 from neurald.drivers.compiler.lowering.machinery.table import Lowering, Lowerings
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations import FAMILIES
 
 #: Families whose operations are lowered together with those of another one.

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from neurald.hal.fork import forkable_lock
+from neurald.hal.process.fork import forkable_lock
 
 _lock = forkable_lock()
 #: How many want it put off, and whether it was on before the first of them.

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.cpu.epilogue import Epilogue
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.codegen.epilogue import Epilogue
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.borders import write_chosen
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, prefetch, total
 from neurald.drivers.cpu.kernels.product import Product
@@ -19,8 +20,7 @@ from neurald.drivers.cpu.kernels.start import split_bias, starts
 from neurald.drivers.cpu.kernels.sums import Shape, Sums, Weights
 from neurald.drivers.cpu.kernels.tile import Tile, rows_of_tile
 from neurald.drivers.cpu.kernels.window import Run, Segment, runs, segments
-from neurald.drivers.cpu.target import Target
-from neurald.drivers.cpu.vector import Vector
+from neurald.drivers.cpu.target.target import Target
 
 #: So few terms take less time than the lines that a tile writes take to come, unless these are asked for before.
 _FEW_TERMS = 64

@@ -6,8 +6,8 @@ compiled, and much of the cache for instructions; a store and a load of each vec
 
 from collections.abc import Callable, Sequence
 
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, multiple
-from neurald.drivers.cpu.vector import Vector
 
 #: Sums are numbers of four bytes.
 _SUM_BYTES = 4

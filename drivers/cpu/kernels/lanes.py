@@ -1,6 +1,6 @@
 """The lanes of a vector, added up or compared."""
 
-from neurald.drivers.cpu.vector import SUFFIXES, Vector
+from neurald.drivers.cpu.emit.vector import SUFFIXES, Vector
 
 
 def added(v: Vector, element: str, value: str) -> str:

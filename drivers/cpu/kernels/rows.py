@@ -22,19 +22,19 @@ from neurald.drivers.compiler.ir.graph import flat
 from neurald.drivers.compiler.ir.kernel import Kernel, weight_of
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, rewrite, substitute, walk
-from neurald.drivers.cpu.arrangement import arranged
-from neurald.drivers.cpu.dialect import computed
-from neurald.drivers.cpu.epilogue import arguments_of, finish, parameter_names, pointer_names
-from neurald.drivers.cpu.folds import fold_start_text, fold_value, folded_lanes
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.codegen.epilogue import arguments_of, finish, parameter_names, pointer_names
+from neurald.drivers.cpu.codegen.statements import Statements
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.int64_narrowing import narrowed
+from neurald.drivers.cpu.emit.op_table import computed
+from neurald.drivers.cpu.emit.reductions import fold_start_text, fold_value, folded_lanes
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple
 from neurald.drivers.cpu.kernels.function import cost_ns, function_text
-from neurald.drivers.cpu.narrowing import narrowed
-from neurald.drivers.cpu.places import place_of, stride_along
-from neurald.drivers.cpu.routine import Routine
-from neurald.drivers.cpu.statements import Statements
-from neurald.drivers.cpu.target import Target
-from neurald.drivers.cpu.vector import Vector
+from neurald.drivers.cpu.schedule.axis_rewriting import arranged
+from neurald.drivers.cpu.target.places import place_of, stride_along
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
 
 #: A longer row is better shared among threads, and does not stay in the nearest cache.
 _LONGEST = 1 << 13

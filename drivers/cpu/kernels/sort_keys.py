@@ -1,10 +1,10 @@
 """Elements of any type as signed integers that are in the same order: what is not a number is the largest."""
 
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.dialect import from_stored, stored
-from neurald.drivers.cpu.integers import is_signed
+from neurald.drivers.cpu.emit.math.integers import is_signed
+from neurald.drivers.cpu.emit.op_table import from_stored, stored
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, multiple
-from neurald.drivers.cpu.vector import Vector
 
 
 def key_bits(kind: Scalar) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from neurald.drivers.cpu.kernels.product import Product
 from neurald.drivers.cpu.kernels.window import runs
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.target.target import Target
 
 #: What processors with wide vectors run at while they use them, roughly: for estimates.
 CYCLES_PER_NS = 2.2

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Axis, Linear, Load
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.cpu.arrangement import arranged
-from neurald.drivers.cpu.epilogue import arguments_of, parameter_names, pointer_names
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.codegen.epilogue import arguments_of, parameter_names, pointer_names
+from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, total
 from neurald.drivers.cpu.kernels.function import cost_ns, function_text
-from neurald.drivers.cpu.places import place_of
-from neurald.drivers.cpu.routine import Routine
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.schedule.axis_rewriting import arranged
+from neurald.drivers.cpu.target.places import place_of
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
 
 #: A row of a block: what instructions interleave at once.
 _ROW_BYTES = 16

@@ -9,7 +9,7 @@ from support.compiled_parts import FLOAT, Op, in_parts
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.preparation import Preparation
-from neurald.runtime.preparation import CacheOutcome
+from neurald.runtime.plan.preparer import CacheOutcome
 
 pytestmark = pytest.mark.quick
 

@@ -1,11 +1,11 @@
 """Inputs packed block by block: elements as a scheme multiplies them, with what surrounds the image, in scratch memory."""
 
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, multiple
 from neurald.drivers.cpu.kernels.int8.layout import Layout
 from neurald.drivers.cpu.kernels.int8.packing import UNROLLED, Packing
 from neurald.drivers.cpu.kernels.window import Side
-from neurald.drivers.cpu.vector import Vector
 
 
 class Blocks:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.cpu.vector import Vector
+from neurald.drivers.cpu.emit.vector import Vector
 
 #: Floats hold all integers up to this; and sums of such magnitudes may be a few steps away from the exact ones.
 _EXACT, _NEAR = 1 << 24, 1 << 22

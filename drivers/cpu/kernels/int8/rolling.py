@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, opaque
 from neurald.drivers.cpu.kernels.function import subroutine_of
 from neurald.drivers.cpu.kernels.int8.depthwise_plan import Bundle, DepthwisePlan
@@ -18,8 +19,7 @@ from neurald.drivers.cpu.kernels.int8.interleaving import Addresses, Interleavin
 from neurald.drivers.cpu.kernels.int8.stores import store_lanes
 from neurald.drivers.cpu.kernels.int8.tail import Tail
 from neurald.drivers.cpu.kernels.window import Side
-from neurald.drivers.cpu.routine import Subroutine
-from neurald.drivers.cpu.vector import Vector
+from neurald.drivers.cpu.target.routine import Subroutine
 
 #: Gives the addresses of the window of a position, by its index.
 Windows: TypeAlias = Callable[[str], Addresses]

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, multiple, opaque
 from neurald.drivers.cpu.kernels.function import subroutine_of
 from neurald.drivers.cpu.kernels.int8.panels import FACTOR_OFFSET
 from neurald.drivers.cpu.kernels.int8.plan import Plan
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
-from neurald.drivers.cpu.routine import Subroutine
-from neurald.drivers.cpu.vector import Vector
+from neurald.drivers.cpu.target.routine import Subroutine
 
 #: Pointers to the first window, to where its sum goes, and to the factor; how many windows there are, and bytes between them.
 #: Then how many rows a window has, runs a row, and bytes a run, with the bytes between rows and between runs.

@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.movement.gathering import are_inside, gathered
 from neurald.drivers.compiler.lowering.movement.indexing import element, output_shapes, picked
 from neurald.drivers.compiler.lowering.movement.scatter import Arrivals, folded, known_arrivals, last_arrival
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.tflite.movement.embedding import (
     FLOATS,

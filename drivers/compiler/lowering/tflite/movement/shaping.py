@@ -11,7 +11,7 @@ from neurald.drivers.compiler.lowering.movement.concatenation import concatenate
 from neurald.drivers.compiler.lowering.movement.indexing import known_results, output_shapes, reshaped, split
 from neurald.drivers.compiler.lowering.movement.tiling import pack
 from neurald.drivers.compiler.lowering.movement.transposing import transpose
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.movement.shaping import unpack_axis
 

@@ -19,7 +19,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.arithmetic.quantized import Array
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import filled
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes, padded, taken
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 
 #: So many numbers are transformed by one product.

@@ -1,0 +1,300 @@
+"""A step made ready to run: an arena, scratch memory and the calls' records. One execution at a time uses an instance."""
+
+import ctypes
+import math
+import mmap
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from neurald.drivers.compiler.memory.buffer_assignment import Base
+from neurald.drivers.cpu.native.llvm import LoadedCode
+from neurald.drivers.cpu.native.step_program import RECORD_WORDS, STOPPED, caller_name
+from neurald.drivers.cpu.native.thread_pool import Team, process
+from neurald.drivers.cpu.target.executable import Call, Executable
+from neurald.drivers.cpu.target.routine import ALIGNMENT
+from neurald.hal.accounting.account import reserve
+from neurald.hal.device import KernelTime
+from neurald.hal.errors import OpFailed, OutOfMemory
+from neurald.hal.memory.pool import anonymous
+from neurald.hal.sync.cancellation import NEVER_CANCELLED
+
+#: What is not worth being shared: a shared call costs about a tenth of it.
+_SHARED_NS: Final = 5_000.0
+#: Chunks of about this time may be more than there are threads, so that one that is held back holds back little.
+_CHUNK_NS: Final = 100_000.0
+_CHUNKS_A_THREAD: Final = 4
+#: A call is divided into pieces of about this time, between which it looks whether it is to stop; so are shared calls.
+_PIECE_NS: Final = 2_000_000.0
+#: More chunks or pieces are not counted with.
+_MOST_PARTS: Final = 1 << 20
+#: Bindings for which an instance keeps steps: executions that come again and again take turns with few of them.
+_STEPS_KEPT: Final = 4
+#: Words of a step before its records, which of them are the pool, the cancellation and the deadline, and which of a record
+#: says where the arguments are.
+_STEP_WORDS: Final = 8
+_POOL: Final = 5
+_CANCELLATION: Final = 6
+_DEADLINE: Final = 7
+_ARGUMENTS: Final = 2
+
+Words: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+
+class Binding:
+    """Where the inputs and outputs of an execution are. The same object stands for the same places.
+
+    Args:
+        inputs: the address of each input, with exactly as many bytes as it has.
+        outputs: the address of each output.
+    """
+
+    __slots__ = ("inputs", "outputs")
+
+    def __init__(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+
+
+class Instance:
+    """Memory and records of an executable.
+
+    Args:
+        executable: what to run.
+        code: its functions.
+        constants: the address of the buffer of constants, which all instances share.
+        team: the threads that run it.
+
+    Raises:
+        OutOfMemory: there is no room for another arena.
+        ResourceExhaustedPersistent, ResourceExhaustedTransient: its account may not have so much.
+    """
+
+    def __init__(self, executable: Executable, code: LoadedCode, constants: int, team: Team) -> None:
+        self._executable = executable
+        self._code = code
+        self._arena = _Block(executable.arena_bytes)
+        self._stride = _aligned(executable.scratch_bytes)
+        self._scratch = _Block(self._stride * team.threads)
+        calls = executable.calls
+        self._statuses = (ctypes.c_int32 * max(1, len(calls)))()
+        self._count = len(calls)
+        self._team = team
+        self._forks = process.forks
+        self._run = team.run
+        # Where the arguments begin, in words.
+        self._table = _STEP_WORDS + RECORD_WORDS * self._count
+        self._own = self._step(constants)
+        self._own_address: int = self._own.ctypes.data
+        self._steps: dict[Binding, _Bound] = {}
+        arena = self._arena.address
+        self._inputs = tuple(
+            (number, port.size_bytes, arena + port.offset, cells)
+            for number, (port, cells) in enumerate(
+                zip(executable.inputs, executable.input_arguments, strict=True)
+            )
+            if port.offset is not None and port.size_bytes and cells
+        )
+        self._outputs = tuple(
+            (number, port.size_bytes, arena + (port.offset or 0), cells)
+            for number, (port, cells) in enumerate(
+                zip(executable.outputs, executable.output_arguments, strict=True)
+            )
+            if port.size_bytes
+        )
+
+    def _step(self, constants: int) -> Words:
+        """What native code runs, with every argument in the instance's own memory: the step, the records, and their arguments."""
+        bases = {Base.ARENA: self._arena.address, Base.CONSTANTS: constants}
+        calls, address, team = self._executable.calls, self._code.addresses, self._team
+        places = [bases[place.base] + place.offset for call in calls for place in call.places]
+        step = np.zeros(self._table + len(places), np.int64)
+        step[self._table :] = places
+        begin = step.ctypes.data
+        argument, status = begin + step.itemsize * self._table, ctypes.addressof(self._statuses)
+        for record, call in zip(
+            step[_STEP_WORDS : self._table].reshape(-1, RECORD_WORDS), calls, strict=True
+        ):
+            record[:] = (
+                address[caller_name(len(call.places))],
+                address[call.function],
+                argument,
+                status,
+                call.grains,
+                chunks(call, team.threads),
+                pieces(call),
+            )
+            argument += step.itemsize * len(call.places)
+            status += ctypes.sizeof(ctypes.c_int32)
+        step[:_STEP_WORDS] = (
+            begin + step.itemsize * _STEP_WORDS,
+            self._count,
+            self._scratch.address,
+            self._stride,
+            team.threads - 1,
+            team.pool(),
+            NEVER_CANCELLED.address,
+            0,
+        )
+        return step
+
+    def _copy(self) -> tuple[Words, int]:
+        """A step like the instance's own, and where it is."""
+        step = self._own.copy()
+        address: int = step.ctypes.data
+        moved = address - self._own_address
+        step[0] += moved
+        step[_STEP_WORDS + _ARGUMENTS : self._table : RECORD_WORDS] += moved
+        return step, address
+
+    def run(self, binding: Binding, cancellation: int, deadline_ns: int) -> Call | None:
+        """Runs the step.
+
+        Args:
+            binding: where inputs and outputs are.
+            cancellation: the address of a `Cancellation`.
+            deadline_ns: on the clock of `time.monotonic()`; 0 for none.
+
+        Returns:
+            The call that was under way, or next, when it was stopped; None: the step was run to its end.
+
+        Raises:
+            OpFailed: a requirement of an operation does not hold; the outputs are undefined.
+        """
+        if self._forks != process.forks:
+            # The pool of threads is another one.
+            self._forks = process.forks
+            self._own[_POOL] = self._team.pool()
+            self._steps.clear()
+        bound = self._steps.get(binding) or self._bind(binding)
+        for own, address, size in bound.copied_in:
+            ctypes.memmove(own, address, size)
+        if bound.cancellation != cancellation or bound.deadline_ns != deadline_ns:
+            bound.limit(cancellation, deadline_ns)
+        failed: int = self._run(bound.address)
+        if failed != self._count:
+            if failed & STOPPED:
+                return self._executable.calls[failed - STOPPED]
+            raise OpFailed(self._executable.calls[failed].messages[self._statuses[failed] - 1])
+        for address, own, size in bound.copied_out:
+            ctypes.memmove(address, own, size)
+        return None
+
+    def _bind(self, binding: Binding) -> "_Bound":
+        """What runs the step at these places, kept for when they come again."""
+        step, place = self._copy()
+        # Arguments that are parts of an input or output keep their distance from where it begins.
+        table = step[self._table :]
+        copied_in, copied_out = [], []
+        for number, size, own, cells in self._inputs:
+            address = binding.inputs[number]
+            if address % ALIGNMENT:
+                copied_in.append((own, address, size))
+                address = own
+            for cell in cells:
+                table[cell] += address - own
+        for number, size, own, cells in self._outputs:
+            address = binding.outputs[number]
+            if not cells or address % ALIGNMENT or self._is_used(number, binding):
+                copied_out.append((address, own, size))
+                address = own
+            for cell in cells:
+                table[cell] += address - own
+        if len(self._steps) >= _STEPS_KEPT:
+            self._steps.clear()
+        bound = _Bound(address=place, step=step, copied_in=tuple(copied_in), copied_out=tuple(copied_out))
+        self._steps[binding] = bound
+        return bound
+
+    def _is_used(self, output: int, binding: Binding) -> bool:
+        """Whether an output's bytes are also those of an input or another output."""
+        inputs, outputs = binding.inputs, binding.outputs
+        begin = outputs[output]
+        end = begin + self._executable.outputs[output].size_bytes
+        for number, size, _, _ in self._inputs:
+            if inputs[number] < end and begin < inputs[number] + size:
+                return True
+        return any(
+            outputs[number] < end and begin < outputs[number] + size
+            for number, size, _, _ in self._outputs
+            if number != output
+        )
+
+    def profile(self) -> tuple[KernelTime, ...]:
+        """The time of each kernel in a run on whatever was there last."""
+        times = []
+        step, address = self._copy()
+        step[1] = 1
+        for call in self._executable.calls:
+            started = time.perf_counter_ns()
+            self._run(address)
+            times.append(
+                KernelTime(
+                    name=call.function,
+                    duration_ns=time.perf_counter_ns() - started,
+                    operations=call.operations,
+                    label=call.label,
+                )
+            )
+            step[0] += step.itemsize * RECORD_WORDS
+        return tuple(times)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Bound:
+    """What a binding comes to in an instance.
+
+    Attributes:
+        address: of `step`.
+        step: with the addresses of the binding, or the arena's.
+        copied_in: inputs that are not aligned: the arena's place, where they are, and bytes.
+        copied_out: outputs that cannot be written in place: where they go, the arena's place, and bytes.
+        cancellation, deadline_ns: what is in the step of them.
+    """
+
+    address: int
+    step: Words
+    copied_in: tuple[tuple[int, int, int], ...]
+    copied_out: tuple[tuple[int, int, int], ...]
+    cancellation: int = NEVER_CANCELLED.address
+    deadline_ns: int = 0
+
+    def limit(self, cancellation: int, deadline_ns: int) -> None:
+        """Has the next run look at another cancellation, or keep another deadline."""
+        self.step[_CANCELLATION], self.step[_DEADLINE] = cancellation, deadline_ns
+        self.cancellation, self.deadline_ns = cancellation, deadline_ns
+
+
+def chunks(call: Call, threads: int) -> int:
+    """Into how many chunks a call is divided for so many threads; 1: it is not shared."""
+    if threads < 2 or call.cost_ns < _SHARED_NS:
+        return 1
+    wanted = min(_CHUNKS_A_THREAD * threads, int(call.cost_ns / _CHUNK_NS))
+    # The first of many chunks is twice as long as they are on average.
+    least = 2 * math.ceil(call.cost_ns / _PIECE_NS)
+    return max(1, min(call.grains, max(threads, wanted, least), _MOST_PARTS))
+
+
+def pieces(call: Call) -> int:
+    """Into how many pieces a call is divided where one thread runs all of it."""
+    return max(1, min(call.grains, math.ceil(call.cost_ns / _PIECE_NS), _MOST_PARTS))
+
+
+class _Block:
+    """Zeroed memory of this process that begins at a page."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self._reservation = reserve(size_bytes, "values of a compiled step")
+        try:
+            self._memory = anonymous(max(mmap.PAGESIZE, size_bytes))
+        except OSError as error:
+            raise OutOfMemory(f"{size_bytes} bytes for values: {error}") from None
+        self._view = (ctypes.c_char * len(self._memory)).from_buffer(self._memory)
+        self.address = ctypes.addressof(self._view)
+
+
+def _aligned(size_bytes: int) -> int:
+    return -(-size_bytes // ALIGNMENT) * ALIGNMENT
