@@ -12,8 +12,10 @@ In the process of an application nobody paces, and `step` costs next to nothing.
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
-from typing import Final
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Final, TypeVar
+
+_T = TypeVar("_T")
 
 #: Work may have so much of the interpreter before it is paced.
 FREE_S: Final = 2e-3
@@ -58,12 +60,13 @@ class Interpreter:
         self._seen_s[client] = self._clock()
         if len(self._seen_s) > _REMEMBERED:
             self._forget()
-        _current.work = _Work(self, client)
+        _current.work = _Work(self, client, _current.work)
 
     def end(self) -> None:
-        """The work of the calling thread is done."""
-        work, _current.work = _current.work, None
+        """The work of the calling thread that it began last is done."""
+        work = _current.work
         if work is not None:
+            _current.work = work.around
             self._seen_s[work.client] = self._clock()
             work.end()
 
@@ -103,13 +106,14 @@ class Interpreter:
 
 
 class _Work:
-    """What one thread does for a client."""
+    """What one thread does for a client, as a part of what it does `around` that."""
 
-    __slots__ = ("_had_s", "_interpreter", "_is_paced", "_slice_s", "_used_s", "client")
+    __slots__ = ("_had_s", "_interpreter", "_is_paced", "_slice_s", "_used_s", "around", "client")
 
-    def __init__(self, interpreter: Interpreter, client: Hashable) -> None:
+    def __init__(self, interpreter: Interpreter, client: Hashable, around: "_Work | None") -> None:
         self._interpreter = interpreter
         self.client = client
+        self.around = around
         self._used_s: float | None = None
         self._had_s = 0.0
         self._slice_s = 0.0
@@ -154,3 +158,14 @@ def step(*, is_interpreted: bool = False) -> None:
     work = _current.work
     if work is not None:
         work.step(is_interpreted)
+
+
+def paced(items: Iterable[_T]) -> Iterable[_T]:
+    """The same items, with a `step` after each that was worked on: for loops in Python over what a client has sent."""
+    return items if _current.work is None else _stepping(items)
+
+
+def _stepping(items: Iterable[_T]) -> Iterator[_T]:
+    for item in items:
+        yield item
+        step(is_interpreted=True)

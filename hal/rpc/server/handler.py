@@ -85,6 +85,8 @@ class DeviceHandler:
     def __init__(self, device: Device, limits: Limits, compilers: CompilePool | None = None) -> None:
         self._device = device
         self._compilers = compilers
+        #: Notes for whom each thread works, so that what takes long gives way to other clients.
+        self.interpreter = Interpreter()
         self._compile_queue = CompileQueue(limits) if compilers is None else compilers.queue
         self._extensions = declared_extensions(device)
         self.sessions = Sessions(limits)
@@ -94,7 +96,6 @@ class DeviceHandler:
         self._is_draining = False
         slots = executions_at_once(device)
         self._turns = Turns(slots, guests=slots)
-        self._interpreter = Interpreter()
         self._watchdog: Watchdog[tuple[Session, Turn]] = Watchdog(limits.execution_s, self._hangs)
         #: Is called with a session that is over because the device hangs, and with what its client is to be told.
         self.tell_end: Callable[[Session, Error], None] = lambda session, error: None
@@ -457,7 +458,7 @@ class DeviceHandler:
             self.end()
             raise
         self._watchdog.begin((session, turn), options.deadline_s)
-        self._interpreter.begin(session.token)
+        self.interpreter.begin(session.token)
         return turn
 
     @property
@@ -467,7 +468,7 @@ class DeviceHandler:
 
     def end_execution(self, turn: Turn) -> None:
         """Lets the next execution run."""
-        self._interpreter.end()
+        self.interpreter.end()
         if not self._watchdog.end():
             return  # it was given up, and others have had its turn
         try:
