@@ -38,8 +38,8 @@ class Plan:
         vectors: a folder with Android's conformance records.
         case: the identifier of the only case that is to run, "" for all.
         is_thorough: every type of an operation has all of its cases, and all run between guard pages.
-        driver: that opens the device in another process, where cases run between guard pages: the name of a driver, or
-            module:factory. None run there without it, or if the device is in another process anyway.
+        driver: opens the device in another process, where cases run between guard pages: the name of
+            a driver, or module:factory. No case runs so without it, or on a device behind a socket.
     """
 
     count: int = 1

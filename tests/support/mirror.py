@@ -319,7 +319,6 @@ COVERED_BY: Mapping[str, str] = {
     "service/conformance/result.py": "tests/service/conformance/test_suite.py",
     "service/conformance/rules/rule.py": "tests/service/conformance/test_suite.py",
     "service/conformance/cases/runner.py": "tests/service/conformance/test_suite.py",
-    "service/conformance/rules/time.py": "tests/service/conformance/test_suite.py",
     "service/conformance/cases/variation.py": "tests/service/conformance/cases/test_depth.py",
     "service/demo/daemon.py": "tests/service/demo/test_demo.py",
     "service/demo/digits.py": "tests/service/demo/test_demo.py",

@@ -1,4 +1,4 @@
-"""Runs cases whose inputs, outputs and constants lie between guard pages, in the process that faults may end."""
+"""Runs cases with their buffers between guard pages, in the process that a fault may end."""
 
 import struct
 import time
@@ -41,7 +41,7 @@ def serve(driver: str, faults: int, requests: IO[bytes], answers: IO[bytes]) -> 
     """
     try:
         device = (find_devices([driver]) or [])[0]
-        # A driver may have handlers of its own, which would come first.
+        # Only now: a driver may install handlers of its own while it opens the device.
         report_faults(faults)
     except Exception as error:
         _tell(answers, Ready(error=_text(error)))
@@ -64,7 +64,7 @@ def _text(error: Exception) -> str:
 
 
 def _ran(device: Device, case: GuardedCase, answers: IO[bytes]) -> Ran:
-    """Runs a case once for each placement. A model without constants is prepared only once."""
+    """Runs a case once for each placement; prepares a model without constants only once."""
     found = []
     placed: _Placed | None = None
     for placement in Placement:
@@ -113,7 +113,7 @@ class _Placed:
 
 
 def _request(case: GuardedCase, inputs: Sequence[FencedMemory], outputs: Sequence[FencedMemory]) -> Request:
-    """Every argument from the first to the last byte of a memory of its own."""
+    """Makes a request in which every argument is the whole of a memory."""
     return Request(
         inputs=tuple(
             Argument(pool=number, offset=0, length=len(each.content), dimensions=each.dimensions)

@@ -1,6 +1,7 @@
-"""A signal handler in machine code: it tells another process at which address this one was stopped, and ends it.
+"""A signal handler in machine code, which reports the address of a fault and ends the process.
 
-Python's own handlers run between two of its instructions, which a thread that faults in native code never reaches.
+Python runs its handlers between two bytecode instructions, which a thread that faults in native code
+never reaches.
 """
 
 import ctypes
@@ -10,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-#: Signal, code, address, and the processor's error code, see `Fault`.
+#: Signal, `si_code`, address, and the processor's error code.
 RECORD = struct.Struct("<qqqq")
 _UNKNOWN = -1
 #: In `siginfo_t`, on 64-bit Linux.
@@ -28,12 +29,12 @@ _kept: list[Any] = []
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Where the processor stopped a process.
+    """An access that the processor refused.
 
     Attributes:
-        signal: that this raised.
-        address: that was touched; None where the processor does not tell it.
-        is_write: whether it was written to; None where that is not known.
+        signal: that it raised.
+        address: of the access; None where the processor does not tell it.
+        is_write: whether it was a write; None where that is not known.
     """
 
     signal: int
@@ -42,9 +43,9 @@ class Fault:
 
     @classmethod
     def read(cls, record: bytes) -> "Fault":
-        """The fault of a record that the handler wrote."""
+        """Decodes a record that the handler wrote."""
         number, code, address, error = RECORD.unpack(record)
-        # A positive code below that of the kernel itself (SI_KERNEL) says that the address is right.
+        # Only positive codes below SI_KERNEL (0x80) come with an address.
         is_known = 0 < code < 0x80
         return cls(
             signal=number,
@@ -65,7 +66,7 @@ class _Action(ctypes.Structure):
 
 
 def report_faults(descriptor: int) -> None:
-    """From now on, a fault of this process is written to a descriptor, as one `RECORD`; then the process ends with 1.
+    """Has a fault of this process write a `RECORD` to a descriptor and end the process with 1.
 
     Raises:
         OSError: the handler cannot be installed.
@@ -78,7 +79,7 @@ def report_faults(descriptor: int) -> None:
 
 
 def _handler(library: Any, descriptor: int) -> int:
-    """The address of the handler's machine code."""
+    """Compiles the handler and returns its address."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -94,10 +95,10 @@ def _handler(library: Any, descriptor: int) -> int:
 
 
 def _text(write: int, end: int, descriptor: int) -> str:
-    """The handler in LLVM's language.
+    """Returns the handler as LLVM IR.
 
     Args:
-        write, end: the addresses of write(2) and _exit(2), which a handler may call.
+        write, end: the addresses of write(2) and _exit(2), which are async-signal-safe.
         descriptor: to write to.
     """
     offset = _ERROR_OFFSETS.get(platform.machine())

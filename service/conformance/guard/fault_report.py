@@ -1,4 +1,4 @@
-"""What became of a device whose process died, in words: which buffer it missed, by how much, and in which call."""
+"""Describes the end of a process: the buffer that was missed, by how much, and in which call."""
 
 import signal
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ class End:
     """How a process ended before it had answered.
 
     Attributes:
-        stage: what it did then; None if it had not begun.
-        fault: that it told of, if any.
-        status: its exit status; that of a signal is negative.
-        was_late: it took longer than it may, and was killed.
+        stage: the call in which it ended; None if there was none yet.
+        fault: the fault that it reported, if any.
+        status: its exit status; the negative number of the signal that ended it.
+        was_late: whether it was killed because a call took too long.
         said: the last line that it wrote to its standard error.
     """
 
@@ -28,7 +28,7 @@ class End:
 
 
 def described(end: End, limit_s: float) -> str:
-    """What went wrong; `limit_s` is how long a call may take."""
+    """Says what went wrong; `limit_s` is how long a call may take."""
     where = "" if end.stage is None else f"buffers {end.stage.placement}: {end.stage.call}: "
     return where + _what(end, limit_s)
 
@@ -49,7 +49,7 @@ def _what(end: End, limit_s: float) -> str:
 
 
 def missed_buffer(fault: Fault, regions: tuple[Region, ...]) -> str:
-    """Which buffer an access missed, and by how much; "" if it was none near a buffer.
+    """Says which buffer an access missed and by how much; "" if it was near no buffer.
 
     The bytes next to a buffer are 1 byte before its start and 1 byte behind its end.
     """

@@ -1,4 +1,4 @@
-"""Memory beside pages that must not be touched: the processor stops whatever reads or writes past its end, or before its start."""
+"""Memory between guard pages: the processor stops any access past its end or before its start."""
 
 import ctypes
 import functools
@@ -11,18 +11,20 @@ import numpy as np
 from neurald.hal.errors import OutOfMemory
 from neurald.hal.memory.pool import HostMemory, anonymous
 
-#: Bytes before and behind a buffer's pages that must not be touched: what misses them by more meets memory of others.
+#: Bytes of guard pages on each side of a buffer. An access that is farther off is not noticed.
 FENCE_BYTES = 1 << 18
 _PROT_NONE = 0
-#: What memory holds before anything is written to it: an output that nothing is written to must not pass for zeros.
+#: Fills memory, so that an output that nothing was written to does not pass for zeros.
 _FILL = 0xA5
 
 
 class Placement(Enum):
-    """At which end of its pages a buffer lies. Its start is aligned for its elements only, as the HAL promises no more.
+    """At which end of its pages a buffer lies.
 
-    BEFORE: its last byte is the last one before a page that must not be touched.
-    BEHIND: its first byte is the first one behind such a page.
+    The start is aligned to the elements at most: the HAL promises nothing more.
+
+    BEFORE: the buffer ends where guard pages begin.
+    BEHIND: the buffer begins where guard pages end.
     """
 
     BEFORE = "before guard pages"
@@ -30,15 +32,15 @@ class Placement(Enum):
 
 
 class FencedMemory(HostMemory):
-    """Memory of this process whose neighbours are guard pages. They go with the last view of it.
+    """Memory of this process between guard pages, which are unmapped with the last view of it.
 
     Attributes:
-        mapped: where its pages and its guard pages begin and end in this process.
+        mapped: the first address of the guard pages before it, and the end of those behind it.
 
     Args:
-        size: its bytes; a memory without any has one.
+        size: in bytes; a memory of no bytes is given one.
         placement: at which end of its pages it lies.
-        content: what it holds; as many bytes, or none, which leaves it filled with a pattern.
+        content: `size` bytes to hold; without them a pattern fills it.
 
     Raises:
         OutOfMemory: the system has no such memory left.
@@ -64,7 +66,7 @@ class FencedMemory(HostMemory):
 
 
 def _protect(address: int, size: int) -> None:
-    """Lets nobody touch these pages.
+    """Forbids every access to these pages.
 
     Raises:
         OutOfMemory: the system can keep no more ranges of pages apart.

@@ -1,4 +1,4 @@
-"""What the suite and the process that runs cases between guard pages say to each other.
+"""Messages between the suite and the process that runs cases between guard pages.
 
 Each message comes after its length in eight bytes:
 
@@ -6,18 +6,18 @@ Each message comes after its length in eight bytes:
     suite -> process:    a `GuardedCase`
     process -> suite:    a `Stage` before each call of the device, and in the end a `Ran`
 
-A process that dies has told by its last stage where every buffer lay.
+The last stage of a process that dies says where every buffer lay.
 """
 
 import msgspec
 
 
 class Ready(msgspec.Struct, frozen=True, array_like=True, tag="ready"):
-    """The device is there.
+    """Says whether the process has opened the device.
 
     Attributes:
         device: its name.
-        error: why there is none; "" if there is.
+        error: why it could not be opened; "" if it could.
     """
 
     device: str = ""
@@ -66,12 +66,12 @@ class Region(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Stage(msgspec.Struct, frozen=True, array_like=True, tag="stage"):
-    """What the process does next.
+    """Announces a call of the device.
 
     Attributes:
         call: of the device: "prepare_model" or "execute".
         placement: the value of a `Placement`.
-        regions: the buffers that exist.
+        regions: of the buffers that exist then.
     """
 
     call: str
@@ -80,7 +80,7 @@ class Stage(msgspec.Struct, frozen=True, array_like=True, tag="stage"):
 
 
 class FoundOutput(msgspec.Struct, frozen=True, array_like=True):
-    """An output after an execution: what its memory holds, and what the device says of it."""
+    """An output after an execution: the bytes of its memory, and the shape that was reported."""
 
     content: bytes
     dimensions: tuple[int, ...] | None
@@ -88,7 +88,7 @@ class FoundOutput(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Ran(msgspec.Struct, frozen=True, array_like=True, tag="ran"):
-    """The device came back from every call.
+    """The outcome of a case in which every call returned or raised an error.
 
     Attributes:
         placement: of the buffers in the call that failed.

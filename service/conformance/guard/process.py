@@ -1,4 +1,4 @@
-"""The process that runs cases between guard pages, as the suite sees it: it answers, or it ends and leaves word of why."""
+"""Starts and asks the process that runs cases between guard pages, and finds out why it ended."""
 
 import contextlib
 import json
@@ -23,18 +23,18 @@ _WORKER = Path(__file__).with_name("worker.py")
 _START_LIMIT_S = 120.0
 #: How long the process may take beyond what a call of the device may.
 _SPARE_S = 5.0
-#: An answer that says it were longer is none.
+#: A longer answer is refused.
 _MOST_BYTES = 1 << 31
 _MOST_SAID = 300
 _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 class _Ended(Exception):
-    """The process has no answer any more."""
+    """The process will not answer any more."""
 
 
 class GuardProcess:
-    """A process with a device of its own. Where it ends in a case, another one is needed for the next.
+    """A process with a device of its own. Once it has ended, the next case needs a new one.
 
     Attributes:
         device: the name of its device.
@@ -95,7 +95,7 @@ class GuardProcess:
         return ready.device
 
     def run(self, case: GuardedCase) -> Ran | End:
-        """What came of a case; after an `End` the process is of no further use."""
+        """Runs a case. After an `End` the process cannot run another one."""
         stage: Stage | None = None
         deadline_s = time.monotonic() + case.limit_s + _SPARE_S
         try:
@@ -120,8 +120,8 @@ class GuardProcess:
         """The next message.
 
         Raises:
-            _Ended: there is none, or it does not come in time.
-            msgspec.DecodeError: it is none.
+            _Ended: the process has ended, or the message does not come in time.
+            msgspec.DecodeError: the bytes are no message.
         """
         (length,) = struct.unpack("<Q", self._read(8, deadline_s))
         if length > _MOST_BYTES:
@@ -133,7 +133,7 @@ class GuardProcess:
         assert answers is not None  # noqa: S101 - it was asked for
         poll = select.poll()
         poll.register(answers, select.POLLIN)
-        # What the driver starts may keep the pipe open: the end of the process itself counts.
+        # A process that the driver starts may keep the pipe open.
         poll.register(self._ended, select.POLLIN)
         found = bytearray()
         while len(found) < size:
@@ -147,7 +147,7 @@ class GuardProcess:
         return bytes(found)
 
     def _end(self, stage: Stage | None, *, was_late: bool) -> End:
-        """How the process ended; it is ended if it has not."""
+        """Ends the process if it still runs, and says how it ended."""
         if was_late:
             self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -161,7 +161,7 @@ class GuardProcess:
         return End(stage=stage, fault=fault, status=status, was_late=was_late, said=self._last_line())
 
     def _last_line(self) -> str:
-        """Of what the process wrote to its standard error."""
+        """Returns the last line that the process wrote to its standard error."""
         begin = max(0, os.fstat(self._said).st_size - _MOST_SAID)
         lines = os.pread(self._said, _MOST_SAID, begin).decode("utf-8", "replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -1,4 +1,4 @@
-"""Runs cases of the suite between guard pages, each in a process that a fault of the driver may end."""
+"""Runs cases of the suite between guard pages, in a process that a fault may end."""
 
 from dataclasses import replace
 from typing import Protocol
@@ -16,7 +16,7 @@ from neurald.service.conformance.guard.guard_pages import Placement
 from neurald.service.conformance.guard.message import FoundOutput, GuardedCase, GuardedInput
 from neurald.service.conformance.guard.process import GuardProcess
 
-#: Processes that may end in cases before no more are started: each takes about a second.
+#: No process is started any more after so many have ended: each takes about a second.
 _MOST_ENDS = 32
 
 
@@ -24,17 +24,21 @@ class GuardedRuns(Protocol):
     """Runs cases between guard pages, or does not.
 
     Attributes:
-        refusal: why none are run, or no more; "" where they are.
+        refusal: why no cases run, or no more; "" while they do.
     """
 
     refusal: str
 
     def wrong(self, case: Case) -> str | None:
-        """What is wrong with a case between guard pages, "" if nothing is; None if it did not run."""
+        """Runs a case between guard pages, and says what is wrong.
+
+        Returns:
+            "" if nothing is wrong, None if the case did not run.
+        """
         ...
 
     def close(self) -> None:
-        """Leaves no process."""
+        """Ends the process that runs cases, if there is one."""
         ...
 
 
@@ -57,7 +61,7 @@ class NoGuardedRuns:
 
 
 class ProcessRuns:
-    """Runs cases in a process, and in another one after each that ends.
+    """Runs cases in another process, and starts a new one whenever that has ended.
 
     Args:
         driver: that opens the device, as `neurald conformance` takes it.
@@ -111,11 +115,11 @@ class ProcessRuns:
 
 
 def guarded_runs(device: Device, driver: str) -> GuardedRuns:
-    """What runs cases of a device between guard pages.
+    """Chooses what runs cases of a device between guard pages.
 
     Args:
         device: that is checked.
-        driver: that opens the same device in another process; "" where nobody knows.
+        driver: that opens the same device in another process; "" where it is not known.
     """
     if getattr(device, "address", None) is not None:
         return NoGuardedRuns("not used: the device is in another process, whose memory is not the suite's")
@@ -127,7 +131,7 @@ def guarded_runs(device: Device, driver: str) -> GuardedRuns:
 
 
 def guarded(case: Case, limit_s: float) -> GuardedCase:
-    """A case as another process gets it. Every constant in a pool has a pool of its own there."""
+    """Encodes a case for another process, with a pool for each constant."""
     model, constants = _separate(case.model)
     return GuardedCase(
         model=encode_model(model),
@@ -142,7 +146,7 @@ def guarded(case: Case, limit_s: float) -> GuardedCase:
 
 
 def _separate(model: Model) -> tuple[Model, tuple[bytes, ...]]:
-    """The model with a pool for each constant, and what those hold, in the order of `ConstantPool`."""
+    """Gives each constant a pool; returns the model and the bytes of the pools, in order."""
     constants: list[bytes] = []
     operands = []
     for operand in model.main.operands:

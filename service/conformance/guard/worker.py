@@ -1,7 +1,8 @@
-"""Runs cases between guard pages for the suite: they come on standard input, answers go to standard output.
+"""Runs cases between guard pages: the suite writes them to standard input, and reads the answers.
 
-It runs as a script, in a Python that finds its packages where the suite does. A driver that touches a guard page ends this process,
-which tells the suite at which address; the suite starts another one.
+It runs as a script, in a Python that finds its packages where the suite does. A driver that touches
+a guard page ends this process, which first tells the suite the address. The suite then starts
+another process.
 """
 
 import ctypes
@@ -18,11 +19,11 @@ _PR_SET_PDEATHSIG = 1
 def main() -> None:
     """Answers requests until there are no more.
 
-    The argument is a JSON object: the `path` on which packages are found, the `process` that asks, the `driver` whose device runs
-    the cases, and the descriptor `faults` that faults are written to.
+    The argument is a JSON object: the `path` on which packages are found, the `process` that asks,
+    the `driver` whose device runs the cases, and the descriptor `faults` that faults are written to.
     """
     about = json.loads(sys.argv[1])
-    # Ctrl-C reaches every process of a terminal; the one that asks decides what becomes of it.
+    # Ctrl-C reaches every process of a terminal; the suite decides when this one ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != about["process"]:

@@ -1,4 +1,4 @@
-"""Memory between guard pages: where it lies, what it holds, and what happens to who leaves it."""
+"""Memory between guard pages: where it lies, what it holds, and what an access beside it does."""
 
 import mmap
 import subprocess

@@ -1,4 +1,4 @@
-"""The process that runs cases between guard pages: it opens a device, answers, and can end at any time."""
+"""The process that runs cases between guard pages: it answers, and may end at any time."""
 
 import os
 import signal

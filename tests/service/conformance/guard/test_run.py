@@ -1,4 +1,4 @@
-"""Cases between guard pages: good drivers pass, faults are told and survived, and the report says how many cases ran."""
+"""Cases between guard pages: good drivers pass, faults are reported and survived."""
 
 import time
 from collections.abc import Iterator
