@@ -21,7 +21,7 @@ from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.fused.chains import Chain, chains_of
 from neurald.drivers.opencl.kernels.gemm.split_k import zeros
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.discovery import DeviceFacts
 from neurald.drivers.opencl.platform.precision import Precision, lower_precision, suited
 from neurald.drivers.opencl.runtime.executable import FLAGS, Call, Executable, image_uses
 from neurald.drivers.opencl.runtime.persistent_kernel import (

@@ -18,7 +18,7 @@ from neurald.drivers.compiler.passes.top_k_expansion import objection_to_ranking
 from neurald.drivers.opencl.artifact import read_artifact
 from neurald.drivers.opencl.compiler import Compiled, compile_model
 from neurald.drivers.opencl.kernels.kernel_set import KERNELS_VARIABLE, KernelSet
-from neurald.drivers.opencl.platform.platform import (
+from neurald.drivers.opencl.platform.discovery import (
     DEVICE_VARIABLE,
     DeviceContext,
     DeviceFacts,

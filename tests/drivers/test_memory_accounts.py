@@ -11,7 +11,7 @@ from support.models.greedy import tiled, tiled_request
 
 from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
 from neurald.drivers.opencl.device import OpenClDevice
-from neurald.drivers.opencl.platform.platform import choose, discover
+from neurald.drivers.opencl.platform.discovery import choose, discover
 from neurald.drivers.opencl.settings import process_settings
 from neurald.hal.accounting.account import Account, charging
 from neurald.hal.device import Device, ExecuteOptions, PrepareOptions

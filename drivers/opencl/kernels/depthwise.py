@@ -12,7 +12,7 @@ from neurald.drivers.opencl.codegen.render import LOCAL_SIZE
 from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
 from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.gemm.gemm_view import is_supported, loads, reader
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.discovery import DeviceFacts
 
 #: Windows of more taps are looped over, not written out.
 _MAXIMUM_TAPS = 49

@@ -11,7 +11,7 @@ from neurald.drivers.opencl.platform.storage import TEXEL, Images, Range, Storag
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from neurald.drivers.opencl.platform.platform import DeviceFacts
+    from neurald.drivers.opencl.platform.discovery import DeviceFacts
 
 _LOG = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from neurald.drivers.compiler.ir.expression import Expression, Load, axis, load
 from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node, Ranking, Value
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.discovery import DeviceFacts
 
 
 class Precision(Enum):

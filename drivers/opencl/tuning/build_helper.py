@@ -19,7 +19,7 @@ import msgspec
 
 import neurald
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
-from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceFacts
+from neurald.drivers.opencl.platform.discovery import DeviceContext, DeviceFacts
 from neurald.drivers.opencl.runtime.program import Program
 from neurald.drivers.opencl.tuning.program_messages import Answer, Build, Measure
 from neurald.drivers.opencl.tuning.sharding import work_bytes

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.program import Program
 from neurald.drivers.opencl.tuning.build_helper import Helper, process_count
 from neurald.drivers.opencl.tuning.sharding import shards_of

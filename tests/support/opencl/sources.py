@@ -11,8 +11,8 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.dialect import functions_for, stored
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WORKSPACE_ZEROS, Source
 from neurald.drivers.opencl.codegen.program_text import NO_MEETING
+from neurald.drivers.opencl.platform.discovery import DeviceFacts, choose, discover
 from neurald.drivers.opencl.platform.images import image_over
-from neurald.drivers.opencl.platform.platform import DeviceFacts, choose, discover
 from neurald.drivers.opencl.platform.storage import TEXEL, Range
 from neurald.hal.errors import UnavailableDevice
 

@@ -11,7 +11,7 @@ from neurald.drivers.opencl.kernels.fused.patch import Patch, parts_of, patches
 from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_operands import Operands
 from neurald.drivers.opencl.kernels.gemm.accumulate import MOST_TILES, split_cycles
 from neurald.drivers.opencl.kernels.gemm.tensor_core import PART_BYTES
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.discovery import DeviceFacts
 
 #: Work-items of a group.
 ITEMS = 256

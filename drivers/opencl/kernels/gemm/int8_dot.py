@@ -30,7 +30,7 @@ from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_valu
 from neurald.drivers.opencl.kernels.gemm.accumulate import GATHERED, Sums, finish, gathered
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, reader
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.discovery import DeviceFacts
 
 _BYTES = 4
 #: Rows and columns of a work-item.

@@ -14,7 +14,7 @@ from neurald.drivers.opencl.codegen.arguments import Arguments
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE
 from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, used_values
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.discovery import DeviceFacts
 from neurald.drivers.opencl.platform.reduction_order import Sums
 
 #: Additions to four floats at once came with this generation.

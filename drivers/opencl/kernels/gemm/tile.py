@@ -43,7 +43,7 @@ from neurald.drivers.opencl.kernels.gemm.tile_text import (
     PLACES_BY_ROW,
     THROUGH_REGISTERS,
 )
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.discovery import DeviceFacts
 
 #: Local memory that a group may use, where the device has as much.
 _LOCAL_BYTES = 48 * 1024

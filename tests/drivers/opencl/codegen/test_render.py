@@ -22,7 +22,7 @@ from neurald.drivers.compiler.ir.graph import Graph, Value
 from neurald.drivers.opencl.codegen.arguments import Arguments
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import arguments_of, element_function, render
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 UPDATE_VARIABLE = "NEURALD_UPDATE_GOLDEN"

@@ -15,7 +15,7 @@ from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.device import OpenClDevice, create
 from neurald.drivers.opencl.kernels.fused.chains import Chain
 from neurald.drivers.opencl.kernels.kernel_set import KERNELS_VARIABLE, KernelSet
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import BadData

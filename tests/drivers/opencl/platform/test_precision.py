@@ -19,7 +19,7 @@ from neurald.drivers.compiler.ir.graph import Compute, Graph, Value, inside
 from neurald.drivers.compiler.ir.op import Fold, Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.device import PRECISION_VARIABLE, OpenClDevice, create
-from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceKind
+from neurald.drivers.opencl.platform.discovery import DeviceContext, DeviceKind
 from neurald.drivers.opencl.platform.precision import Precision, lower_precision, suited
 from neurald.drivers.opencl.platform.reduction_order import SUMS_VARIABLE
 from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE

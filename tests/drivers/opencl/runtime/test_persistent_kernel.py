@@ -14,7 +14,7 @@ from neurald.drivers.opencl.codegen.dialect import HEAD, functions_for, stored
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import function_text
 from neurald.drivers.opencl.kernels import candidates
-from neurald.drivers.opencl.platform.platform import DeviceKind
+from neurald.drivers.opencl.platform.discovery import DeviceKind
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     GAVE_UP,
     SYNC_BYTES,

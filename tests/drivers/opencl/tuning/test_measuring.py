@@ -8,7 +8,7 @@ import pytest
 from support.opencl.trials import as_gpu, broken, good, slowed
 
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.tuning import build_helper, measuring
 from neurald.drivers.opencl.tuning.build_helper import Helper
 from neurald.drivers.opencl.tuning.measuring import Shard, Work, times_ns

@@ -28,7 +28,7 @@ from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, epilogue, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.epilogue.four_loads import FourLoads
 from neurald.drivers.opencl.kernels.epilogue.integer_vector import IntegerVector
-from neurald.drivers.opencl.platform.platform import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.discovery import DeviceFacts, DeviceKind
 
 FACTS = opencl_facts()
 on_device = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")

@@ -17,7 +17,7 @@ from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
-from neurald.drivers.opencl.platform.platform import DeviceKind
+from neurald.drivers.opencl.platform.discovery import DeviceKind
 
 FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")

@@ -19,7 +19,7 @@ from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.device import create_reference
 from neurald.drivers.opencl.kernels.gemm import gemv
 from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.hal.device import PrepareOptions
 from neurald.hal.model.types import Model, OperandType
 
