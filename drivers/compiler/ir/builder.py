@@ -15,12 +15,11 @@ from neurald.drivers.compiler.ir.graph import (
     Node,
     Pair,
     Ranking,
-    Shape,
-    Value,
     flat,
     unflat,
 )
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Call
 

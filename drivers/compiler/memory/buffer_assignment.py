@@ -21,8 +21,8 @@ from neurald.hal.model.types import Model, Operand, OperandType, byte_size
 
 if TYPE_CHECKING:
     # Who runs what was compiled before needs places, and no graphs.
-    from neurald.drivers.compiler.ir.graph import Value
     from neurald.drivers.compiler.ir.kernel import FusedGraph
+    from neurald.drivers.compiler.ir.value import Value
 
 
 class Base(IntEnum):

@@ -10,13 +10,12 @@ from neurald.drivers.compiler.ir.graph import (
     MatrixProduct,
     Pair,
     Ranking,
-    Shape,
-    Value,
     inside,
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Fold
 from neurald.drivers.compiler.ir.traversal import rewrite
+from neurald.drivers.compiler.ir.value import Shape, Value
 
 
 def as_fold(kernel: Kernel) -> Kernel:

@@ -34,7 +34,6 @@ from neurald.drivers.compiler.ir.graph import (
     Graph,
     Node,
     Ranking,
-    Value,
     flat,
     is_movement,
     unflat,
@@ -42,6 +41,7 @@ from neurald.drivers.compiler.ir.graph import (
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel, weight_of
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import depth, free_axes, rewrite, substitute
+from neurald.drivers.compiler.ir.value import Value
 
 #: Elements that cost no more are computed again rather than stored.
 _CHEAP = 4

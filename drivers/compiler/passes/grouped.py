@@ -1,7 +1,8 @@
 """A convolution each of whose groups has a single channel is a depthwise one."""
 
 from neurald.drivers.compiler.ir.expression import axis, index, load
-from neurald.drivers.compiler.ir.graph import Compute, Convolution, DepthwiseConvolution, Graph, Node, Value
+from neurald.drivers.compiler.ir.graph import Compute, Convolution, DepthwiseConvolution, Graph, Node
+from neurald.drivers.compiler.ir.value import Value
 
 
 def find_depthwise(graph: Graph) -> bool:

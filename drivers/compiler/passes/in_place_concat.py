@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from neurald.drivers.compiler.ir.expression import Axis, Constant, Expression, Load, axis, load
-from neurald.drivers.compiler.ir.graph import Value, flat
+from neurald.drivers.compiler.ir.graph import flat
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.value import Value
 
 #: Shorter runs are better put together in registers.
 _SHORTEST_BYTES = 16

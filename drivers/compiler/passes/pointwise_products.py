@@ -10,16 +10,8 @@ import dataclasses
 import math
 
 from neurald.drivers.compiler.ir.expression import axis, load
-from neurald.drivers.compiler.ir.graph import (
-    Compute,
-    Convolution,
-    Graph,
-    MatrixProduct,
-    Node,
-    Pair,
-    Value,
-    unflat,
-)
+from neurald.drivers.compiler.ir.graph import Compute, Convolution, Graph, MatrixProduct, Node, Pair, unflat
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.replacing import reshaped, view
 
 

@@ -10,12 +10,11 @@ from neurald.drivers.compiler.ir.graph import (
     MatrixProduct,
     Node,
     Ranking,
-    Shape,
-    Value,
     flat,
     unflat,
 )
 from neurald.drivers.compiler.ir.traversal import rewrite
+from neurald.drivers.compiler.ir.value import Shape, Value
 
 
 def with_inputs(node: Node, replaced: Mapping[Value, Value]) -> Node:

@@ -6,9 +6,10 @@ The largest element of a row alone is found by comparing each with the largest.
 from collections.abc import Iterator, Sequence
 
 from neurald.drivers.compiler.ir.expression import Expression, apply, axis, constant, load, reduce, select
-from neurald.drivers.compiler.ir.graph import Compute, Graph, Node, Ranking, Value
+from neurald.drivers.compiler.ir.graph import Compute, Graph, Node, Ranking
 from neurald.drivers.compiler.ir.op import Fold, Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 
 #: Comparisons of all elements of all rows with each other: more are left to who sorts.
 _MOST_COMPARISONS = 1 << 20

@@ -1,6 +1,7 @@
 """Nodes that change nothing are dropped, and those that only change the shape see what was computed, not each other."""
 
-from neurald.drivers.compiler.ir.graph import Compute, Graph, Node, Value
+from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.replacing import view, with_inputs
 
 

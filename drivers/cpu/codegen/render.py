@@ -4,8 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression
-from neurald.drivers.compiler.ir.graph import Value, flat
+from neurald.drivers.compiler.ir.graph import flat
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.contraction_expansion import as_fold
 from neurald.drivers.cpu.codegen.epilogue import (
     arguments_of,

@@ -8,8 +8,8 @@ the second cache, and the panel to come is fetched meanwhile.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector

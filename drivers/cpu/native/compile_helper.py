@@ -5,13 +5,10 @@ import os
 import struct
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
+from neurald.drivers.cpu.native.work import Work
 from neurald.drivers.cpu.target.target import Target
-
-if TYPE_CHECKING:
-    from neurald.drivers.cpu.native.object_code import Work
 
 _LOG = logging.getLogger(__name__)
 
@@ -56,13 +53,13 @@ class Helper:
         except OSError as error:
             _LOG.warning("no process helps to compile: %s", error)
 
-    def serve(self, work: "Work") -> None:
+    def serve(self, work: Work) -> None:
         """Takes units from `work`, and gives object code to it. To be called once."""
         if self._process is not None:
             self._thread = threading.Thread(target=self._run, args=(self._process, work), daemon=True)
             self._thread.start()
 
-    def _run(self, process: WorkerProcess, work: "Work") -> None:
+    def _run(self, process: WorkerProcess, work: Work) -> None:
         while (unit := work.next()) is not None:
             try:
                 code = process.answer(unit.text.encode())

@@ -30,7 +30,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import anonymous
 
 if TYPE_CHECKING:
-    from neurald.drivers.cpu.native.object_code import Unit
+    from neurald.drivers.cpu.native.work import Unit
 
 #: How many threads an execution may use, where nobody says it for a model.
 THREADS_VARIABLE = "NEURALD_THREADS"
@@ -68,7 +68,7 @@ def thread_count(wanted: int | None, settings: Settings) -> int:
 
 def runtime_unit() -> "Unit":
     """What the runtime is compiled from."""
-    from neurald.drivers.cpu.native.object_code import Unit
+    from neurald.drivers.cpu.native.work import Unit
 
     return Unit(name="neurald_runtime", text=runtime_text())
 

@@ -5,8 +5,7 @@ that is added to another one. The longer axes are, the less of a vector is idle.
 its quotient and its remainder, as those of blocks that become pixels: then rows can be read as they are.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import (
     Apply,
@@ -21,13 +20,11 @@ from neurald.drivers.compiler.ir.expression import (
     reduce,
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.kernel_rewriting import rewritten
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite
 from neurald.drivers.cpu.target.places import place_of
-
-#: What an expression is replaced by; None keeps it.
-Replace = Callable[[Expression], Expression | None]
 
 
 def arranged(kernel: Kernel) -> Kernel:
@@ -44,18 +41,6 @@ def arranged(kernel: Kernel) -> Kernel:
             axes = list(kernel.axes)
         position -= 1
     return kernel
-
-
-def rewritten(kernel: Kernel, found: Replace, axes: Iterable[Axis]) -> Kernel:
-    """The kernel with parts of its expressions replaced, and other axes."""
-    memory: dict[Expression, Expression] = {}
-    return replace(
-        kernel,
-        axes=tuple(axes),
-        body=rewrite(kernel.body, found, memory),
-        requirements=tuple((rewrite(each, found, memory), text) for each, text in kernel.requirements),
-        place=None if kernel.place is None else rewrite(kernel.place, found, memory),
-    )
 
 
 def _without_single(kernel: Kernel) -> Kernel:

@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, axis, load
-from neurald.drivers.compiler.ir.graph import Shape, Value, flat, unflat
+from neurald.drivers.compiler.ir.graph import flat, unflat
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.kernel_rewriting import rewritten
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.cpu.emit.int64_narrowing import narrowed
-from neurald.drivers.cpu.schedule.axis_rewriting import arranged, rewritten
+from neurald.drivers.cpu.schedule.axis_rewriting import arranged
 from neurald.drivers.cpu.schedule.vectorization import layout_of
 from neurald.drivers.cpu.target.places import place_of, stride_along
 from neurald.drivers.cpu.target.target import Target

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from neurald.drivers.compiler.ir.graph import Value
+    from neurald.drivers.compiler.ir.value import Value
 
 #: What a text calls its function; it is replaced by a name that follows from the text.
 NAME = "KERNEL_NAME"

@@ -21,7 +21,8 @@ from neurald.drivers.cpu.device import create_reference
 from neurald.drivers.opencl.artifact import read_artifact, write_artifact
 from neurald.drivers.opencl.device import OpenClDevice, create
 from neurald.drivers.opencl.kernels import candidates
-from neurald.drivers.opencl.platform.discovery import DeviceContext, DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.reduction_order import Sums
 from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE, Storage
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel

@@ -8,8 +8,9 @@ from support.devices.fakes import FakePreparedModel
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, evaluate, evaluate_fused
 from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
 from neurald.drivers.compiler.frontend.shape_specialization import Prepared, SpecializingModel, is_specified
-from neurald.drivers.compiler.ir.graph import Graph, Shape
+from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph
+from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.sample.device import SampleDevice
 from neurald.drivers.sample.flavour import ALL

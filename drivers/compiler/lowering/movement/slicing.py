@@ -1,7 +1,7 @@
 """Parts of a tensor: SLICE, STRIDED_SLICE, SPLIT."""
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement import indexing
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes, taken
 from neurald.hal.model.operation_type import OperationType

@@ -12,17 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Expression, axis
-from neurald.drivers.compiler.ir.graph import (
-    Contraction,
-    Convolution,
-    MatrixProduct,
-    Ranking,
-    Value,
-    flat,
-    unflat,
-)
+from neurald.drivers.compiler.ir.graph import Contraction, Convolution, MatrixProduct, Ranking, flat, unflat
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import Argument
 from neurald.drivers.opencl.codegen.kernel_source import NAME
 from neurald.drivers.opencl.codegen.statements import Statements

@@ -5,19 +5,9 @@ from support.compiler.graphs import GraphBuilder, kinds
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Expression, axis, constant, index, load, select
-from neurald.drivers.compiler.ir.graph import (
-    Compute,
-    Pair,
-    Shape,
-    Value,
-    flat,
-    inside,
-    is_movement,
-    loads,
-    strides,
-    unflat,
-)
+from neurald.drivers.compiler.ir.graph import Compute, Pair, flat, inside, is_movement, loads, strides, unflat
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 
 pytestmark = pytest.mark.quick
 

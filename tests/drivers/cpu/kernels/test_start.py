@@ -3,9 +3,10 @@
 from support.compiler.graphs import GraphBuilder
 
 from neurald.drivers.compiler.ir.expression import Accumulated, Apply, Expression, Linear, Load, load, maximum
-from neurald.drivers.compiler.ir.graph import Value, flat
+from neurald.drivers.compiler.ir.graph import flat
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels.flattened import flattened
 from neurald.drivers.cpu.kernels.start import split_bias

@@ -10,11 +10,10 @@ import pytest
 from support.sweeps import sweep
 
 from neurald.drivers.opencl.platform import loader
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.discovery import (
     DEVICE_VARIABLE,
     DeviceContext,
-    DeviceFacts,
-    DeviceKind,
     Discovery,
     Skipped,
     choose,

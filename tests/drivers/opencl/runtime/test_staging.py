@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neurald.drivers.opencl.platform.discovery import DeviceContext, DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceKind
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import DeviceState
 from neurald.drivers.opencl.runtime.launcher import CommandList
 from neurald.drivers.opencl.runtime.staging import Region, Staging, upload

@@ -14,7 +14,8 @@ import msgspec
 from support.opencl.trials import good, slowed
 from support.sweeps import sweep
 
-from neurald.drivers.opencl.platform.discovery import DeviceContext, DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.program import Program
 from neurald.drivers.opencl.tuning.build_helper import _WORKER
 from neurald.drivers.opencl.tuning.program_messages import Answer, Build, Measure

@@ -6,7 +6,7 @@ RESHAPE, SQUEEZE, EXPAND_DIMS, CONCATENATION, PACK, UNPACK, TRANSPOSE, SHAPE, RA
 from functools import partial
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.concatenation import concatenate
 from neurald.drivers.compiler.lowering.movement.indexing import known_results, output_shapes, reshaped, split
 from neurald.drivers.compiler.lowering.movement.tiling import pack

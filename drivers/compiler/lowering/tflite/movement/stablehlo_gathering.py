@@ -13,9 +13,10 @@ from neurald.drivers.compiler.ir.expression import (
     maximum,
     minimum,
 )
-from neurald.drivers.compiler.ir.graph import Shape, Value, flat, inside, unflat
+from neurald.drivers.compiler.ir.graph import flat, inside, unflat
 from neurald.drivers.compiler.ir.op import Fold, fold_start
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.movement.indexing import as_index, element, output_shapes
 from neurald.drivers.compiler.lowering.movement.scatter import (
     Arrivals,
