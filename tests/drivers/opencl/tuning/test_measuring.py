@@ -9,7 +9,7 @@ from support.opencl.trials import as_gpu, broken, good, slowed
 
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.tuning import build_helper, measuring, work
+from neurald.drivers.opencl.tuning import build_helper, measuring
 from neurald.drivers.opencl.tuning.build_helper import Helper
 from neurald.drivers.opencl.tuning.measuring import times_ns
 from neurald.drivers.opencl.tuning.work import Shard, Work
