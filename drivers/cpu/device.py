@@ -65,6 +65,7 @@ class CpuDevice:
 
     name = "cpu"
     type = DeviceType.CPU
+    is_remote = False
     feature_level = FeatureLevel.LEVEL_8
     extensions = ("neurald.tflite",)
 

@@ -93,6 +93,7 @@ class OpenClDevice:
         copies: how often values of device memory went to and from the host.
     """
 
+    is_remote = False
     feature_level = FeatureLevel.LEVEL_8
     extensions = ("neurald.tflite",)
     #: One memory with machine code and how to run it, one with constants.

@@ -18,23 +18,12 @@ from neurald.drivers.compiler.lowering import LOWERINGS
 from neurald.hal.accounting.account import charge, reserve
 from neurald.hal.device import Verdict
 from neurald.hal.errors import BadData
-from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, byte_size
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.machinery.working_memory import reference_working_bytes
 from neurald.hal.validation.shape_inference import at_operation, declared_shape, infer_shapes
-
-#: What gives other results each time is not computed ahead.
-_RANDOM = frozenset(
-    (
-        OperationType.RANDOM_MULTINOMIAL,
-        OperationType.TFLITE_RANDOM_UNIFORM,
-        OperationType.TFLITE_RANDOM_STANDARD_NORMAL,
-        OperationType.TFLITE_MULTINOMIAL,
-    )
-)
 
 #: Values that an operation computes, which are inputs of a step if another step computes them.
 _COMPUTED = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
@@ -218,7 +207,7 @@ def folded(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None:
 def _is_foldable(call: Call, known: Mapping[int, Array]) -> bool:
     """Whether all inputs of an operation are known, and it gives the same results each time."""
     binding = call.binding
-    return binding.type not in _RANDOM and all(
+    return not DEFINITIONS[binding.type].is_random and all(
         index in known for name, indexes in binding.inputs.items() if call.has(name) for index in indexes
     )
 

@@ -405,7 +405,7 @@ def test_keys_do_not_depend_on_the_process() -> None:
     program = (
         "from neurald.hal.model.extension import *; "
         f"{'; '.join(f'Extension(name=chr(97) + chr(46) + {n!r}, operations=(ExtensionOperation(code=0, name=chr(65)),)).operation_type(0)' for n in ('x', 'y'))}; "
-        "import sys; sys.path.insert(0, 'tests'); sys.path.insert(0, 'tests/runtime'); "
+        "import sys; sys.path.insert(0, 'tests'); sys.path.insert(0, 'tests/runtime/devices'); "
         "from test_extensions import *; from neurald.hal.cache.key import key_parts; "
         "print(key_parts(gray_model([create_all()]), create_all(), PrepareOptions()).graphs)"
     )
