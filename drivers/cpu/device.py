@@ -15,13 +15,14 @@ from neurald.drivers.cpu.target.target import TARGET_VARIABLE, Target, host_targ
 from neurald.drivers.settings import Settings
 from neurald.drivers.sources import sources_digest
 from neurald.hal.buffers.tracked_buffer import host_memory_for
-from neurald.hal.compiling.contract import Compiled, InputShapes
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
     CacheFilesNeeded,
     Capabilities,
+    Compiled,
     ExecuteOptions,
+    InputShapes,
     Performance,
     PrepareOptions,
     Verdict,

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from support.models import FLOAT, add_model
+from support.models.small import FLOAT, add_model
 
 import neurald as nd
 from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from support.compiled_parts import in_parts
+from support.cpu.compiled_parts import in_parts
 from support.sweeps import sweep
 
 import neurald as nd

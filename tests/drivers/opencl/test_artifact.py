@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from support.opencl_models import Models, expect_close, random_inputs, random_model, run
+from support.opencl.models import Models, expect_close, random_inputs, random_model, run
 from support.sweeps import sweep
 
 import neurald as nd
@@ -31,7 +31,7 @@ _PROGRAM = """
 import sys
 from pathlib import Path
 import numpy as np
-from support.opencl_models import random_inputs, random_model, run
+from support.opencl.models import random_inputs, random_model, run
 from neurald.drivers.opencl.device import create
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.memory.pool import HostMemory

@@ -6,11 +6,11 @@ import time
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.joined import joined_model
-from support.models import add_model
-from support.opencl_batch import BatchingDevice
-from support.opencl_models import (
+from support.compiler.graphs import GraphBuilder
+from support.models.joined import joined_model
+from support.models.small import add_model
+from support.opencl.batch import BatchingDevice
+from support.opencl.models import (
     BOOL,
     FLOAT,
     INT32,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition, request
+from support.models.addition import AddingDevice, addition, request
 
 from neurald.hal.accounting import pacing
 from neurald.hal.accounting.pacing import FREE_S, LONGEST_REST_S, SLICE_S, Interpreter, step

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.addition import addition
-from support.caching import (
+from support.devices.caching import (
     CachingDevice,
     CachingPreparedModel,
 )
-from support.preparation import entries, flip, prepare
+from support.devices.preparation import entries, flip, prepare
+from support.models.addition import addition
 
 from neurald.hal.cache.secret import SECRET_VARIABLE
 from neurald.hal.cache.store import LIMIT_VARIABLE

@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-from support.contractions import Cases
+from support.compiler.contractions import Cases
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.integer_ranges import Range, Ranges, fixed_point, range_of_sums

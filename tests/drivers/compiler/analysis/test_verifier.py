@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
+from support.compiler.graphs import GraphBuilder
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.verifier import InvalidGraph, check

@@ -1,5 +1,5 @@
 import numpy as np
-from support.control_flow import ADD, BOOL, MUL, Graph, arithmetic, below, branching, counting
+from support.models.control_flow import ADD, BOOL, MUL, Graph, arithmetic, below, branching, counting
 from support.sweeps import sweep
 
 import neurald as nd

@@ -1,7 +1,7 @@
 """Graphs: what nodes are recognised as, and what is known of their values."""
 
 import pytest
-from support.compiler_graphs import GraphBuilder, kinds
+from support.compiler.graphs import GraphBuilder, kinds
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Expression, axis, constant, index, load, select

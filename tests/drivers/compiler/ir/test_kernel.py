@@ -1,6 +1,6 @@
 """What kernels tell of themselves."""
 
-from support.compiler_graphs import GraphBuilder
+from support.compiler.graphs import GraphBuilder
 
 from neurald.drivers.compiler.ir.expression import Expression, axis, load, reduce
 from neurald.drivers.compiler.ir.graph import Value

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.opencl_models import FLOAT, Models
+from support.compiler.graphs import GraphBuilder
+from support.opencl.models import FLOAT, Models
 from support.sweeps import sweep
 
 import neurald as nd

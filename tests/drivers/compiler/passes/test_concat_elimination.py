@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
-from support.compiler_graphs import GraphBuilder, random_array
+from support.compiler.graphs import GraphBuilder, random_array
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_fused

@@ -1,7 +1,7 @@
 """What is computed twice is computed once."""
 
 import numpy as np
-from support.compiler_graphs import GraphBuilder, changes, kinds
+from support.compiler.graphs import GraphBuilder, changes, kinds
 
 from neurald.drivers.compiler.ir.expression import Expression, axis, load, reduce
 from neurald.drivers.compiler.ir.graph import Value

@@ -1,7 +1,7 @@
 """Fusion: which nodes become one kernel, which never do, and that kernels compute what the nodes did."""
 
 import numpy as np
-from support.compiler_graphs import GraphBuilder, random_array
+from support.compiler.graphs import GraphBuilder, random_array
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_fused

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.compiler_graphs import GraphBuilder, changes
+from support.compiler.graphs import GraphBuilder, changes
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_fused
 from neurald.drivers.compiler.analysis.verifier import InvalidGraph

@@ -1,6 +1,6 @@
 """Nodes that change nothing go, and shapes of shapes are seen at once."""
 
-from support.compiler_graphs import GraphBuilder, changes, kinds
+from support.compiler.graphs import GraphBuilder, changes, kinds
 
 from neurald.drivers.compiler.ir.expression import load
 from neurald.drivers.compiler.ir.graph import Compute, Value

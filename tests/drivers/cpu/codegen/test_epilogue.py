@@ -2,8 +2,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from support.elementwise import interpreted
-from support.native import DIFFERENT, Array, run
+from support.compiler.elementwise import interpreted
+from support.cpu.native import DIFFERENT, Array, run
 
 from neurald.drivers.compiler.ir.expression import Expression, accumulated, apply, axis, clamp, load, maximum
 from neurald.drivers.compiler.ir.graph import MatrixProduct, Value

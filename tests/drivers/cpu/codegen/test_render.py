@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from support.elementwise import interpreted
-from support.native import DIFFERENT, RUNNABLE, Array, compiled, run
-from support.random_kernels import RandomKernel
-from support.rendered import check_rendered
+from support.compiler.elementwise import interpreted
+from support.compiler.random_kernels import RandomKernel
+from support.cpu.native import DIFFERENT, RUNNABLE, Array, compiled, run
+from support.cpu.rendered import check_rendered
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Expression, accumulated, apply, axis, load, reduce, select

@@ -2,8 +2,8 @@ import re
 from collections.abc import Callable
 
 import numpy as np
-from support.elementwise import interpreted
-from support.native import DIFFERENT, Array, compiled, run
+from support.compiler.elementwise import interpreted
+from support.cpu.native import DIFFERENT, Array, compiled, run
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Expression, accumulated, axis, clamp, index, load, reduce

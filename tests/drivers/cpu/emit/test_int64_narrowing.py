@@ -1,5 +1,5 @@
 import numpy as np
-from support.elementwise import interpreted, kernel_of
+from support.compiler.elementwise import interpreted, kernel_of
 
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant
 from neurald.drivers.compiler.ir.graph import Value

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.native import RUNNABLE, Array, compiled, run
+from support.compiler.graphs import GraphBuilder
+from support.cpu.native import RUNNABLE, Array, compiled, run
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.expression import Expression, apply, axis, index, load, reduce, select

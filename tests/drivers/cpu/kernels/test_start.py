@@ -1,6 +1,6 @@
 """Kernels as tables, and the biases that their sums begin with."""
 
-from support.compiler_graphs import GraphBuilder
+from support.compiler.graphs import GraphBuilder
 
 from neurald.drivers.compiler.ir.expression import Accumulated, Apply, Expression, Linear, Load, load, maximum
 from neurald.drivers.compiler.ir.graph import Value, flat

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.cpu_routines import TARGET, adding
+from support.cpu.routines import TARGET, adding
 
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.elementwise import interpreted
-from support.native import DIFFERENT, RUNNABLE, compiled, run
-from support.rendered import check_rendered
+from support.compiler.elementwise import interpreted
+from support.cpu.native import DIFFERENT, RUNNABLE, compiled, run
+from support.cpu.rendered import check_rendered
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Apply, Expression, apply, axis, load, select

@@ -1,8 +1,8 @@
 """Functions of a single number of 8 bits as tables: the same results by fewer operations."""
 
 import numpy as np
-from support.elementwise import interpreted
-from support.native import DIFFERENT, compiled, run
+from support.compiler.elementwise import interpreted
+from support.cpu.native import DIFFERENT, compiled, run
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate_fused

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder, random_array
-from support.opencl_kernels import kernels
-from support.opencl_sources import Bench, opencl_facts
+from support.compiler.graphs import GraphBuilder, random_array
+from support.opencl.kernels import kernels
+from support.opencl.sources import Bench, opencl_facts
 
 from neurald.drivers.compiler.ir.expression import apply, axis, clamp, load, reduce, select
 from neurald.drivers.compiler.ir.graph import Graph, inside

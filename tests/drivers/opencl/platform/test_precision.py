@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder, random_array
-from support.opencl_batch import BatchingDevice
-from support.opencl_models import FLOAT, Models, random_inputs, random_model, run
+from support.compiler.graphs import GraphBuilder, random_array
+from support.opencl.batch import BatchingDevice
+from support.opencl.models import FLOAT, Models, random_inputs, random_model, run
 from support.sweeps import sweep
 
 import neurald as nd

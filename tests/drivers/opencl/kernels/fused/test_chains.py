@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.opencl_adding import without_ptx
-from support.opencl_models import FLOAT, Models, expect_close, prepared_from, random_inputs, run
+from support.opencl.adding import without_ptx
+from support.opencl.models import FLOAT, Models, expect_close, prepared_from, random_inputs, run
 from support.sweeps import sweep
 from support.tiers import one_in
 
