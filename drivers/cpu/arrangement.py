@@ -54,7 +54,7 @@ def rewritten(kernel: Kernel, found: Replace, axes: Iterable[Axis]) -> Kernel:
         axes=tuple(axes),
         body=rewrite(kernel.body, found, memory),
         requirements=tuple((rewrite(each, found, memory), text) for each, text in kernel.requirements),
-        place=None if kernel.place is None else rewrite(kernel.place, found, memory),
+        output_offset=None if kernel.output_offset is None else rewrite(kernel.output_offset, found, memory),
     )
 
 
@@ -139,7 +139,7 @@ def _joined_fold(expression: Reduce) -> Expression:
             both = axis(outer.extent * inner.extent, outer.name)
             body = rewrite(body, _split(outer, inner, both).get, {})
             axes[position : position + 2] = [both]
-    return reduce(expression.fold, tuple(axes), body)
+    return reduce(expression.reduction, tuple(axes), body)
 
 
 def can_join(roots: Iterable[Expression], outer: Axis, inner: Axis) -> bool:

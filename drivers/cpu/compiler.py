@@ -10,10 +10,10 @@ from neurald.drivers.compiler.build import build_graph
 from neurald.drivers.compiler.expression import Expression, Load
 from neurald.drivers.compiler.fusion import fuse
 from neurald.drivers.compiler.graph import Shape, Value
-from neurald.drivers.compiler.interleaving import interleave
-from neurald.drivers.compiler.joining import Alignment, join
+from neurald.drivers.compiler.interleaving import concat_in_place
+from neurald.drivers.compiler.joining import Alignment, eliminate_concat
 from neurald.drivers.compiler.kernel import FusedGraph, Kernel
-from neurald.drivers.compiler.placement import Placement, place
+from neurald.drivers.compiler.placement import BufferAssignment, assign_buffers
 from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.transformations import transform
 from neurald.drivers.cpu.executable import Call, Executable
@@ -98,8 +98,8 @@ def compile_model(
         folding = Folding(target, generate)
         graph = build_graph(model, input_shapes, folding.graph)
         transform(graph, folding.node)
-        joined = join(fuse(graph, rows=is_row_by_row), Alignment())
-        fused = reordered(interleave(joined, stores_runs), target)
+        joined = eliminate_concat(fuse(graph, is_row_wise=is_row_by_row), Alignment())
+        fused = reordered(concat_in_place(joined, stores_runs), target)
         kernels = tuple(
             tabulated(kernel, target, folding.node) for kernel in fused.kernels if kernel.output.count
         )
@@ -118,7 +118,7 @@ def compile_model(
             compilation.add(routine_unit(routines[-1]))
             called |= routines[-1].subroutines
         compilation.add(callers_unit({len(routine.arguments) for routine in routines}))
-        placement = place(fused, [routine.arguments for routine in routines], alignment=ALIGNMENT)
+        assignment = assign_buffers(fused, [routine.arguments for routine in routines], alignment=ALIGNMENT)
         try:
             found = compilation.finish()
         except CompilationFailed as error:
@@ -126,9 +126,9 @@ def compile_model(
                 if error.unit in (routine.name, *(each.name for each in routine.subroutines)):
                     raise _failed(names, kernel, error) from error
             raise
-    executable = _assembled(model, target, placement, kernels, routines, names)
+    executable = _assembled(model, target, assignment, kernels, routines, names)
     codes = tuple(code for name, code in found.items() if name not in {unit.name for unit in first})
-    return Compiled(executable=executable, constants=placement.constants, codes=codes)
+    return Compiled(executable=executable, constants=assignment.constants, codes=codes)
 
 
 def _packed_bytes(kernel: Kernel, routine: Routine) -> int:
@@ -145,7 +145,7 @@ def _failed(names: "_Names", kernel: Kernel, error: Exception) -> KernelFailed:
 def _assembled(
     model: Model,
     target: Target,
-    placement: Placement,
+    assignment: BufferAssignment,
     kernels: Sequence[Kernel],
     routines: Sequence[Routine],
     names: "_Names",
@@ -153,7 +153,7 @@ def _assembled(
     calls = tuple(
         Call(
             function=routine.name,
-            places=placement.of(routine.arguments),
+            places=assignment.of(routine.arguments),
             grains=routine.grains,
             cost_ns=routine.cost_ns,
             messages=tuple(f"{names.text(kernel)}: {text}" for _, text in kernel.requirements),
@@ -162,22 +162,22 @@ def _assembled(
         )
         for kernel, routine in zip(kernels, routines, strict=True)
     )
-    inputs, outputs = placement.ports(model)
-    users, written = _users(placement.graph, routines), _written(routines)
+    inputs, outputs = assignment.ports(model)
+    users, written = _users(assignment.graph, routines), _written(routines)
     return Executable(
         target=target.name,
         calls=calls,
         inputs=inputs,
         outputs=outputs,
-        input_arguments=tuple(tuple(users.get(value, ())) for value in placement.graph.inputs),
+        input_arguments=tuple(tuple(users.get(value, ())) for value in assignment.graph.inputs),
         output_arguments=tuple(
             tuple(used) if written.issuperset(used := users.get(value, ())) else ()
-            for value in placement.graph.outputs
+            for value in assignment.graph.outputs
         ),
-        arena_bytes=placement.arena_bytes,
-        constants_bytes=placement.constants.nbytes,
+        arena_bytes=assignment.arena_bytes,
+        constants_bytes=assignment.constants.nbytes,
         scratch_bytes=max((routine.scratch_bytes for routine in routines), default=0),
-        unshared_bytes=placement.unshared_bytes,
+        unshared_bytes=assignment.unshared_bytes,
         is_tolerant=all(_is_tolerant(kernel) for kernel in kernels),
     )
 

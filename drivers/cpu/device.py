@@ -178,12 +178,12 @@ class CpuDevice:
         threads: int,
         keeps_artifact: bool,
     ) -> "CpuPreparedModel | ReferenceModel":
-        from neurald.drivers.compiler.collection import put_off
+        from neurald.drivers.compiler.collection import paused_gc
         from neurald.drivers.cpu.object_helper import started_ahead
 
         helper = started_ahead(self._target, len(model.main.operations))
         try:
-            with put_off():
+            with paused_gc():
                 # Compilers are slow to import, and a warm start does without them. The process that helps starts meanwhile.
                 from neurald.drivers.cpu.preparation import Preparation
 

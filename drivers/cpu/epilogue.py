@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from neurald.drivers.compiler.expression import Accumulated, Expression
-from neurald.drivers.compiler.graph import Value, flat
+from neurald.drivers.compiler.expression import AccumulatorRef, Expression
+from neurald.drivers.compiler.graph import Value, linearize
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
@@ -65,11 +65,13 @@ class Epilogue:
     ) -> None:
         assert kernel.contraction is not None  # noqa: S101 - callers render a contraction
         self._is_wide = kernel.contraction.output.type is Scalar.INT64
-        self._sums = [each for each in walk(*kernel.roots) if isinstance(each, Accumulated)]
+        self._sums = [each for each in walk(*kernel.roots) if isinstance(each, AccumulatorRef)]
         self._axes = kernel.axes
         self._kernel, self._target, self._code = narrowed(kernel), target, code
         self._pointers = pointers or pointer_names(arguments_of(kernel))
-        self._place = flat(kernel.axes, kernel.shape) if kernel.place is None else kernel.place
+        self._place = (
+            linearize(kernel.axes, kernel.shape) if kernel.output_offset is None else kernel.output_offset
+        )
         self._varying: dict[Expression, bool] = {}
 
     def write(self, total: str, axes: Sequence[str], lanes: int, mask: str | None = None) -> None:

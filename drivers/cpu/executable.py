@@ -6,7 +6,7 @@ request's own memory is aligned, kernels get pointers to it instead.
 
 import msgspec
 
-from neurald.drivers.compiler.placement import Place, Port
+from neurald.drivers.compiler.placement import BufferLocation, Port
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True):
@@ -22,7 +22,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     """
 
     function: str
-    places: tuple[Place, ...]
+    places: tuple[BufferLocation, ...]
     grains: int
     cost_ns: float
     messages: tuple[str, ...] = ()

@@ -57,7 +57,9 @@ class Folding:
         """
         if not self._runs_here or not node.output.count or is_reproducible(node):
             return evaluate_node(node, arrays)
-        (kernel,) = fuse(Graph(inputs=[], outputs=[node.output], nodes=[node]), rows=is_row_by_row).kernels
+        (kernel,) = fuse(
+            Graph(inputs=[], outputs=[node.output], nodes=[node]), is_row_wise=is_row_by_row
+        ).kernels
         return self._run(kernel, arrays)
 
     def graph(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
@@ -67,7 +69,7 @@ class Folding:
             RequirementFailed: a requirement of a node does not hold.
         """
         transform(graph, self.node)
-        fused = fuse(graph, rows=is_row_by_row)
+        fused = fuse(graph, is_row_wise=is_row_by_row)
         if not self._runs_here:
             return evaluate_fused(fused, inputs)
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from neurald.drivers.compiler.expression import Axis, Expression, Load, Reduce
-from neurald.drivers.compiler.op import Fold, fold_start
+from neurald.drivers.compiler.op import ReductionOp, reduction_identity
 from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.dialect import computed, extreme
@@ -30,19 +30,19 @@ def is_short(body: Expression, axes: Sequence[Axis]) -> bool:
     return count <= _SHORT and count * sum(1 for _ in walk(body)) <= _MOST_SHORT_EXPRESSIONS
 
 
-def fold_value(v: Vector, fold: Fold, kind: Scalar, element: str, total: str, value: str) -> str:
+def fold_value(v: Vector, fold: ReductionOp, kind: Scalar, element: str, total: str, value: str) -> str:
     """A value folded into a total."""
-    if fold in (Fold.MINIMUM, Fold.MAXIMUM):
-        return extreme(v, kind, element, total, value, is_minimum=fold is Fold.MINIMUM)
+    if fold in (ReductionOp.MINIMUM, ReductionOp.MAXIMUM):
+        return extreme(v, kind, element, total, value, is_minimum=fold is ReductionOp.MINIMUM)
     if kind is Scalar.BOOL:
-        return v.two("or" if fold in (Fold.SUM, Fold.ANY) else "and", element, total, value)
-    operation = "add" if fold is Fold.SUM else "mul"
+        return v.two("or" if fold in (ReductionOp.SUM, ReductionOp.ANY) else "and", element, total, value)
+    operation = "add" if fold is ReductionOp.SUM else "mul"
     return v.two(f"f{operation}" if kind.is_float else operation, element, total, value)
 
 
 def fold_start_text(v: Vector, expression: Reduce) -> str:
     """What a fold starts with, in every lane."""
-    element, start = computed(expression, v.lanes), fold_start(expression.fold, expression.type)
+    element, start = computed(expression, v.lanes), reduction_identity(expression.reduction, expression.type)
     if expression.type is Scalar.INDEX and element == "i32":
         # No position is beyond these.
         start = max(-(2**31), min(2**31 - 1, int(start)))
@@ -88,6 +88,6 @@ def folded_lanes(v: Vector, expression: Reduce, element: str, total: str) -> str
                 text = f"shufflevector {whole} {total}, {whole} poison, <{half} x i32> <{places}>"
             parts.append(v.code.value(text))
         narrow = Vector(v.code, v.target, half)
-        total = fold_value(narrow, expression.fold, expression.type, element, parts[0], parts[1])
+        total = fold_value(narrow, expression.reduction, expression.type, element, parts[0], parts[1])
         count = half
     return total

@@ -140,7 +140,7 @@ def _with_lanes(kernel: Kernel, target: Target) -> tuple[Kernel, int]:
         return kernel, 1
     choices = [kernel]
     # What is stored must lie side by side, whatever is gathered.
-    joins = kernel.place is None
+    joins = kernel.output_offset is None
     while (
         joins
         and len(kernel.axes) > 1

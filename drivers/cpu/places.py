@@ -4,13 +4,13 @@ import hashlib
 from collections.abc import Mapping
 
 from neurald.drivers.compiler.expression import Apply, Axis, Constant, Expression, Linear, Load
-from neurald.drivers.compiler.graph import Value, flat
+from neurald.drivers.compiler.graph import Value, linearize
 from neurald.drivers.compiler.rewriting import walk
 
 
 def place_of(load: Load) -> Expression:
     """Where the element lies that is loaded, in elements from the first."""
-    return flat(load.index, load.value.shape)
+    return linearize(load.index, load.value.shape)
 
 
 def stride_along(place: Expression, along: Axis) -> int | None:

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from neurald.drivers.compiler.contraction import as_fold
+from neurald.drivers.compiler.contraction import expand_contraction
 from neurald.drivers.compiler.expression import Axis, Expression
-from neurald.drivers.compiler.graph import Value, flat
+from neurald.drivers.compiler.graph import Value, linearize
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.cpu.arrangement import arranged
 from neurald.drivers.cpu.epilogue import arguments_of, finish, parameter_names, parameters, pointer_names
@@ -25,7 +25,7 @@ def render(kernel: Kernel, target: Target) -> Routine:
         kernel: any.
         target: what the code is for.
     """
-    kernel = as_fold(kernel)
+    kernel = expand_contraction(kernel)
     values = arguments_of(kernel)
     code = Instructions(parameter_names(values))
     grains, cost_ns, label = 0, 0.0, "nothing"
@@ -139,5 +139,7 @@ class _Loops:
             along=along,
             is_streaming=not kernel.has_reduction,
         )
-        stored_at = flat(kernel.axes, kernel.shape) if kernel.place is None else kernel.place
+        stored_at = (
+            linearize(kernel.axes, kernel.shape) if kernel.output_offset is None else kernel.output_offset
+        )
         finish(statements, kernel, self._pointers[kernel.output], stored_at)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from neurald.drivers.compiler.expression import Apply, Axis, Constant, Expression, Linear, axis
-from neurald.drivers.compiler.graph import flat
+from neurald.drivers.compiler.graph import linearize
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.rewriting import walk
@@ -24,7 +24,7 @@ _ORDERS = (Op.LESS, Op.LESS_EQUAL)
 
 
 def sections_of(kernel: Kernel, target: Target) -> tuple[Kernel, ...]:
-    """Kernels that compute all elements of a kernel, each some of them, see `Kernel.place`; the kernel itself if that is best.
+    """Kernels that compute all elements of a kernel, each some of them, see `Kernel.output_offset`; the kernel itself if that is best.
 
     Args:
         kernel: that stores elements in order.
@@ -32,7 +32,7 @@ def sections_of(kernel: Kernel, target: Target) -> tuple[Kernel, ...]:
     """
     if kernel.output.count < _FEWEST_ELEMENTS or kernel.contraction is not None:
         return (kernel,)
-    sections = [replace(kernel, place=flat(kernel.axes, kernel.shape))]
+    sections = [replace(kernel, output_offset=linearize(kernel.axes, kernel.shape))]
     position = 0
     while position < len(sections) <= _MOST_SECTIONS:
         section = sections[position]

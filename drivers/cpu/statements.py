@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from neurald.drivers.compiler.expression import (
-    Accumulated,
+    AccumulatorRef,
     Apply,
     Axis,
     Constant,
@@ -23,7 +23,7 @@ from neurald.drivers.compiler.expression import (
 )
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.nesting import Nesting
-from neurald.drivers.compiler.op import Fold, Op
+from neurald.drivers.compiler.op import Op, ReductionOp
 from neurald.drivers.compiler.rewriting import substitute, walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu import memory
@@ -82,7 +82,7 @@ class _Lanes:
                 if each not in self.varying:
                     self.varying[each] = (
                         each is self.along
-                        or isinstance(each, Accumulated)
+                        or isinstance(each, AccumulatorRef)
                         or any(self.varying[operand] for operand in each.operands)
                     )
         return self.varying[expression]
@@ -95,7 +95,7 @@ class Statements:
         code: where instructions go.
         target: what they are for.
         pointers: the names of the memory of each value.
-        names: the names of axes, i64; of the lanes' axis that of the first lane. The name of `Accumulated`, a vector.
+        names: the names of axes, i64; of the lanes' axis that of the first lane. The name of `AccumulatorRef`, a vector.
         lanes: how many elements are computed together.
         along: the axis that they lie along, if there are several.
         mask: which of them there are, i1 for each; None: all. Where one is not, nothing is read or written.
@@ -127,7 +127,7 @@ class Statements:
         vector = Vector(code, target, lanes)
         self._lanes = _Lanes(vector, along if lanes > 1 else None, mask, {} if varying is None else varying)
         for expression, name in names.items():
-            if isinstance(expression, Accumulated) and lanes > 1:
+            if isinstance(expression, AccumulatorRef) and lanes > 1:
                 self._lanes.known[expression] = name
             else:
                 self._names[expression] = name
@@ -198,7 +198,7 @@ class Statements:
         if isinstance(expression, Apply):
             arguments = [(computed(each, 1), self._scalar(each)) for each in expression.arguments]
             return apply_value(self._single, expression, arguments)
-        what = "the sum of a contraction" if isinstance(expression, Accumulated) else "an axis"
+        what = "the sum of a contraction" if isinstance(expression, AccumulatorRef) else "an axis"
         raise AssertionError(f"{what} has no name here")
 
     def _scalar_load(self, load: Load) -> str:
@@ -439,20 +439,22 @@ class Statements:
         v, mask = self._lanes.v, self._lanes.mask
         is_product = isinstance(body, Apply) and body.op is Op.MULTIPLY and body.type.is_float
         is_folding = self._lanes.along is not None and self._lanes.along in expression.axes
-        if is_product and expression.fold is Fold.SUM and not (mask and is_folding):
+        if is_product and expression.reduction is ReductionOp.SUM and not (mask and is_folding):
             first, second = (self.value(each) for each in body.operands)
             return v.fma(element, first, second, total)
         value = self.value(body)
         if mask and is_folding:
             value = v.choose(mask, element, value, fold_start_text(v, expression))
-        return fold_value(v, expression.fold, expression.type, element, total, value)
+        return fold_value(v, expression.reduction, expression.type, element, total, value)
 
     def _fold_along(self, expression: Reduce, along: Axis) -> str:
         """Lanes along a folded axis: each folds a part, and in the end they are folded with each other."""
         count = folding_lanes(along.extent, self._target)
         v = Vector(self._code, self._target, count)
         # The sum of a contraction that is one number is so in all lanes of the fold.
-        same: dict[Expression, bool] = {each: False for each in self._names if isinstance(each, Accumulated)}
+        same: dict[Expression, bool] = {
+            each: False for each in self._names if isinstance(each, AccumulatorRef)
+        }
         lanes = _Lanes(v, along, varying=same)
         element = computed(expression, count)
         with self._with_lanes(lanes):
@@ -501,4 +503,4 @@ class Statements:
 
 def _computed(place: Expression) -> Iterator[Expression]:
     """What of a place comes from memory or is folded."""
-    return (each for each in walk(place) if isinstance(each, Load | Reduce | Accumulated))
+    return (each for each in walk(place) if isinstance(each, Load | Reduce | AccumulatorRef))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from neurald.drivers.compiler.expression import Apply, Axis, Constant, Expression, Load, axis, load
-from neurald.drivers.compiler.graph import Shape, Value, flat, unflat
+from neurald.drivers.compiler.graph import Shape, Value, delinearize, linearize
 from neurald.drivers.compiler.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.rewriting import free_axes, walk
@@ -108,11 +108,11 @@ class _Split:
     def position(self, before: Kernel, index: tuple[Expression, ...]) -> tuple[Expression, ...]:
         """Where an element lies along each of the new axes, that lies at an index of the output as it was."""
         if before.output.shape != before.shape:
-            index = unflat(flat(index, before.output.shape), before.shape)
+            index = delinearize(linearize(index, before.output.shape), before.shape)
         return tuple(
             part
             for place, extents in zip(index, self.extents, strict=True)
-            for part in ((place,) if len(extents) == 1 else unflat(place, extents))
+            for part in ((place,) if len(extents) == 1 else delinearize(place, extents))
         )
 
 

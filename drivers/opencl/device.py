@@ -12,9 +12,9 @@ from neurald._version import __version__
 from neurald.drivers.compiler.build import supported_operations
 from neurald.drivers.compiler.graph import Graph, Shape
 from neurald.drivers.compiler.kept_variants import prepared_variant
-from neurald.drivers.compiler.ranking import objection_to_ranking
+from neurald.drivers.compiler.ranking import top_k_unsupported_reason
 from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.compiler.specialization import Prepared, SpecializingModel, is_specified
+from neurald.drivers.compiler.specialization import PreparedWithOperands, SpecializingModel, is_specified
 from neurald.drivers.opencl.artifact import read_artifact
 from neurald.drivers.opencl.buffer import CopyCount, OpenClBuffer
 from neurald.drivers.opencl.calibration import calibrated
@@ -161,9 +161,9 @@ class OpenClDevice:
                     return f"{self.facts.name} has no float64"
                 if value.count > _MOST_ELEMENTS or value.size_bytes > self.facts.max_allocation_bytes:
                     return f"{list(value.shape)} is too large for {self.facts.name}"
-        return objection_to_ranking(graph)
+        return top_k_unsupported_reason(graph)
 
-    def prepare_model(self, model: Model, options: PrepareOptions) -> Prepared:
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedWithOperands:
         """See `Device.prepare_model`. With unspecified dimensions, executions compile for the shapes that come."""
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
@@ -266,7 +266,7 @@ class OpenClDevice:
             )
         return OpenClBuffer(self.context, size_bytes, self.copies)
 
-    def _own(self, prepared: PreparedModel) -> Prepared:
+    def _own(self, prepared: PreparedModel) -> PreparedWithOperands:
         """The model, if this device has prepared it."""
         if isinstance(prepared, OpenClPreparedModel) and prepared.device is self._context:
             return prepared

@@ -5,7 +5,7 @@ All values lie in two buffers, see `neurald.drivers.compiler.placement`.
 
 import msgspec
 
-from neurald.drivers.compiler.placement import Place, Port
+from neurald.drivers.compiler.placement import BufferLocation, Port
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.persistent import GAVE_UP
 from neurald.drivers.opencl.source import Source
@@ -52,7 +52,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     """
 
     kernel: str
-    places: tuple[Place, ...]
+    places: tuple[BufferLocation, ...]
     groups: int
     local_size: int
     status: int = 0

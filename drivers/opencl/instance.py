@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neurald.drivers.compiler.placement import Base, Place, Port
+from neurald.drivers.compiler.placement import Base, BufferLocation, Port
 from neurald.drivers.opencl.buffer import OpenClBuffer
 from neurald.drivers.opencl.executable import FLAGS, Call, Executable, ImageUse
 from neurald.drivers.opencl.images import image_over
@@ -340,7 +340,9 @@ def bound_launch(
     )
 
 
-def _image(device: DeviceContext, buffer: "cl.Buffer", place: Place, use: ImageUse) -> tuple["cl.Image", int]:
+def _image(
+    device: DeviceContext, buffer: "cl.Buffer", place: BufferLocation, use: ImageUse
+) -> tuple["cl.Image", int]:
     """An image with a value of a buffer, and which texel has its first elements."""
     images = device.facts.images
     if images is None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.placement import Base, Place, Port
+from neurald.drivers.compiler.placement import Base, BufferLocation, Port
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.executable import Call, Executable
 from neurald.drivers.cpu.native_model import NativeModel
@@ -149,7 +149,10 @@ def chain(routines: Sequence[Routine]) -> Executable:
     calls = tuple(
         Call(
             function=routine.name,
-            places=(Place(Base.ARENA, room * (number + 1)), Place(Base.ARENA, room * number)),
+            places=(
+                BufferLocation(Base.ARENA, room * (number + 1)),
+                BufferLocation(Base.ARENA, room * number),
+            ),
             grains=routine.grains,
             cost_ns=routine.cost_ns,
             messages=("operation 0: first", "operation 0: second"),

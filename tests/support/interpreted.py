@@ -10,7 +10,7 @@ from neurald.drivers.compiler.evaluate import RequirementFailed, evaluate, evalu
 from neurald.drivers.compiler.fusion import fuse
 from neurald.drivers.compiler.graph import Graph, Shape
 from neurald.drivers.compiler.kernel import FusedGraph
-from neurald.drivers.compiler.specialization import Prepared, SpecializingModel, is_specified
+from neurald.drivers.compiler.specialization import PreparedWithOperands, SpecializingModel, is_specified
 from neurald.drivers.sample.device import SampleDevice
 from neurald.drivers.sample.flavour import ALL
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PrepareOptions, Verdict
@@ -35,7 +35,7 @@ class InterpretedDevice(SampleDevice):
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
         return supported_operations(model)
 
-    def prepare_model(self, model: Model, options: PrepareOptions) -> Prepared:  # type: ignore[override]
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedWithOperands:  # type: ignore[override]
         if not is_specified(model):
             return SpecializingModel(model, self._interpreted, owner=self, tolerant=False)
         return self._interpreted(model, {})

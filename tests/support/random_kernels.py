@@ -22,7 +22,7 @@ from neurald.drivers.compiler.expression import (
 )
 from neurald.drivers.compiler.graph import Value, inside
 from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Fold, Op
+from neurald.drivers.compiler.op import Op, ReductionOp
 from neurald.drivers.compiler.scalar import Scalar
 
 _T = TypeVar("_T")
@@ -38,7 +38,7 @@ _TYPES = (
     Scalar.FLOAT16,
     Scalar.INT64,
 )
-_FOLDS = (Fold.SUM, Fold.MINIMUM, Fold.MAXIMUM)
+_FOLDS = (ReductionOp.SUM, ReductionOp.MINIMUM, ReductionOp.MAXIMUM)
 
 
 @dataclass

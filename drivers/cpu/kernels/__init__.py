@@ -4,8 +4,8 @@ from neurald.drivers.compiler.graph import (
     Contraction,
     Convolution,
     DepthwiseConvolution,
-    Ranking,
-    is_movement,
+    TopK,
+    is_data_movement,
 )
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
@@ -22,8 +22,8 @@ def stores_runs(kernel: Kernel) -> bool:
     node = kernel.contraction
     if node is None:
         is_wide = kernel.axes[-1].extent >= _WIDE
-        return is_wide and kernel.row_axes is None and not is_movement(kernel.body)
-    if isinstance(node, Ranking):
+        return is_wide and kernel.row_axes is None and not is_data_movement(kernel.body)
+    if isinstance(node, TopK):
         return False
     is_regular = not isinstance(node, DepthwiseConvolution) and pitch_of(flattened(kernel)) > 0
     return node.output.type is Scalar.FLOAT32 or is_regular
@@ -38,8 +38,8 @@ def routine_for(kernel: Kernel, target: Target) -> Routine | None:
     if not kernel.output.count:
         return None
     if node is None:
-        return None if kernel.place is not None else _without_contraction(kernel, target)
-    if isinstance(node, Ranking):
+        return None if kernel.output_offset is not None else _without_contraction(kernel, target)
+    if isinstance(node, TopK):
         from neurald.drivers.cpu.kernels import extremes, ranking
 
         is_one = node.output.shape[-1] == 1

@@ -6,7 +6,7 @@ ones every lane keeps the best key that it has seen and its place, in several re
 
 import math
 
-from neurald.drivers.compiler.graph import Ranking
+from neurald.drivers.compiler.graph import TopK
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.cpu.epilogue import arguments_of, epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.instructions import Instructions
@@ -26,7 +26,7 @@ _TURNS = 4
 _VECTOR_CYCLES, _ROW_CYCLES = 4.0, 12.0
 
 
-def routine(kernel: Kernel, node: Ranking, target: Target) -> Routine:
+def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
     """The routine of a kernel.
 
     Args:
@@ -54,7 +54,7 @@ def routine(kernel: Kernel, node: Ranking, target: Target) -> Routine:
 class _Rows:
     """Writes a function that finds the place of a row's largest element, a row a grain."""
 
-    def __init__(self, kernel: Kernel, node: Ranking, target: Target, code: Instructions) -> None:
+    def __init__(self, kernel: Kernel, node: TopK, target: Target, code: Instructions) -> None:
         self._kernel, self._node, self._target, self._code = kernel, node, target, code
         self._kind, self._length = node.input.type, node.input.shape[-1]
         self._key = f"i{key_bits(self._kind)}"
@@ -98,10 +98,10 @@ class _Rows:
             bits = is_it if v.lanes == 1 else code.value(f"bitcast {v.type('i1')} {is_it} to i{v.lanes}")
             wide = code.value(f"zext i{v.lanes} {bits} to i{_SHORT}")
             found = code.value(f"or i{_SHORT} {found}, {code.value(f'shl i{_SHORT} {wide}, {begin}')}")
-        which = "cttz" if self._node.is_first_first else "ctlz"
+        which = "cttz" if self._node.prefers_lower_index else "ctlz"
         code.declarations.add(f"declare i{_SHORT} @llvm.{which}.i{_SHORT}(i{_SHORT}, i1)")
         place = code.value(f"call i{_SHORT} @llvm.{which}.i{_SHORT}(i{_SHORT} {found}, i1 true)")
-        if not self._node.is_first_first:
+        if not self._node.prefers_lower_index:
             place = code.value(f"sub i{_SHORT} {_SHORT - 1}, {place}")
         return code.value(f"trunc i{_SHORT} {place} to i32")
 
@@ -134,7 +134,7 @@ class _Rows:
             kept[turn] = self._better(kept[turn], source, str(begin))
         largest = v.splat(key, self._largest([keys for keys, _ in kept]))
         # Of a lane that has no largest element, what is not less, or not more, than any place.
-        is_first = self._node.is_first_first
+        is_first = self._node.prefers_lower_index
         none, how = v.number(key, (1 << 31) - 1 if is_first else 0), "smin" if is_first else "smax"
         found = none
         for keys, places in kept:
@@ -147,7 +147,7 @@ class _Rows:
         """What lanes keep after another vector, which begins at a place."""
         v, key = self._v, self._key
         keys = self._keys(source, place)
-        is_better = v.compare("sgt" if self._node.is_first_first else "sge", key, keys, kept[0])
+        is_better = v.compare("sgt" if self._node.prefers_lower_index else "sge", key, keys, kept[0])
         return (
             v.call("llvm.smax", key, keys, kept[0]),
             v.choose(is_better, key, self._places(place), kept[1]),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from neurald.drivers.compiler.expression import Expression, axis, index
-from neurald.drivers.compiler.graph import unflat
+from neurald.drivers.compiler.graph import delinearize
 from neurald.drivers.compiler.kernel import Kernel, positions
 from neurald.drivers.compiler.rewriting import rewrite
 from neurald.drivers.cpu.places import stride_along
@@ -12,10 +12,10 @@ from neurald.drivers.cpu.places import stride_along
 def pitch_of(kernel: Kernel) -> int:
     """How far apart in the output the positions of a flattened kernel are, whose channels are side by side; 0: they are not."""
     row, channel = kernel.axes
-    if kernel.place is None:
+    if kernel.output_offset is None:
         return channel.extent
-    is_regular = channel.extent == 1 or stride_along(kernel.place, channel) == 1
-    return (stride_along(kernel.place, row) or 0) if is_regular else 0
+    is_regular = channel.extent == 1 or stride_along(kernel.output_offset, channel) == 1
+    return (stride_along(kernel.output_offset, row) or 0) if is_regular else 0
 
 
 def flattened(kernel: Kernel) -> Kernel:
@@ -25,7 +25,7 @@ def flattened(kernel: Kernel) -> Kernel:
     """
     *outer, _ = kernel.shape
     row, channel = axis(positions(tuple(outer)), "m"), kernel.axes[-1]
-    places = unflat(row, tuple(outer))
+    places = delinearize(row, tuple(outer))
     mapping: dict[Expression, Expression] = {
         each: place if each.extent > 1 else index(0)
         for each, place in zip(kernel.axes[:-1], places, strict=True)
@@ -36,5 +36,7 @@ def flattened(kernel: Kernel) -> Kernel:
         axes=(row, channel),
         body=rewrite(kernel.body, mapping.get, memory),
         requirements=tuple((rewrite(each, mapping.get, memory), text) for each, text in kernel.requirements),
-        place=None if kernel.place is None else rewrite(kernel.place, mapping.get, memory),
+        output_offset=None
+        if kernel.output_offset is None
+        else rewrite(kernel.output_offset, mapping.get, memory),
     )

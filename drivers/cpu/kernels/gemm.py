@@ -219,7 +219,7 @@ class Tiles:
             str(-product.rows.before * product.row_bytes - product.columns.before * product.pixel_bytes),
         )
         first = total(code, panel.position, multiple(code, row, product.columns.places), column)
-        if product.terms <= _FEW_TERMS and self._kernel.place is None:
+        if product.terms <= _FEW_TERMS and self._kernel.output_offset is None:
             self._prefetch_output(shape, first, panel.channel)
         ahead = self._sums.ahead(panel.weights, total(code, panel.tile, number))
         sums = self._sums.of(shape, self._starts(panel), start, (panel.weights, ahead), row)

@@ -68,7 +68,14 @@ def _likeness(kernel: Kernel, arguments: Sequence[Value], target: Target) -> Has
         numbers[each] = len(numbers)
     roots = tuple(numbers[each] for each in kernel.roots)
     values = tuple((value.shape, value.type, value.constant is None) for value in arguments)
-    return target.name, _contraction(kernel, places), values, tuple(parts), roots, kernel.place is None
+    return (
+        target.name,
+        _contraction(kernel, places),
+        values,
+        tuple(parts),
+        roots,
+        kernel.output_offset is None,
+    )
 
 
 def _own(each: Expression, numbers: dict[Expression, int], places: dict[Value, int]) -> Iterator[Hashable]:
@@ -87,7 +94,7 @@ def _own(each: Expression, numbers: dict[Expression, int], places: dict[Value, i
     elif isinstance(each, Apply):
         yield each.op
     elif isinstance(each, Reduce):
-        yield each.fold
+        yield each.reduction
         yield from ((numbers.get(axis), axis.extent) for axis in each.axes)
 
 

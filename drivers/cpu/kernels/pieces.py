@@ -12,7 +12,7 @@ import numpy as np
 
 from neurald.drivers.compiler.evaluate import Array, evaluate_node
 from neurald.drivers.compiler.expression import Apply, Constant, Expression, Load, index, load, select
-from neurald.drivers.compiler.graph import Compute, Value, is_movement
+from neurald.drivers.compiler.graph import Compute, Value, is_data_movement
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.rewriting import walk
@@ -120,7 +120,7 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
         target: what the code is for.
     """
     kind = kernel.output.type
-    if kernel.requirements or not is_movement(kernel.body) or kind is Scalar.BOOL:
+    if kernel.requirements or not is_data_movement(kernel.body) or kind is Scalar.BOOL:
         return None
     if kernel.output.count > _MOST_ELEMENTS:
         return None

@@ -11,7 +11,7 @@ wanted then, in whatever order they come.
 
 import math
 
-from neurald.drivers.compiler.graph import Ranking
+from neurald.drivers.compiler.graph import TopK
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.cpu.epilogue import arguments_of, epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.instructions import Instructions
@@ -68,7 +68,7 @@ end:
 """
 
 
-def routine(kernel: Kernel, node: Ranking, target: Target) -> Routine:
+def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
     """The routine of a kernel.
 
     Args:
@@ -99,7 +99,7 @@ def routine(kernel: Kernel, node: Ranking, target: Target) -> Routine:
 class _Rows:
     """Writes a function that ranks the elements of rows, a row a grain."""
 
-    def __init__(self, kernel: Kernel, node: Ranking, target: Target, code: Instructions) -> None:
+    def __init__(self, kernel: Kernel, node: TopK, target: Target, code: Instructions) -> None:
         self._kernel, self._node, self._target, self._code = kernel, node, target, code
         self._kind = node.input.type
         self._key_bits = key_bits(self._kind)
@@ -258,7 +258,7 @@ class _Rows:
     def _place_of(self, mark: str) -> str:
         """The place in a mark, i32."""
         place = self._code.fresh(f"trunc {self._mark} {mark} to i32")
-        return self._single.two("xor", "i32", place, "-1") if self._node.is_first_first else place
+        return self._single.two("xor", "i32", place, "-1") if self._node.prefers_lower_index else place
 
     def _look(self, source: str, bound: str | None) -> None:
         """All other elements.
@@ -278,7 +278,7 @@ class _Rows:
                 keys = keys_at(v, self._kind, source, loop.index)
                 least = v.splat(self._key, self._least_key(bound))
                 # An equal element that comes later comes before in the ranking unless the first is the first.
-                condition = "sgt" if self._node.is_first_first else "sge"
+                condition = "sgt" if self._node.prefers_lower_index else "sge"
                 found = code.fresh(
                     f"bitcast {v.type('i1')} {v.compare(condition, self._key, keys, least)} to {mask}"
                 )
@@ -328,7 +328,7 @@ class _Rows:
         root_key = code.fresh(f"trunc {self._mark} {high} to {self._key}")
         if bound is None:
             return root_key
-        if self._node.is_first_first:
+        if self._node.prefers_lower_index:
             # The bound is reached by what is larger than the next less one; there is none below the lowest.
             is_lowest = code.value(f"icmp eq {self._key} {bound}, {self._lowest}")
             less = code.value(f"sub {self._key} {bound}, 1")
@@ -348,6 +348,6 @@ class _Rows:
         key = single.cast("sext", self._key, keys_at(single, self._kind, source, place), mark)
         high = single.two("shl", mark, key, str(self._key_bits))
         low = single.cast("trunc", "i64", place, "i32")
-        if self._node.is_first_first:
+        if self._node.prefers_lower_index:
             low = single.two("xor", "i32", low, "-1")
         return code.fresh(f"or {mark} {high}, {single.cast('zext', 'i32', low, mark)}")

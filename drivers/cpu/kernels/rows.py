@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from neurald.drivers.compiler.expression import (
-    Accumulated,
+    AccumulatorRef,
     Apply,
     Axis,
     Expression,
     Load,
     Reduce,
-    accumulated,
+    accumulator,
 )
-from neurald.drivers.compiler.graph import flat
+from neurald.drivers.compiler.graph import linearize
 from neurald.drivers.compiler.kernel import Kernel, weight_of
 from neurald.drivers.compiler.rewriting import free_axes, rewrite, substitute, walk
 from neurald.drivers.compiler.scalar import Scalar
@@ -58,7 +58,7 @@ class _Rows:
     Attributes:
         kernel: its last axis is along the row.
         folds: of the row, each along one axis, and those that others need before them.
-        kept: the fold whose elements are kept; `kernel.body` has `Accumulated` in their place. None: there is none.
+        kept: the fold whose elements are kept; `kernel.body` has `AccumulatorRef` in their place. None: there is none.
     """
 
     kernel: Kernel
@@ -108,7 +108,7 @@ def _steps(rows: _Rows) -> float:
 
 def _is_candidate(kernel: Kernel) -> bool:
     """What is soon seen of a kernel of rows."""
-    return kernel.row_axes is not None and not kernel.requirements and kernel.place is None
+    return kernel.row_axes is not None and not kernel.requirements and kernel.output_offset is None
 
 
 def _rows_of(kernel: Kernel) -> _Rows | None:
@@ -122,7 +122,7 @@ def _rows_of(kernel: Kernel) -> _Rows | None:
     kept = next((fold for fold in reversed(folds) if _is_worth_keeping(fold, kernel)), None)
     if kept is not None:
         element = _beside(kept, kernel)
-        found = accumulated(element.type)
+        found = accumulator(element.type)
         kernel = replace(kernel, body=rewrite(kernel.body, {element: found}.get, {}))
     return _Rows(kernel=kernel, folds=folds, kept=kept)
 
@@ -259,7 +259,7 @@ class _Writer:
                 self._keep(begin, value)
             if is_new is not None:
                 value = v.choose(is_new, element, value, start)
-            return [fold_value(v, fold.fold, fold.type, element, totals[0], value)]
+            return [fold_value(v, fold.reduction, fold.type, element, totals[0], value)]
 
         (total,) = self._over_parts([(v.type(element), start)], part)
         return folded_lanes(v, fold, element, total)
@@ -283,7 +283,9 @@ class _Writer:
         """The elements of a part of the row."""
         kernel = self._rows.kernel
         known = dict(names)
-        known.update((each, self._kept(begin)) for each in walk(kernel.body) if isinstance(each, Accumulated))
+        known.update(
+            (each, self._kept(begin)) for each in walk(kernel.body) if isinstance(each, AccumulatorRef)
+        )
         statements = self._statements(known, kernel.axes[-1], begin)
-        finish(statements, kernel, self._pointers[kernel.output], flat(kernel.axes, kernel.shape))
+        finish(statements, kernel, self._pointers[kernel.output], linearize(kernel.axes, kernel.shape))
         return []

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from neurald.drivers.compiler.expression import Accumulated, Apply, Expression
+from neurald.drivers.compiler.expression import AccumulatorRef, Apply, Expression
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.op import Op
@@ -20,14 +20,16 @@ def split_bias(kernel: Kernel) -> tuple[Kernel, Expression | None]:
     Args:
         kernel: with two axes, see `flattened`. A bias only depends on the second one.
     """
-    users = [each for each in walk(*kernel.roots) if any(isinstance(o, Accumulated) for o in each.operands)]
+    users = [
+        each for each in walk(*kernel.roots) if any(isinstance(o, AccumulatorRef) for o in each.operands)
+    ]
     if len(users) != 1:
         return kernel, None
     (user,) = users
     if not isinstance(user, Apply) or user.op is not Op.ADD:
         return kernel, None
-    sums = [each for each in user.arguments if isinstance(each, Accumulated)]
-    others = [each for each in user.arguments if not isinstance(each, Accumulated)]
+    sums = [each for each in user.arguments if isinstance(each, AccumulatorRef)]
+    others = [each for each in user.arguments if not isinstance(each, AccumulatorRef)]
     if len(others) != 1 or any(each is kernel.axes[0] for each in walk(others[0])):
         return kernel, None
     mapping: dict[Expression, Expression] = {user: sums[0]}

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from neurald.drivers.compiler.expression import Accumulated, Apply, Constant, Expression, Load
+from neurald.drivers.compiler.expression import AccumulatorRef, Apply, Constant, Expression, Load
 from neurald.drivers.compiler.nesting import Nesting
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.scalar import Scalar
@@ -53,7 +53,7 @@ class FloatVector:
     def _text(self, expression: Expression) -> str | None:
         if expression.type not in _FLOATS:
             return None
-        if isinstance(expression, Accumulated):
+        if isinstance(expression, AccumulatorRef):
             return "sum"
         if isinstance(expression, Constant):
             return None if math.isnan(expression.value) else constant_text(expression.value, Scalar.FLOAT32)

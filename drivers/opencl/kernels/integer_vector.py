@@ -3,7 +3,7 @@
 Numbers of the model become sizes, so that layers which differ in nothing else have the same text.
 """
 
-from neurald.drivers.compiler.expression import Accumulated, Apply, Constant, Expression, Load
+from neurald.drivers.compiler.expression import AccumulatorRef, Apply, Constant, Expression, Load
 from neurald.drivers.compiler.nesting import Nesting
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.ranges import Range, Ranges
@@ -83,7 +83,7 @@ class IntegerVector:
     def _text(self, expression: Expression) -> str | None:
         if self._range(expression) is None:
             return None
-        if isinstance(expression, Accumulated):
+        if isinstance(expression, AccumulatorRef):
             return "sum"
         if isinstance(expression, Load):
             return self._load(expression)
@@ -159,7 +159,7 @@ def _parts(expression: Expression) -> list[Expression]:
 
 
 def _has_sum(expression: Expression) -> bool:
-    return any(isinstance(each, Accumulated) for each in walk(expression))
+    return any(isinstance(each, AccumulatorRef) for each in walk(expression))
 
 
 def _shifted(value: str, left: str) -> str:

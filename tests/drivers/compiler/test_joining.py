@@ -10,11 +10,11 @@ from neurald.drivers.compiler.evaluate import evaluate, evaluate_fused
 from neurald.drivers.compiler.expression import Expression, apply, load
 from neurald.drivers.compiler.fusion import fuse
 from neurald.drivers.compiler.graph import Graph, Value
-from neurald.drivers.compiler.joining import Alignment, Part, join, parts_of
+from neurald.drivers.compiler.joining import Alignment, Part, eliminate_concat, parts_of
 from neurald.drivers.compiler.kernel import FusedGraph
 from neurald.drivers.compiler.lowering.moving import joined
 from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.placement import place
+from neurald.drivers.compiler.placement import assign_buffers
 from neurald.drivers.compiler.scalar import Scalar
 
 ANYWHERE = Alignment()
@@ -28,13 +28,13 @@ def product(builder: GraphBuilder, rows: int, columns: int) -> Value:
 def checked(graph: Graph, alignment: Alignment = ANYWHERE) -> tuple[FusedGraph, int]:
     """The joined graph, and how many kernels it has less; its results are those of the graph, and its places disjoint."""
     fused = fuse(graph)
-    found = join(fused, alignment)
+    found = eliminate_concat(fused, alignment)
     generator = np.random.default_rng(0)
     inputs = [random_array(generator, value.shape, value.type) for value in graph.inputs]
     for one, other in zip(evaluate(graph, inputs), evaluate_fused(found, inputs), strict=True):
         np.testing.assert_allclose(one.astype(float), other.astype(float), rtol=1e-5, atol=1e-5)
     uses = [[kernel.output, *kernel.inputs] for kernel in found.kernels]
-    placement = place(found, uses, alignment=64)
+    placement = assign_buffers(found, uses, alignment=64)
     for owner in set(found.aliases.values()):
         written = [k.output for k in found.kernels if found.aliases.get(k.output) is owner]
         spans = sorted(

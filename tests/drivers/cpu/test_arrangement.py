@@ -1,7 +1,7 @@
 from neurald.drivers.compiler.expression import Expression, Load, Reduce, axis, load, reduce
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Fold
+from neurald.drivers.compiler.op import ReductionOp
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.arrangement import arranged
 from neurald.drivers.cpu.places import place_of, stride_along
@@ -41,11 +41,11 @@ def test_axes_of_one_position_are_left_out() -> None:
 
 def test_axes_of_folds_become_one_too() -> None:
     at, rows, columns = (axis(2), axis(8)), axis(5), axis(7)
-    body = reduce(Fold.SUM, (rows, columns), load(_image(), (at[0], rows, columns, at[1])))
+    body = reduce(ReductionOp.SUM, (rows, columns), load(_image(), (at[0], rows, columns, at[1])))
     found = arranged(_kernel(body, at)).body
     assert isinstance(found, Reduce)
     assert [each.extent for each in found.axes] == [35]
-    turned = reduce(Fold.SUM, (columns, rows), load(_image(), (at[0], rows, columns, at[1])))
+    turned = reduce(ReductionOp.SUM, (columns, rows), load(_image(), (at[0], rows, columns, at[1])))
     found = arranged(_kernel(turned, at)).body
     assert isinstance(found, Reduce)
     assert [each.extent for each in found.axes] == [7, 5]

@@ -5,7 +5,7 @@ import pytest
 from support.elementwise import interpreted
 from support.native import DIFFERENT, Array, run
 
-from neurald.drivers.compiler.expression import Expression, accumulated, apply, axis, clamp, load, maximum
+from neurald.drivers.compiler.expression import Expression, accumulator, apply, axis, clamp, load, maximum
 from neurald.drivers.compiler.graph import MatrixProduct, Value
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.op import Op
@@ -29,7 +29,7 @@ def _kernel(total: Scalar, body: Callable[..., Expression], *others: Value) -> K
     left, right = Value((_ROWS, _CHANNELS), kind), Value((_CHANNELS, _CHANNELS), kind)
     at = axis(_ROWS, "m"), axis(_CHANNELS, "n")
     output = Value((_ROWS, _CHANNELS), total)
-    element = body(accumulated(total), *at, *others)
+    element = body(accumulator(total), *at, *others)
     return Kernel(
         output=Value((_ROWS, _CHANNELS), element.type),
         axes=at,

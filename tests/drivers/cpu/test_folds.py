@@ -2,7 +2,7 @@
 
 from neurald.drivers.compiler.expression import Expression, Reduce, axis, load, maximum, reduce
 from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.op import Fold
+from neurald.drivers.compiler.op import ReductionOp
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.folds import folding_axis, folding_lanes
 from neurald.drivers.cpu.target import TARGETS
@@ -13,7 +13,7 @@ _TARGET = TARGETS["avx512"]
 def _fold(*lengths: int, index: object) -> Reduce:
     value, axes = Value(lengths, Scalar.FLOAT32), tuple(axis(length) for length in lengths)
     place: tuple[Expression, ...] = index(*axes)  # type: ignore[operator]
-    found = reduce(Fold.MAXIMUM, axes, load(value, place))
+    found = reduce(ReductionOp.MAXIMUM, axes, load(value, place))
     assert isinstance(found, Reduce)
     return found
 

@@ -8,7 +8,7 @@ from neurald.drivers.compiler.expression import Expression, Load, apply, axis, l
 from neurald.drivers.compiler.fusion import fuse
 from neurald.drivers.compiler.graph import Compute, Graph, Value
 from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Fold, Op
+from neurald.drivers.compiler.op import Op, ReductionOp
 from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.places import place_of, stride_along
@@ -34,19 +34,19 @@ def _turned_softmax(heads: int, rows: int, columns: int, depth: int) -> Graph:
     def element(column: Expression, channel: Expression, row: Expression) -> Expression:
         return load(source, (channel // depth, row, column, channel % depth))
 
-    def folded(fold: Fold, of: object) -> Value:
+    def folded(fold: ReductionOp, of: object) -> Value:
         def body(column: Expression, channel: Expression) -> Expression:
             row = axis(rows, "r")
             return reduce(fold, (row,), of(column, channel, row))  # type: ignore[operator]
 
         return _compute(graph, (columns, heads * depth), body)
 
-    top = folded(Fold.MAXIMUM, element)
+    top = folded(ReductionOp.MAXIMUM, element)
 
     def power(column: Expression, channel: Expression, row: Expression) -> Expression:
         return apply(Op.EXP, element(column, channel, row) - load(top, (column, channel)))
 
-    total = folded(Fold.SUM, power)
+    total = folded(ReductionOp.SUM, power)
 
     def share(head: Expression, row: Expression, column: Expression, deep: Expression) -> Expression:
         channel = head * depth + deep

@@ -16,7 +16,7 @@ from neurald.drivers.compiler.check import check
 from neurald.drivers.compiler.evaluate import evaluate
 from neurald.drivers.compiler.expression import apply, axis, load, reduce
 from neurald.drivers.compiler.graph import Compute, Graph, Value, inside
-from neurald.drivers.compiler.op import Fold, Op
+from neurald.drivers.compiler.op import Op, ReductionOp
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.opencl.device import PRECISION_VARIABLE, OpenClDevice, create
 from neurald.drivers.opencl.platform import DeviceContext, DeviceKind
@@ -50,7 +50,9 @@ def chain() -> tuple[GraphBuilder, list[Value]]:
         builder.compute((4, 8), lambda i, j: load(values[0], (i, j - 1), inside((j - 1,), (6,)), 0.5))
     )
     along = axis(8, "r")
-    values.append(builder.compute((4,), lambda i: reduce(Fold.SUM, (along,), load(values[1], (i, along)))))
+    values.append(
+        builder.compute((4,), lambda i: reduce(ReductionOp.SUM, (along,), load(values[1], (i, along))))
+    )
     values.append(builder.compute((4,), lambda i: load(values[2], (i,)).to(Scalar.INT32)))
     return builder, values
 

@@ -1,4 +1,4 @@
-"""Recurrent cells with TFLite's types, see `neurald.hal.operations.tflite.recurrent`."""
+"""Lowers recurrent cells with TFLite's types; see `neurald.hal.operations.tflite.recurrent`."""
 
 from neurald.drivers.compiler.builder import Builder
 from neurald.drivers.compiler.graph import Value

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.drivers.compiler.evaluate import Array
-from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution, Ranking, Value
+from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution, TopK, Value
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.kernels import convolution, matrix_product
@@ -41,7 +41,7 @@ def int8_routine(kernel: Kernel, target: Target) -> Routine | None:
         target: what the code is for.
     """
     node = kernel.contraction
-    if node is None or isinstance(node, Ranking) or node.output.type not in (Scalar.INT32, Scalar.INT64):
+    if node is None or isinstance(node, TopK) or node.output.type not in (Scalar.INT32, Scalar.INT64):
         return None
     source, weights = node.inputs
     if weights.constant is None or weights.type not in _BYTES or source.type not in (*_BYTES, Scalar.INT16):

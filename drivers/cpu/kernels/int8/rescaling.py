@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from neurald.drivers.compiler.evaluate import Array
-from neurald.drivers.compiler.expression import Accumulated, Apply, Constant, Expression, Load
+from neurald.drivers.compiler.expression import AccumulatorRef, Apply, Constant, Expression, Load
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.rewriting import walk
@@ -294,10 +294,10 @@ def _bias(total: Expression, kernel: Kernel, channels: int) -> Array | None:
     """What is added to sums before they are multiplied; None where something else happens to them."""
     if isinstance(total, Apply) and total.op is Op.ADD:
         for one, other in (total.arguments, total.arguments[::-1]):
-            if isinstance(_unwidened(one), Accumulated):
+            if isinstance(_unwidened(one), AccumulatorRef):
                 return _of_channels(_unwidened(other), kernel, channels)
         return None
-    return np.zeros(channels, np.int64) if isinstance(_unwidened(total), Accumulated) else None
+    return np.zeros(channels, np.int64) if isinstance(_unwidened(total), AccumulatorRef) else None
 
 
 def _unwidened(expression: Expression) -> Expression:

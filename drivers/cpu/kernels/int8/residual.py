@@ -12,7 +12,7 @@ import numpy as np
 
 from neurald.drivers.compiler.evaluate import Array, evaluate_node
 from neurald.drivers.compiler.expression import (
-    Accumulated,
+    AccumulatorRef,
     Apply,
     Constant,
     Expression,
@@ -20,7 +20,7 @@ from neurald.drivers.compiler.expression import (
     axis,
     load,
 )
-from neurald.drivers.compiler.graph import Compute, Value, flat
+from neurald.drivers.compiler.graph import Compute, Value, linearize
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.op import Op
 from neurald.drivers.compiler.rewriting import rewrite, walk
@@ -164,7 +164,7 @@ def find_residual(kernel: Kernel, rescaling: Rescaling) -> Residual | None:
     """What a kernel's body is; None where it is something else, or no such sum.
 
     Args:
-        kernel: flattened; `Accumulated` in its body is what the rescaling gives.
+        kernel: flattened; `AccumulatorRef` in its body is what the rescaling gives.
         rescaling: of a sum.
     """
     loads = [each for each in walk(*kernel.roots) if isinstance(each, Load)]
@@ -178,7 +178,7 @@ def find_residual(kernel: Kernel, rescaling: Rescaling) -> Residual | None:
     (loaded,) = loads
     if loaded.guard is not None or loaded.value.constant is not None or loaded.type not in _BYTES:
         return None
-    if flat(loaded.index, loaded.value.shape) is not flat(kernel.axes, kernel.shape):
+    if linearize(loaded.index, loaded.value.shape) is not linearize(kernel.axes, kernel.shape):
         return None
     factors = _factors(kernel.body, loaded)
     return None if factors is None else _fitted(kernel.body, loaded, rescaling, factors)
@@ -232,7 +232,7 @@ def _table(body: Expression, loaded: Load, operands: tuple[Array, Array]) -> Arr
     first, second = (load(value, (along,)) for value, along in zip(values, axes, strict=True))
 
     def replaced(expression: Expression) -> Expression | None:
-        if isinstance(expression, Accumulated):
+        if isinstance(expression, AccumulatorRef):
             return first.to(expression.type)
         return second.to(loaded.type) if expression is loaded else None
 
@@ -258,7 +258,7 @@ def _linear(
     expression: Expression, loaded: Load, known: Mapping[Expression, tuple[float, float, float] | None]
 ) -> tuple[float, float, float] | None:
     """An expression as (a, b, c): a × sum + b × loaded byte + c."""
-    if isinstance(expression, Accumulated):
+    if isinstance(expression, AccumulatorRef):
         return 1.0, 0.0, 0.0
     if expression is loaded:
         return 0.0, 1.0, 0.0

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from neurald.drivers.compiler.evaluate import Array
-from neurald.drivers.compiler.expression import Accumulated, Expression, accumulated
+from neurald.drivers.compiler.expression import AccumulatorRef, Expression, accumulator
 from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.rewriting import rewrite, walk
 from neurald.drivers.cpu.kernels.int8.rescaling import Rescaling
@@ -26,7 +26,7 @@ class Tail:
         self.kernel = kernel
         if rescaling is None:
             return
-        stored_value = accumulated(rescaling.type)
+        stored_value = accumulator(rescaling.type)
 
         def found(expression: Expression) -> Expression | None:
             return stored_value if expression is rescaling.expression else None
@@ -41,7 +41,7 @@ class Tail:
     @property
     def is_whole(self) -> bool:
         """Whether nothing is read but rescaled sums."""
-        kinds = {each.type for each in walk(*self.kernel.roots) if isinstance(each, Accumulated)}
+        kinds = {each.type for each in walk(*self.kernel.roots) if isinstance(each, AccumulatorRef)}
         return self.rescaling is None or kinds == {self.rescaling.type}
 
     @property
@@ -49,7 +49,7 @@ class Tail:
         """Whether rescaled sums are stored as they are."""
         return (
             self.rescaling is not None
-            and isinstance(self.kernel.body, Accumulated)
+            and isinstance(self.kernel.body, AccumulatorRef)
             and not self.kernel.requirements
         )
 
