@@ -1,4 +1,7 @@
-"""From a step model to an executable: graph, transformations, fusion, routines, places in memory, object code."""
+"""Compiles a step model.
+
+Graph, transformations, fusion, routines, memory assignment, object code.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,11 +20,11 @@ from neurald.drivers.compiler.placement import BufferAssignment, assign_buffers
 from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.transformations import transform
 from neurald.drivers.cpu.executable import Call, Executable
-from neurald.drivers.cpu.folding import Folding, Generate
+from neurald.drivers.cpu.folding import ConstantFolding, Generate
 from neurald.drivers.cpu.kernels import stores_runs
 from neurald.drivers.cpu.kernels.rows import is_row_by_row
 from neurald.drivers.cpu.llvm import CompilationFailed
-from neurald.drivers.cpu.object_code import Compilation, Unit, callers_unit, routine_unit
+from neurald.drivers.cpu.object_code import ObjectCompilation, Unit, callers_unit, routine_unit
 from neurald.drivers.cpu.object_helper import Helper
 from neurald.drivers.cpu.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.storage_order import reordered
@@ -31,13 +34,13 @@ from neurald.hal.accounting import charge
 from neurald.hal.numbering import operations_name
 from neurald.hal.types import Model
 
-#: How many operations a message names; the log has all of them at level DEBUG.
-_LISTED = 4
+#: Number of operations that a message names. The log has all of them at level DEBUG.
+_MAX_LISTED = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compiled:
-    """An executable, the contents of its constants, and its object code."""
+    """An executable with its object code and the contents of its constants."""
 
     executable: Executable
     constants: np.ndarray
@@ -45,18 +48,18 @@ class Compiled:
 
 
 def listed(operations: Iterable[str]) -> str:
-    """Names operations for a message: the first few, and how many there are where there are more."""
+    """Names operations for a message: the first few, and the number of others."""
     names = list(dict.fromkeys(operations))
     noun = "operation" if len(names) == 1 else "operations"
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return f"{noun} {', '.join(names[:_LISTED])}{more}"
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return f"{noun} {', '.join(names[:_MAX_LISTED])}{more}"
 
 
 class KernelFailed(Exception):
-    """There is no code for a kernel: what generates it is wrong, or does not take it.
+    """No code could be generated for a kernel.
 
     Attributes:
-        operations: the positions of the operations that the kernel stands for.
+        operations: positions of the operations that the kernel implements.
     """
 
     def __init__(self, message: str, operations: tuple[int, ...]) -> None:
@@ -75,27 +78,29 @@ def compile_model(
     helper: Helper | None = None,
     first: Sequence[Unit] = (),
 ) -> Compiled:
-    """Compiles a model, every operation of which has a lowering.
+    """Compiles a model.
 
     Args:
-        model: of which a graph can be made.
-        target: what code is generated for.
+        model: every operation has a lowering.
+        target: to generate code for.
         generate: makes the routine of a kernel.
-        input_shapes: of inputs, by operand, where the model leaves them open.
-        positions: of the model's operations in the one that it is a part of, for people; None: it is all of it.
-        processes: how many may compile at the same time.
-        helper: one of the others, if it has been started; it is ended.
-        first: what will be needed besides: compiled while there is nothing of the model yet, and kept.
+        input_shapes: shapes of inputs that the model leaves open, by operand.
+        positions: of the model's operations in the model that it is a part of, for messages; None
+        if it is the whole model.
+        processes: maximum number of processes that compile at the same time.
+        helper: a compiling process that was already started; it is ended.
+        first: further units to compile first, while the model has produced none yet. They are
+        cached.
 
     Raises:
         BadData: an operation has no lowering.
-        KernelFailed: a kernel has no code.
+        KernelFailed: code generation failed for a kernel.
     """
     names = _Names(model, positions)
-    with Compilation(target, processes=processes, helper=helper) as compilation:
+    with ObjectCompilation(target, processes=processes, helper=helper) as compilation:
         for unit in first:
             compilation.add(unit)
-        folding = Folding(target, generate)
+        folding = ConstantFolding(target, generate)
         graph = build_graph(model, input_shapes, folding.graph)
         transform(graph, folding.node)
         joined = eliminate_concat(fuse(graph, is_row_wise=is_row_by_row), Alignment())
@@ -132,7 +137,7 @@ def compile_model(
 
 
 def _packed_bytes(kernel: Kernel, routine: Routine) -> int:
-    """Of the constants that a routine reads and its kernel does not: they were made for it."""
+    """Returns the size of the constants that were packed for a routine."""
     own = {value for value in routine.arguments if value.constant is not None}.difference(kernel.inputs)
     return sum(value.size_bytes for value in own)
 
@@ -183,7 +188,7 @@ def _assembled(
 
 
 class _Names:
-    """How messages name the operations of a kernel."""
+    """Names and positions of a kernel's operations for messages."""
 
     def __init__(self, model: Model, positions: Sequence[int] | None) -> None:
         self._graph = model.main
@@ -192,7 +197,7 @@ class _Names:
     def positions(self, operations: Sequence[int]) -> tuple[int, ...]:
         if self._positions is None:
             return tuple(operations)
-        # Several may be parts of one.
+        # Several inlined operations may originate from one.
         return tuple(dict.fromkeys(self._positions[each] for each in operations))
 
     def text(self, kernel: Kernel) -> str:
@@ -200,7 +205,7 @@ class _Names:
 
 
 def _users(graph: FusedGraph, routines: Sequence[Routine]) -> Mapping[Value, list[int]]:
-    """The arguments that each value is, counted over all routines."""
+    """Maps each value to its arguments, numbered over all routines."""
     users: dict[Value, list[int]] = {}
     number = 0
     for routine in routines:
@@ -211,12 +216,12 @@ def _users(graph: FusedGraph, routines: Sequence[Routine]) -> Mapping[Value, lis
 
 
 def _written(routines: Sequence[Routine]) -> frozenset[int]:
-    """The arguments that routines write, counted over all of them: the first ones."""
+    """Returns the arguments that routines write (their first), numbered over all routines."""
     return frozenset(accumulate((len(routine.arguments) for routine in routines), initial=0))
 
 
 def _is_tolerant(kernel: Kernel) -> bool:
-    """Whether nothing that a kernel reads leads it out of a value: positions that follow from data have bounds of their own."""
+    """Returns True if indices that depend on data are clamped, so no load leaves its value."""
     return all(
         index.low >= 0 and index.high < length
         for each in walk(*kernel.roots)

@@ -1,7 +1,7 @@
-"""Kernels in sections: parts of the positions along an axis in each of which the same conditions hold.
+"""Splits kernels into sections along an axis, within which conditions are constant.
 
-What is put together of several values, or padded, asks for every element where it comes from. Along an axis that depends on
-nothing but the position: between two places where an answer changes, elements are read as if there were nothing else.
+Concatenation and padding test the source of every element. If the test only depends on the index
+along an axis, it is constant between two points, and elements there can be read unconditionally.
 """
 
 from collections.abc import Iterator
@@ -16,25 +16,27 @@ from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.arrangement import rewritten
 from neurald.drivers.cpu.target import Target
 
-#: More sections, or longer ones, take longer to compile than they are worth.
-_MOST_SECTIONS, _MOST_EXPRESSIONS = 8, 120
-#: Kernels of fewer elements are done before their code has been read.
+#: More sections or expressions take longer to compile than they save.
+_MAX_SECTIONS, _MAX_EXPRESSIONS = 8, 120
+#: Smaller kernels finish before the code of more sections would be loaded.
 _FEWEST_ELEMENTS = 2048
 _ORDERS = (Op.LESS, Op.LESS_EQUAL)
 
 
 def sections_of(kernel: Kernel, target: Target) -> tuple[Kernel, ...]:
-    """Kernels that compute all elements of a kernel, each some of them, see `Kernel.output_offset`; the kernel itself if that is best.
+    """Splits a kernel into sections, or returns the kernel itself if that is better.
+
+    Each section computes some of the elements; see `Kernel.output_offset`.
 
     Args:
-        kernel: that stores elements in order.
-        target: what it is computed with.
+        kernel: stores elements in order.
+        target: of the code.
     """
     if kernel.output.count < _FEWEST_ELEMENTS or kernel.contraction is not None:
         return (kernel,)
     sections = [replace(kernel, output_offset=linearize(kernel.axes, kernel.shape))]
     position = 0
-    while position < len(sections) <= _MOST_SECTIONS:
+    while position < len(sections) <= _MAX_SECTIONS:
         section = sections[position]
         cut = next(_cuts(section, target), None)
         if cut is None:
@@ -42,12 +44,12 @@ def sections_of(kernel: Kernel, target: Target) -> tuple[Kernel, ...]:
         else:
             sections[position : position + 1] = _parts(section, *cut)
     total = sum(1 for section in sections for _ in walk(*section.roots))
-    is_worthwhile = 1 < len(sections) <= _MOST_SECTIONS and total <= _MOST_EXPRESSIONS
+    is_worthwhile = 1 < len(sections) <= _MAX_SECTIONS and total <= _MAX_EXPRESSIONS
     return tuple(sections) if is_worthwhile else (kernel,)
 
 
 def _cuts(kernel: Kernel, target: Target) -> Iterator[tuple[Axis, int]]:
-    """Axes, and the first position behind a change of a condition, where both parts are long enough for vectors."""
+    """Yields cuts where a condition changes and both parts are long enough for vectors."""
     moving = [each for each in kernel.axes if each.extent > 1]
     for each in walk(*kernel.roots):
         if (
@@ -63,7 +65,7 @@ def _cuts(kernel: Kernel, target: Target) -> Iterator[tuple[Axis, int]]:
 
 
 def _changes(condition: Apply) -> Iterator[tuple[Axis, int]]:
-    """The axis that a comparison is about, and the first position at which it no longer gives what it gave."""
+    """Yields the axis that a comparison depends on, and the first index with another result."""
     first, second = condition.arguments
     difference = first - second
     if isinstance(difference, Linear):
@@ -75,14 +77,14 @@ def _changes(condition: Apply) -> Iterator[tuple[Axis, int]]:
     ((along, factor),) = terms
     if not isinstance(along, Axis):
         return
-    # Whether factor × along + offset is below 0, or at most 0: from where on it is not, or from where on it is.
+    # Finds where factor × along + offset crosses 0.
     from_equal = (condition.op is Op.LESS_EQUAL) is (factor < 0)
     quotient, rest = divmod(-offset, factor)
     yield along, quotient + (1 if rest or not from_equal else 0)
 
 
 def _parts(kernel: Kernel, along: Axis, at: int) -> list[Kernel]:
-    """Both sides of a cut."""
+    """Returns both sides of a cut."""
     parts = []
     for begin, end in ((0, at), (at, along.extent)):
         part = axis(end - begin, along.name)

@@ -28,9 +28,9 @@ from neurald.drivers.cpu.vector import Vector, vector_type
 #: Images that are larger together with the output are not in the second cache.
 _FAR_BYTES = 768 << 10
 #: More positions at once take longer to compile, and are slower rather than faster.
-_MOST_PLACES = 8
+_MAX_PLACES = 8
 #: Weights of a row of the window that are kept in registers.
-_MOST_KEPT = 7
+_MAX_KEPT = 7
 #: What inputs of a tile may take of the nearest cache.
 _NEAR_BYTES = 20 << 10
 _STORE_CYCLES = 3.0
@@ -84,8 +84,8 @@ class _Depthwise:
         self._channels = node.output.shape[3]
         self.lanes = lanes_for(self._channels, target)
         self._rows, self._columns = sides_of(node)
-        kept = min(self._columns.taps, _MOST_KEPT)
-        self.places = max(1, min(_MOST_PLACES, target.registers - kept - (2 if target.has_fma else 3)))
+        kept = min(self._columns.taps, _MAX_KEPT)
+        self.places = max(1, min(_MAX_PLACES, target.registers - kept - (2 if target.has_fma else 3)))
         self._runs = runs(self._columns, self.places)
         self._vectors = -(-self._channels // self.lanes)
         self._vector, self._single = Vector(code, target, self.lanes), Vector(code, target, 1)
@@ -214,7 +214,7 @@ class _Depthwise:
         for column in sorted(users):
             factor = self._input(source, column, channel)
             for place, tap in users[column]:
-                if tap not in kept or side.taps > _MOST_KEPT:
+                if tap not in kept or side.taps > _MAX_KEPT:
                     at = address(code, line, str(tap * self._channels * weights.type.size_bytes))
                     kind = v.type(stored(weights.type))
                     loaded = code.fresh(f"load {kind}, ptr {at}, align {weights.type.size_bytes}")

@@ -10,7 +10,7 @@ from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.target import Target
 
 #: So many routines are kept for kernels to come.
-_MOST_KEPT = 128
+_MAX_KEPT = 128
 #: Without their arguments; the oldest first.
 _kept: dict[Hashable, Routine] = {}
 
@@ -44,7 +44,7 @@ def alike(
         return make()
     known = _kept.get(key)
     if known is None:
-        while len(_kept) >= _MOST_KEPT:
+        while len(_kept) >= _MAX_KEPT:
             _kept.pop(next(iter(_kept)), None)
         known = _kept[key] = replace(make(), arguments=())
     return replace(known, arguments=tuple(arguments), operations=kernel.operations)

@@ -25,9 +25,9 @@ from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.target import Target
 
 #: Larger kernels take long to look through, and wait for memory anyway.
-_MOST_ELEMENTS = 1 << 16
+_MAX_ELEMENTS = 1 << 16
 #: Pieces that a kernel may have, and bytes that they have on average at least.
-_MOST_PIECES = 64
+_MAX_PIECES = 64
 _LEAST_BYTES = 32
 #: Registers that are copied one after the other; more are copied in a loop of so many.
 _UNROLLED = 8
@@ -122,7 +122,7 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
     kind = kernel.output.type
     if kernel.requirements or not is_data_movement(kernel.body) or kind is Scalar.BOOL:
         return None
-    if kernel.output.count > _MOST_ELEMENTS:
+    if kernel.output.count > _MAX_ELEMENTS:
         return None
     moved = _Moved()
     body = moved.body(kernel.body)
@@ -163,7 +163,7 @@ def _pieces(kernel: Kernel, moved: _Moved, body: Expression) -> list[_Piece] | N
     goes_on = (np.diff(owners) == 0) & (step == np.where(fills[owners[1:]], 0, 1))
     begins = np.concatenate(([0], np.flatnonzero(~goes_on) + 1, [len(places)]))
     count = len(begins) - 1
-    if count > _MOST_PIECES or kernel.output.size_bytes < _LEAST_BYTES * count:
+    if count > _MAX_PIECES or kernel.output.size_bytes < _LEAST_BYTES * count:
         return None
     return [
         _Piece(

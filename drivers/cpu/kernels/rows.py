@@ -25,12 +25,12 @@ from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.arrangement import arranged
 from neurald.drivers.cpu.dialect import computed
 from neurald.drivers.cpu.epilogue import arguments_of, finish, parameter_names, pointer_names
-from neurald.drivers.cpu.folds import fold_start_text, fold_value, folded_lanes
+from neurald.drivers.cpu.folds import combine, identity_text, reduce_lanes
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple
 from neurald.drivers.cpu.kernels.function import cost_ns, function_text
 from neurald.drivers.cpu.narrowing import narrowed
-from neurald.drivers.cpu.places import place_of, stride_along
+from neurald.drivers.cpu.places import offset_of, stride_along
 from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.statements import Statements
 from neurald.drivers.cpu.target import Target
@@ -151,7 +151,7 @@ def _is_side_by_side(element: Expression, along: Axis) -> bool:
     Tables are read anywhere.
     """
     loads = (each for each in walk(element) if isinstance(each, Load) and each.value.constant is None)
-    return all(stride_along(place_of(each), along) in (0, 1) for each in loads)
+    return all(stride_along(offset_of(each), along) in (0, 1) for each in loads)
 
 
 def _is_plain(fold: Reduce) -> bool:
@@ -251,7 +251,7 @@ class _Writer:
     def _folded(self, fold: Reduce, names: Mapping[Expression, str]) -> str:
         """The name of a fold of the row."""
         v, (along,) = self._v, fold.axes
-        element, start = computed(fold, self.lanes), fold_start_text(v, fold)
+        element, start = computed(fold, self.lanes), identity_text(v, fold)
 
         def part(totals: Sequence[str], begin: str, is_new: str | None) -> list[str]:
             value = self._statements(names, along, begin).value(fold.body)
@@ -259,10 +259,10 @@ class _Writer:
                 self._keep(begin, value)
             if is_new is not None:
                 value = v.choose(is_new, element, value, start)
-            return [fold_value(v, fold.reduction, fold.type, element, totals[0], value)]
+            return [combine(v, fold.reduction, fold.type, element, totals[0], value)]
 
         (total,) = self._over_parts([(v.type(element), start)], part)
-        return folded_lanes(v, fold, element, total)
+        return reduce_lanes(v, fold, element, total)
 
     def _keep(self, begin: str, value: str) -> None:
         """Keeps elements that begin at a place of the row."""

@@ -22,7 +22,7 @@ from neurald.drivers.cpu.vector import Vector
 _SUMS_IN_FLIGHT = 8
 #: Products in the body of a loop: enough for its own instructions not to matter; and terms, at most.
 _PRODUCTS_IN_LOOP = 24
-_MOST_UNROLLED = 4
+_MAX_UNROLLED = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class Sums:
         self._code, self._product, self._tile, self._weights = code, product, tile, weights
         self._fetches_inputs = fetches_inputs
         self._vector, self._single = Vector(code, target, tile.lanes), Vector(code, target, 1)
-        self._unrolled = max(1, min(_MOST_UNROLLED, _PRODUCTS_IN_LOOP // (tile.places * tile.vectors)))
+        self._unrolled = max(1, min(_MAX_UNROLLED, _PRODUCTS_IN_LOOP // (tile.places * tile.vectors)))
         # Bytes of the next panel that are fetched every `_period` terms: a line, unless it takes more.
         most = max(self._unrolled, tiles * LINE_BYTES // weights.term_bytes)
         self._period = next(each for each in range(most, 0, -1) if product.depth % each == 0)

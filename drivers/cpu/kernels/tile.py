@@ -14,9 +14,9 @@ _TILE_CYCLES, _STORE_CYCLES = 30, 2.5
 #: What the second cache gives: weights come from there.
 _CACHE_BYTES_PER_CYCLE = 32
 #: Rows of a window up to which a tile may lie at a border with several rows of its own.
-_MOST_ROW_TAPS = 3
+_MAX_ROW_TAPS = 3
 #: More vectors of weights side by side do not help anybody.
-_MOST_VECTORS = 8
+_MAX_VECTORS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ def _tiles(product: Product, target: Target) -> Iterator[Tile]:
     needed = -(-product.channels // lanes)
     # One for what is broadcast, and one for a product that is yet to be added.
     registers = target.registers - (1 if target.has_fma else 2)
-    for vectors in range(1, min(needed, _MOST_VECTORS) + 1):
+    for vectors in range(1, min(needed, _MAX_VECTORS) + 1):
         places = min(registers // vectors - 1, product.columns.places * product.rows.places)
         if places < 1:
             continue
@@ -106,6 +106,6 @@ def rows_of_tile(product: Product, places: int) -> int:
     Rows of a tile that meet the borders need instructions of their own, so that there must not be too many taps.
     """
     rows = product.rows
-    if rows.places == 1 or (rows.taps > _MOST_ROW_TAPS and not rows.is_inside):
+    if rows.places == 1 or (rows.taps > _MAX_ROW_TAPS and not rows.is_inside):
         return 1
     return max(1, min(places // product.columns.places, product.rows.places))

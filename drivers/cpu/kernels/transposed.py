@@ -16,7 +16,7 @@ from neurald.drivers.cpu.epilogue import arguments_of, parameter_names, pointer_
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, total
 from neurald.drivers.cpu.kernels.function import cost_ns, function_text
-from neurald.drivers.cpu.places import place_of
+from neurald.drivers.cpu.places import offset_of
 from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.target import Target
 
@@ -93,7 +93,7 @@ def _movement(kernel: Kernel) -> _Movement | None:
     load = kernel.body
     if not isinstance(load, Load) or load.guard is not None or load.type is not kernel.output.type:
         return None
-    place = place_of(load)
+    place = offset_of(load)
     terms = place.terms if isinstance(place, Linear) else ((place, 1),)
     strides = {term: factor for term, factor in terms if isinstance(term, Axis) and factor > 0}
     near = next((each for each, stride in strides.items() if stride == 1), None)

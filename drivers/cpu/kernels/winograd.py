@@ -40,7 +40,7 @@ _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
 #: Between the rows of a matrix, so that they do not share places in the nearest cache.
 _GAP_BYTES = 64
 #: Squares that are transformed at once, at most: what comes of them is to stay in the second cache.
-_MOST_SQUARES = 56
+_MAX_SQUARES = 56
 #: Parts that there are at least, to be shared by threads.
 _LEAST_GRAINS = 4
 #: What the transformations of a square take for a vector of channels.
@@ -51,7 +51,7 @@ _WEIGHT_BYTES_PER_CYCLE = 8.0
 #: It has to promise as much: the other way is the more exact one.
 _WORTHWHILE = 0.85
 #: Transformed weights are 16 ninths as large, which is too much for what is large anyway.
-_MOST_WEIGHT_BYTES = 64 << 20
+_MAX_WEIGHT_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class _Plan:
 def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None:
     """The routine of a kernel with a convolution, where this way suits it and promises to be faster; else None."""
     plan = _plan(node, target)
-    if plan is None or plan.weight_bytes > _MOST_WEIGHT_BYTES:
+    if plan is None or plan.weight_bytes > _MAX_WEIGHT_BYTES:
         return None
     if plan.cycles > _WORTHWHILE * choose_tile(product_of(node), target).cycles:
         return None
@@ -152,7 +152,7 @@ def _plan(node: Convolution, target: Target) -> _Plan | None:
         return None
     down, across = (-(-side.places // _PLACES) for side in (rows, columns))
     squares = images * down * across
-    block = -(-squares // -(-squares // _MOST_SQUARES))
+    block = -(-squares // -(-squares // _MAX_SQUARES))
     product = Product(
         source=node.input,
         weights=Operand(value=node.weights, sets=_POINTS, channel_step=depth, term_step=1),

@@ -4,7 +4,7 @@ from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.op import ReductionOp
 from neurald.drivers.compiler.scalar import Scalar
 from neurald.drivers.cpu.arrangement import arranged
-from neurald.drivers.cpu.places import place_of, stride_along
+from neurald.drivers.cpu.places import offset_of, stride_along
 
 _SHAPE = (2, 5, 7, 8)
 
@@ -21,7 +21,7 @@ def test_all_axes_become_one_where_elements_stay_in_order() -> None:
     at = tuple(axis(length) for length in _SHAPE)
     kernel = arranged(_kernel(load(_image(), at) + load(_image(), at), at))
     assert kernel.shape == (560,)
-    assert all(place_of(each) is kernel.axes[0] for each in kernel.body.operands if isinstance(each, Load))
+    assert all(offset_of(each) is kernel.axes[0] for each in kernel.body.operands if isinstance(each, Load))
 
 
 def test_an_axis_that_something_depends_on_alone_stays() -> None:
@@ -59,7 +59,7 @@ def test_axes_are_split_where_places_are_made_of_quotients_and_remainders() -> N
     kernel = arranged(Kernel(output=Value((6, 8, 5), Scalar.FLOAT32), axes=at, body=body))
     assert kernel.shape == (3, 2, 2, 20)
     assert isinstance(kernel.body, Load)
-    assert [stride_along(place_of(kernel.body), each) for each in kernel.axes] == [80, 20, 40, 1]
+    assert [stride_along(offset_of(kernel.body), each) for each in kernel.axes] == [80, 20, 40, 1]
 
 
 def test_axes_that_are_no_multiples_stay_whole() -> None:

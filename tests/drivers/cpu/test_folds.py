@@ -4,7 +4,7 @@ from neurald.drivers.compiler.expression import Expression, Reduce, axis, load, 
 from neurald.drivers.compiler.graph import Value
 from neurald.drivers.compiler.op import ReductionOp
 from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.cpu.folds import folding_axis, folding_lanes
+from neurald.drivers.cpu.folds import reduction_axis, reduction_lanes
 from neurald.drivers.cpu.target import TARGETS
 
 _TARGET = TARGETS["avx512"]
@@ -20,23 +20,23 @@ def _fold(*lengths: int, index: object) -> Reduce:
 
 def test_neighbours_are_read_at_once() -> None:
     fold = _fold(300, 40, index=lambda y, x: (y, x))
-    assert folding_axis(fold, _TARGET) is fold.axes[1]
+    assert reduction_axis(fold, _TARGET) is fold.axes[1]
 
 
 def test_a_few_neighbours_are_better_than_many_numbers_from_anywhere() -> None:
     """As in a reflected image: only channels lie side by side."""
     fold = _fold(300, 300, 8, index=lambda y, x, c: (y, maximum(x - 1, 1 - x), c))
-    assert folding_axis(fold, _TARGET) is fold.axes[2]
+    assert reduction_axis(fold, _TARGET) is fold.axes[2]
 
 
 def test_short_axes_are_not_worth_a_vector() -> None:
-    assert folding_axis(_fold(3, 3, index=lambda y, x: (y, x)), _TARGET) is None
+    assert reduction_axis(_fold(3, 3, index=lambda y, x: (y, x)), _TARGET) is None
     fold = _fold(500, 3, index=lambda y, x: (y, x))
-    assert folding_axis(fold, _TARGET) is fold.axes[0]
+    assert reduction_axis(fold, _TARGET) is fold.axes[0]
 
 
 def test_lanes_are_no_more_than_there_are_numbers() -> None:
-    assert folding_lanes(1000, _TARGET) == 64
-    assert folding_lanes(33, _TARGET) == 64
-    assert folding_lanes(16, _TARGET) == 16
-    assert folding_lanes(5, _TARGET) == 8
+    assert reduction_lanes(1000, _TARGET) == 64
+    assert reduction_lanes(33, _TARGET) == 64
+    assert reduction_lanes(16, _TARGET) == 16
+    assert reduction_lanes(5, _TARGET) == 8

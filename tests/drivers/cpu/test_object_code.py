@@ -14,7 +14,7 @@ from neurald.drivers.cpu import object_code, object_helper
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.function import function_text, subroutine_of
 from neurald.drivers.cpu.llvm import CompilationFailed, LoadedCode
-from neurald.drivers.cpu.object_code import Compilation, Unit, callers_unit, object_codes, routine_unit
+from neurald.drivers.cpu.object_code import ObjectCompilation, Unit, callers_unit, object_codes, routine_unit
 from neurald.drivers.cpu.object_helper import Helper
 from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.runtime import caller_name
@@ -46,8 +46,8 @@ def test_a_unit_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_code_that_nobody_needs_any_more_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = object_code._Kept()
-    monkeypatch.setattr(object_code, "_KEPT_BYTES", 100)
+    kept = object_code._CodeCache()
+    monkeypatch.setattr(object_code, "_CODE_CACHE_BYTES", 100)
     for number in range(5):
         kept.put(("generic", str(number)), bytes(40))
         assert kept.get(("generic", "0")) is not None
@@ -75,7 +75,7 @@ def test_other_processes_take_shares(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_units_are_compiled_while_others_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
-    with Compilation(TARGET, processes=2, helper=Helper(TARGET)) as compilation:
+    with ObjectCompilation(TARGET, processes=2, helper=Helper(TARGET)) as compilation:
         for number in range(3):
             compilation.add(answering(number, f"early{number}"))
             compilation.add(answering(number, f"early{number}"))
@@ -90,7 +90,7 @@ def test_units_are_compiled_while_others_are_made(monkeypatch: pytest.MonkeyPatc
 
 def test_a_text_that_a_process_refuses_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
-    with Compilation(TARGET, processes=2) as compilation:
+    with ObjectCompilation(TARGET, processes=2) as compilation:
         compilation.add(Unit(name="refused", text="define"))
         thread = compilation._helpers[0]._thread
         assert thread is not None
@@ -109,7 +109,7 @@ def test_a_process_that_is_stuck_is_not_waited_for(
     monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
     monkeypatch.setattr(object_code, "_PATIENCE_S", 0.1)
     monkeypatch.setattr(object_helper, "_WORKER", stuck)
-    with Compilation(TARGET, processes=2) as compilation:
+    with ObjectCompilation(TARGET, processes=2) as compilation:
         compilation.add(answering(8, "stuck"))
         while not compilation._work._taken:
             time.sleep(0.01)
@@ -172,11 +172,11 @@ def test_subroutines_are_units_of_their_own() -> None:
 
 
 def test_a_process_is_started_ahead_for_many_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert object_helper.started_ahead(TARGET, 3) is None
+    assert object_helper.start_ahead(TARGET, 3) is None
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-    assert object_helper.started_ahead(TARGET, 1000) is None
+    assert object_helper.start_ahead(TARGET, 1000) is None
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    helper = object_helper.started_ahead(TARGET, 1000)
+    helper = object_helper.start_ahead(TARGET, 1000)
     assert helper is not None
     helper.close()
     assert helper._process is not None

@@ -11,7 +11,7 @@ from neurald.drivers.compiler.kernel import Kernel
 from neurald.drivers.compiler.op import Op, ReductionOp
 from neurald.drivers.compiler.rewriting import walk
 from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.cpu.places import place_of, stride_along
+from neurald.drivers.cpu.places import offset_of, stride_along
 from neurald.drivers.cpu.storage_order import reordered
 from neurald.drivers.cpu.target import TARGETS
 
@@ -58,7 +58,7 @@ def _turned_softmax(heads: int, rows: int, columns: int, depth: int) -> Graph:
 
 def _gathers(kernel: Kernel) -> bool:
     loads = (each for each in walk(kernel.body) if isinstance(each, Load))
-    return any(stride_along(place_of(each), kernel.axes[-1]) not in (0, 1) for each in loads)
+    return any(stride_along(offset_of(each), kernel.axes[-1]) not in (0, 1) for each in loads)
 
 
 @sweep(("heads", "rows", "columns", "depth"), [(4, 50, 30, 8), (3, 17, 20, 4), (1, 9, 7, 8)])

@@ -24,7 +24,7 @@ from neurald.drivers.cpu.kernels.window import Side
 _BLOCK_BYTES = 64 << 10
 
 #: Steps that are written one after another, at most: a tile has no loops.
-_MOST_STEPS = 1500
+_MAX_STEPS = 1500
 #: Vectors of sums of a row that are computed at once, at most, where positions are computed one after another.
 _SUMS = 4
 #: What it takes to interleave a column of a bundle, and what follows each vector of sums.
@@ -114,7 +114,7 @@ class DepthwisePlan:
         """Positions of a row that are computed at once, at most."""
         spare = bundle.vectors + self.scheme.spare_registers + 8
         most = max(1, (self.scheme.target.registers - spare) // (bundle.vectors * self.rows))
-        return max(1, min(most, self.width, 8, _MOST_STEPS // self.steps(bundle.vectors)))
+        return max(1, min(most, self.width, 8, _MAX_STEPS // self.steps(bundle.vectors)))
 
     def seen(self, pixels: int) -> int:
         """Columns that so many positions of a row see."""
@@ -153,7 +153,7 @@ class DepthwisePlan:
     @property
     def is_small(self) -> bool:
         """Whether the steps of a position are few enough to be written one after another."""
-        return all(self.steps(bundle.vectors) <= _MOST_STEPS for bundle in self.bundles)
+        return all(self.steps(bundle.vectors) <= _MAX_STEPS for bundle in self.bundles)
 
 
 def plan_of(

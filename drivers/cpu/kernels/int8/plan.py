@@ -14,7 +14,7 @@ _BLOCK_BYTES, _SMALL_BLOCK_BYTES, _SMALL_WEIGHTS_BYTES = 160 << 10, 12 << 10, 16
 #: are so much more than inputs: these are packed by every thread then, but no weight is read by two.
 _FEW_UNITS, _HEAVY_WEIGHTS = 6, 4
 #: More vectors of weights side by side do not help anybody.
-_MOST_VECTORS = 8
+_MAX_VECTORS = 8
 #: Steps that are written one after the other, in products: more make code large, and weights of several steps in registers at
 #: once leave too few for sums.
 _UNROLLED = 30
@@ -205,7 +205,7 @@ def plan_of(product: Product, scheme: Scheme, *, is_direct: bool) -> Plan:
         pixel += 64 // scheme.element_bytes
     row = pixel * (columns.length if is_direct else seen_width(columns))
     vectors = min(
-        range(1, min(_MOST_VECTORS, -(-product.channels // scheme.lanes)) + 1),
+        range(1, min(_MAX_VECTORS, -(-product.channels // scheme.lanes)) + 1),
         key=lambda count: _cycles(product, scheme, count, height, width),
     )
     panels = -(-product.channels // (vectors * scheme.lanes))

@@ -37,9 +37,9 @@ _HALF, _LOWER = 16, 0xFFFF
 #: Factors are below 2^14 once they are shifted, so that they stay within halves when they are rounded.
 _FACTOR_BITS = 14
 #: More bits after the point than this leave no room for constants before it.
-_MOST_SHIFTED = 20
+_MAX_SHIFTED = 20
 #: What may be added to sums of upper halves, which are below 2^24, within 32 bits.
-_MOST_ADDED = 1 << 30
+_MAX_ADDED = 1 << 30
 #: More than any sum, as INT64.
 _FAR = 1 << 62
 
@@ -189,7 +189,7 @@ def _fitted(
 ) -> Residual | None:
     """The numbers with which the formula of `Residual` gives what the body does for all pairs; None: there are none."""
     _, exponent = math.frexp(max(abs(each) for each in factors))
-    shift = min(_FACTOR_BITS - exponent, _MOST_SHIFTED)
+    shift = min(_FACTOR_BITS - exponent, _MAX_SHIFTED)
     if shift < 0:
         return None
     first, second = (round(math.ldexp(each, shift + _HALF)) for each in factors)
@@ -207,7 +207,7 @@ def _fitted(
         return None
     last = least if most == _FAR else most if least == -_FAR else (least + most) // 2
     end = last >> _HALF
-    if abs(end) >= _MOST_ADDED:
+    if abs(end) >= _MAX_ADDED:
         return None
     bounds = np.iinfo(body.type.dtype.name)
     is_cut_below, is_cut_above = sums.min() + last < low * step, sums.max() + last >= (high + 1) * step

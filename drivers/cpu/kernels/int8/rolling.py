@@ -31,7 +31,7 @@ Finish: TypeAlias = Callable[[str, int, list[list[str]]], None]
 _POINTERS, _SIZES = ("%source", "%weights", "%to"), ("%row", "%pixel", "%pitch", "%line", "%count")
 _PARAMETERS = (*(("ptr", each) for each in _POINTERS), *(("i64", each) for each in _SIZES))
 #: So many functions are kept for kernels to come, the oldest first.
-_MOST_KEPT = 128
+_MAX_KEPT = 128
 _kept: dict[Hashable, Subroutine] = {}
 
 
@@ -86,7 +86,7 @@ def rolling_row(plan: DepthwisePlan, tail: Tail, bundle: Bundle) -> Subroutine:
     key = plan, bundle, tail.rescaling.form
     known = _kept.get(key)
     if known is None:
-        while len(_kept) >= _MOST_KEPT:
+        while len(_kept) >= _MAX_KEPT:
             _kept.pop(next(iter(_kept)), None)
         known = _kept[key] = _rolling_row(plan, tail, bundle)
     return known

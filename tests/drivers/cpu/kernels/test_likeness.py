@@ -65,7 +65,7 @@ def test_all_else_does(weights: tuple[int, ...]) -> None:
 
 
 def test_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(likeness, "_MOST_KEPT", 2)
+    monkeypatch.setattr(likeness, "_MAX_KEPT", 2)
     cases = [windows((1, 6, width, 12), WEIGHTS[1], pad=1) for width in (5, 6, 7)]
     texts = [_routine(case).text for case in cases]
     assert len(likeness._kept) == 2

@@ -107,7 +107,7 @@ def test_rows(make: object, target: Target) -> None:
     graphs: list[Graph] = [make(shape) for shape in SHAPES]
     routines = []
     for graph in graphs:
-        (kernel,) = fuse(graph, rows=is_row_by_row).kernels
+        (kernel,) = fuse(graph, is_row_wise=is_row_by_row).kernels
         routine = routine_for(kernel, target)
         assert routine is not None
         assert routine.label.startswith("rows of")
@@ -130,7 +130,7 @@ def test_rows(make: object, target: Target) -> None:
 
 def test_not_a_number_takes_its_row(target: Target) -> None:
     graph = softmax((3, 21))
-    (kernel,) = fuse(graph, rows=is_row_by_row).kernels
+    (kernel,) = fuse(graph, is_row_wise=is_row_by_row).kernels
     routine = routine_for(kernel, target)
     assert routine is not None
     array = values(graph.inputs[0])
@@ -142,4 +142,4 @@ def test_not_a_number_takes_its_row(target: Target) -> None:
 
 def test_long_rows_are_left_to_several_threads(target: Target) -> None:
     del target
-    assert len(fuse(softmax((2, 20_000)), rows=is_row_by_row).kernels) == 3
+    assert len(fuse(softmax((2, 20_000)), is_row_wise=is_row_by_row).kernels) == 3
