@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from neurald.hal.device import OutputShape
 from neurald.hal.errors import BadData, Error, OpFailed, ResultCode, error_for
 from neurald.hal.memory import Memory
-from neurald.hal.operations.signature import MAXIMUM_RANK
+from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
 from neurald.hal.types import Argument, Dimensions, Request
 
 PACKET_BYTES = 1 << 16

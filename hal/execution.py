@@ -40,9 +40,9 @@ from neurald.hal.inference import bind_operations, merge
 from neurald.hal.numbering import operand_name, operation_name
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import Array, Call, GraphRunner, UnknownValue
-from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.working_memory import reference_working_bytes
+from neurald.hal.operations.machinery.call import Array, Call, GraphRunner, UnknownValue
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.working_memory import reference_working_bytes
 from neurald.hal.types import (
     Argument,
     Model,
@@ -198,7 +198,7 @@ def write_outputs(model: Model, request: Request, results: Sequence[Array]) -> t
     return tuple(shapes)
 
 
-#: Computes the outputs of one operation from its arguments, see `neurald.hal.operations.call.Call`.
+#: Computes the outputs of one operation from its arguments, see `neurald.hal.operations.machinery.call.Call`.
 Kernel = Callable[[Call], Sequence[Array]]
 
 
@@ -233,7 +233,7 @@ class ReferenceExecutor:
 
 
 class _Run:
-    """Implements `neurald.hal.operations.call.GraphRunner` for one execution."""
+    """Implements `neurald.hal.operations.machinery.call.GraphRunner` for one execution."""
 
     def __init__(self, referenced: Sequence["_Graph"], limits: Limits) -> None:
         self._referenced = referenced

@@ -5,8 +5,8 @@ from weakref import ref
 
 from neurald.hal.errors import BadData
 from neurald.hal.numbering import operand_name, operation_number
-from neurald.hal.operations.call import Array, Call, Shape, UnknownValue
-from neurald.hal.operations.signature import Binding
+from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
+from neurald.hal.operations.machinery.signature import Binding
 from neurald.hal.operations.vendor import definition_of
 from neurald.hal.types import Dimensions, Model, Operand, Subgraph
 

@@ -14,8 +14,8 @@ from neurald.hal.inference import at_operation, bind_operations, declared_shape,
 from neurald.hal.memory import Memory, checked_range
 from neurald.hal.numbering import operand_name, operation_number
 from neurald.hal.operation_type import TFLITE_EXTENSION_BASE, OperationType
-from neurald.hal.operations.call import Call
-from neurald.hal.operations.signature import MAXIMUM_RANK, Binding
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Binding
 from neurald.hal.operations.vendor import definition_of
 from neurald.hal.strings import decode_strings
 from neurald.hal.types import (

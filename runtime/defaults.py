@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from neurald.hal.operations.signature import Parameter
+from neurald.hal.operations.machinery.signature import Parameter
 from neurald.hal.operations.vendor import definition_of
 from neurald.hal.types import Lifetime, Operand, Operation
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.quantized import dequantize, is_quantized
+from neurald.hal.operations.arithmetic.quantized import dequantize, is_quantized
 from neurald.hal.types import Model, Operand
 from neurald.service.files import open_regular
 

@@ -134,7 +134,11 @@ app.command(help="List the devices and how fast they are.")(devices)
 app.command(help="Say which device runs which operation of a model, and why.")(explain)
 app.add_typer(cache, name="cache", help="Look after the compilation cache: ls, verify, prune, warm.")
 app.command(help="Serve a device to other processes until stopped.")(driver)
-app.command(help="Check that a device does what every device must do.")(conformance)
+app.command(
+    help="Check that a device does what every device must do.\n\n"
+    "A device of this process is opened in another one as well, where cases run between memory pages that nobody may touch. "
+    "The memory of a daemon cannot be placed so, and the report says that."
+)(conformance)
 app.command("new-driver", help="Write the package of a new driver, with tests.")(new_driver)
 app.command(help="Classify handwritten digits, here and in a daemon.")(demo)
 

@@ -33,5 +33,5 @@ def test_sources_are_found_and_files_without_code_need_no_test() -> None:
     assert {path.partition("/")[0] for path in found} == set(SOURCES)
     assert "hal/fence.py" in found
     assert "hal/__init__.py" not in found
-    assert "runtime/tflite/lowering/__init__.py" in found
+    assert "runtime/tflite/legalization/__init__.py" in found
     assert mirror_of("hal/fence.py") == "tests/hal/test_fence.py"

@@ -16,7 +16,7 @@ from neurald.hal.cancellation import Cancellation
 from neurald.hal.compiling import Compiled, Compiler
 from neurald.hal.device import ExecuteOptions
 from neurald.hal.errors import OpFailed
-from neurald.hal.operations.call import Shape
+from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.types import Model
 
 

@@ -8,7 +8,7 @@ its quotient and remainder, as for blocks that become pixels, so that rows can b
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from neurald.drivers.compiler.expression import (
+from neurald.drivers.compiler.ir.expression import (
     Apply,
     Axis,
     Constant,
@@ -20,10 +20,10 @@ from neurald.drivers.compiler.expression import (
     index,
     reduce,
 )
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.rewriting import rewrite
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import rewrite
 from neurald.drivers.cpu.places import offset_of
 
 #: Returns the replacement of an expression; None keeps it.

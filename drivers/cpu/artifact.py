@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from neurald.drivers.compiler.placement import Base
+from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.cpu.executable import Executable
 from neurald.drivers.cpu.native_model import NativeModel
 from neurald.hal.device import Artifact

@@ -9,16 +9,16 @@ from itertools import accumulate
 
 import numpy as np
 
-from neurald.drivers.compiler.build import build_graph
-from neurald.drivers.compiler.expression import Expression, Load
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Shape, Value
-from neurald.drivers.compiler.interleaving import concat_in_place
-from neurald.drivers.compiler.joining import Alignment, eliminate_concat
-from neurald.drivers.compiler.kernel import FusedGraph, Kernel
-from neurald.drivers.compiler.placement import BufferAssignment, assign_buffers
-from neurald.drivers.compiler.rewriting import walk
-from neurald.drivers.compiler.transformations import transform
+from neurald.drivers.compiler.frontend.graph_builder import build_graph
+from neurald.drivers.compiler.ir.expression import Expression, Load
+from neurald.drivers.compiler.ir.graph import Shape, Value
+from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
+from neurald.drivers.compiler.passes import transform
+from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
+from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.in_place_concat import concat_in_place
 from neurald.drivers.cpu.executable import Call, Executable
 from neurald.drivers.cpu.folding import ConstantFolding, Generate
 from neurald.drivers.cpu.kernels import stores_runs

@@ -1,12 +1,12 @@
-"""Conversions between types, by the rules of `neurald.drivers.compiler.expression`."""
+"""Conversions between types, by the rules of `neurald.drivers.compiler.ir.expression`."""
 
 import math
 
 import numpy as np
 
-from neurald.drivers.compiler.expression import Apply, Constant, Expression
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.integers import is_signed, resized
 from neurald.drivers.cpu.rounding import float_to_half, half_to_float, saturated, to_odd_float
 from neurald.drivers.cpu.vector import Vector

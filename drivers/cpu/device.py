@@ -31,12 +31,12 @@ from neurald.hal.managed_buffer import host_memory_for
 from neurald.hal.memory import Memory
 from neurald.hal.numbering import first_few
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import Shape
+from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand, OperandType
 
 if TYPE_CHECKING:
     # A warm start does not import these.
-    from neurald.drivers.compiler.specialization import SpecializingModel
+    from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
     from neurald.drivers.cpu.native_model import NativeModel
     from neurald.drivers.cpu.prepared_model import CpuPreparedModel
     from neurald.drivers.cpu.reference_model import ReferenceModel
@@ -157,7 +157,7 @@ class CpuDevice:
         return prepared
 
     def _prepared(self, model: Model, options: PrepareOptions) -> AnyPreparedModel:
-        from neurald.drivers.compiler.specialization import SpecializingModel, is_specified
+        from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel, is_specified
 
         threads = thread_count(options.threads, self._settings)
         prepare: Prepare
@@ -192,7 +192,7 @@ class CpuDevice:
         threads: int,
         keeps_artifact: bool,
     ) -> "CpuPreparedModel | ReferenceModel":
-        from neurald.drivers.compiler.collection import paused_gc
+        from neurald.drivers.compiler.support.gc_pause import paused_gc
         from neurald.drivers.cpu.object_helper import start_ahead
 
         helper = start_ahead(self._target, len(model.main.operations))
@@ -261,7 +261,7 @@ class CpuDevice:
 
     def allocate(self, description: BufferDescription) -> Memory:
         """See `Device.allocate`. Allocates host memory, so the size must be known."""
-        from neurald.drivers.compiler.specialization import SpecializingModel
+        from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
         from neurald.drivers.cpu.prepared_model import CpuPreparedModel
         from neurald.drivers.cpu.reference_model import ReferenceModel
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from neurald.drivers.compiler.expression import Apply, Constant, Expression
-from neurald.drivers.compiler.op import Number, Op
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression
+from neurald.drivers.compiler.ir.op import Number, Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu import angles, vector_math
 from neurald.drivers.cpu.conversion import converted
 from neurald.drivers.cpu.division import divide, float_remainder

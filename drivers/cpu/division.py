@@ -1,6 +1,6 @@
 """Quotients and remainders: vectorised, and without traps on a divisor of 0."""
 
-from neurald.drivers.compiler.op import Op
+from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.cpu.rounding import rounded
 from neurald.drivers.cpu.vector import Vector
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from neurald.drivers.compiler.expression import AccumulatorRef, Expression
-from neurald.drivers.compiler.graph import Value, linearize
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.rewriting import walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression
+from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.narrowing import narrowed
 from neurald.drivers.cpu.statements import Statements

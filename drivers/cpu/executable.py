@@ -1,12 +1,12 @@
 """Data of a compiled step: everything needed to run its object code.
 
-Values lie in two buffers, see `neurald.drivers.compiler.placement`. Inputs and outputs have
+Values lie in two buffers, see `neurald.drivers.compiler.memory.buffer_assignment`. Inputs and outputs have
 locations there too, but if a request's own memory is suitably aligned, kernels access it directly.
 """
 
 import msgspec
 
-from neurald.drivers.compiler.placement import BufferLocation, Port
+from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Port
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True):

@@ -1,9 +1,9 @@
-"""Products with quantised multipliers; see `neurald.hal.operations.fixed_point`."""
+"""Products with quantised multipliers; see `neurald.hal.operations.arithmetic.fixed_point`."""
 
 from collections.abc import Sequence
 
-from neurald.drivers.compiler.expression import Apply, Constant, Expression, Load
-from neurald.drivers.compiler.op import Op
+from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load
+from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.cpu.integers import resized
 from neurald.drivers.cpu.narrowing import bounds_of
 from neurald.drivers.cpu.vector import Vector

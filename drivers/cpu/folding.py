@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from neurald.drivers.compiler.evaluate import (
+from neurald.drivers.compiler.analysis.interpreter import (
     Array,
     RequirementFailed,
     evaluate_fused,
     evaluate_node,
     is_reproducible,
 )
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Graph, Node, Value
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.transformations import transform
+from neurald.drivers.compiler.ir.graph import Graph, Node, Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.passes import transform
+from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels.rows import is_row_by_row
 from neurald.drivers.cpu.llvm import LoadedCode
 from neurald.drivers.cpu.object_code import object_codes, routine_unit

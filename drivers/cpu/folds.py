@@ -3,10 +3,10 @@
 import math
 from collections.abc import Sequence
 
-from neurald.drivers.compiler.expression import Axis, Expression, Load, Reduce
-from neurald.drivers.compiler.op import ReductionOp, reduction_identity
-from neurald.drivers.compiler.rewriting import walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce
+from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.dialect import computed, extreme
 from neurald.drivers.cpu.places import offset_of, stride_along
 from neurald.drivers.cpu.target import Target

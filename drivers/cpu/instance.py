@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from neurald.drivers.compiler.placement import Base
+from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.cpu.executable import Call, Executable
 from neurald.drivers.cpu.llvm import LoadedCode
 from neurald.drivers.cpu.routine import ALIGNMENT

@@ -1,6 +1,6 @@
 """Integers of different sizes."""
 
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.packed_bytes import has_packed_bytes, packed_bytes
 from neurald.drivers.cpu.vector import Vector
 

@@ -6,11 +6,11 @@ Vector width, loop order, and division into grains.
 import math
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.expression import Apply, Axis, Expression, Load, Reduce
-from neurald.drivers.compiler.kernel import Kernel, weight_of
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.rewriting import free_axes, walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load, Reduce
+from neurald.drivers.compiler.ir.kernel import Kernel, weight_of
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.cpu.arrangement import joined
 from neurald.drivers.cpu.dialect import stored
 from neurald.drivers.cpu.folds import reduction_axis

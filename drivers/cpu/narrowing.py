@@ -4,11 +4,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from neurald.drivers.compiler.expression import Apply, Constant, Expression, Load, apply, constant
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.nesting import Nesting
-from neurald.drivers.compiler.op import COMPARISONS, Op
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, apply, constant
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.nesting import Nesting
+from neurald.drivers.compiler.ir.op import COMPARISONS, Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.arrangement import rewritten
 
 _INT32 = (-(2**31), 2**31 - 1)

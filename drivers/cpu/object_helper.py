@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neurald.drivers.compiler.worker_process import WorkerProcess
+from neurald.drivers.compiler.support.worker_process import WorkerProcess
 from neurald.drivers.cpu.target import Target
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 import hashlib
 from collections.abc import Mapping
 
-from neurald.drivers.compiler.expression import Apply, Axis, Constant, Expression, Linear, Load
-from neurald.drivers.compiler.graph import Value, linearize
-from neurald.drivers.compiler.rewriting import walk
+from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, Load
+from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.traversal import walk
 
 
 def offset_of(load: Load) -> Expression:

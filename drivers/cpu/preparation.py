@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import msgspec
 
-from neurald.drivers.compiler.build import supported_operations
-from neurald.drivers.compiler.graph import Shape
-from neurald.drivers.compiler.inlining import inlined
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.specialization import is_specified, with_shapes
+from neurald.drivers.compiler.frontend.control_flow_unrolling import inlined
+from neurald.drivers.compiler.frontend.graph_builder import supported_operations
+from neurald.drivers.compiler.frontend.shape_specialization import is_specified, with_shapes
+from neurald.drivers.compiler.ir.graph import Shape
+from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu.compiler import KernelFailed, compile_model
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.llvm import linked

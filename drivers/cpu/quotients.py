@@ -10,9 +10,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from neurald.drivers.compiler.expression import Apply, Constant, Expression
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.integers import resized
 from neurald.drivers.cpu.rounding import BELOW_HALF
 from neurald.drivers.cpu.vector import Vector

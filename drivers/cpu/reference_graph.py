@@ -15,9 +15,9 @@ from neurald.hal.execution import GraphOperations, Limits, Values
 from neurald.hal.numbering import operation_name
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import Array
-from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.signature import Binding
+from neurald.hal.operations.machinery.call import Array
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import Binding
 from neurald.hal.types import Lifetime, Model, OperandType, Subgraph
 
 
@@ -43,7 +43,7 @@ Step: TypeAlias = int | NativeSegment
 class Run:
     """State of one execution.
 
-    Control flow calls back into it (`neurald.hal.operations.call.GraphRunner`).
+    Control flow calls back into it (`neurald.hal.operations.machinery.call.GraphRunner`).
 
     Args:
         referenced: the graphs that control flow refers to.

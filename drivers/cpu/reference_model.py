@@ -18,7 +18,7 @@ from neurald.hal.errors import BadData, MissedDeadlinePersistent
 from neurald.hal.execution import Limits, input_arrays, write_outputs
 from neurald.hal.in_process import InProcessModel
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.definition import Definition
+from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.types import (
     Model,
     Operand,

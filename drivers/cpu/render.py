@@ -6,10 +6,10 @@ Contractions are expanded to reductions here.
 import math
 from collections.abc import Mapping, Sequence
 
-from neurald.drivers.compiler.contraction import expand_contraction
-from neurald.drivers.compiler.expression import Axis, Expression
-from neurald.drivers.compiler.graph import Value, linearize
-from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.ir.expression import Axis, Expression
+from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.passes.contraction_expansion import expand_contraction
 from neurald.drivers.cpu.arrangement import arranged
 from neurald.drivers.cpu.epilogue import arguments_of, finish, parameter_names, parameters, pointer_names
 from neurald.drivers.cpu.instructions import Instructions

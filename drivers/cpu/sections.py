@@ -7,12 +7,12 @@ along an axis, it is constant between two points, and elements there can be read
 from collections.abc import Iterator
 from dataclasses import replace
 
-from neurald.drivers.compiler.expression import Apply, Axis, Constant, Expression, Linear, axis
-from neurald.drivers.compiler.graph import linearize
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.rewriting import walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, axis
+from neurald.drivers.compiler.ir.graph import linearize
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.arrangement import rewritten
 from neurald.drivers.cpu.target import Target
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from neurald.drivers.compiler.expression import Apply
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Apply
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.narrowing import bounds_of
 from neurald.drivers.cpu.vector import Vector
 

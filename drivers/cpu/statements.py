@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 
-from neurald.drivers.compiler.expression import (
+from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
     Apply,
     Axis,
@@ -22,11 +22,11 @@ from neurald.drivers.compiler.expression import (
     Reduce,
     index,
 )
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.nesting import Nesting
-from neurald.drivers.compiler.op import Op, ReductionOp
-from neurald.drivers.compiler.rewriting import substitute, walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.nesting import Nesting
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.cpu import memory
 from neurald.drivers.cpu.dialect import (
     apply_value,

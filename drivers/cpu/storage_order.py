@@ -9,11 +9,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from neurald.drivers.compiler.expression import Apply, Axis, Constant, Expression, Load, axis, load
-from neurald.drivers.compiler.graph import Shape, Value, delinearize, linearize
-from neurald.drivers.compiler.kernel import FusedGraph, Kernel
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.rewriting import free_axes, walk
+from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, axis, load
+from neurald.drivers.compiler.ir.graph import Shape, Value, delinearize, linearize
+from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.cpu.arrangement import arranged, rewritten
 from neurald.drivers.cpu.layout import schedule_loops
 from neurald.drivers.cpu.narrowing import narrowed

@@ -11,12 +11,12 @@ from typing import TypeGuard
 
 import numpy as np
 
-from neurald.drivers.compiler.evaluate import Array, Evaluate, evaluate_node
-from neurald.drivers.compiler.expression import Apply, Constant, Expression, Linear, Load, axis, load
-from neurald.drivers.compiler.graph import Compute, Value
-from neurald.drivers.compiler.kernel import Kernel, weight_of
-from neurald.drivers.compiler.rewriting import rewrite, substitute, walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.interpreter import Array, Evaluate, evaluate_node
+from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Linear, Load, axis, load
+from neurald.drivers.compiler.ir.graph import Compute, Value
+from neurald.drivers.compiler.ir.kernel import Kernel, weight_of
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import rewrite, substitute, walk
 from neurald.drivers.cpu.dialect import stored
 from neurald.drivers.cpu.memory import is_permuted
 from neurald.drivers.cpu.target import Target

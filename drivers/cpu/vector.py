@@ -5,7 +5,7 @@ import struct
 from collections.abc import Sequence
 from functools import cache
 
-from neurald.drivers.compiler.op import Number
+from neurald.drivers.compiler.ir.op import Number
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.target import Target
 

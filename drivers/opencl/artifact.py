@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from neurald.drivers.compiler.placement import Base
+from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.opencl.dialect import has_texels
 from neurald.drivers.opencl.executable import FLAGS, Call, Executable, ImageUse
 from neurald.drivers.opencl.storage import TEXEL

@@ -6,14 +6,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from neurald.drivers.compiler.build import build_graph
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Shape, Value
-from neurald.drivers.compiler.joining import Alignment, eliminate_concat
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.placement import Base, BufferAssignment, BufferLocation, assign_buffers
-from neurald.drivers.compiler.ranking import expand_top_k
-from neurald.drivers.compiler.transformations import transform
+from neurald.drivers.compiler.frontend.graph_builder import build_graph
+from neurald.drivers.compiler.ir.graph import Shape, Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.memory.buffer_assignment import (
+    Base,
+    BufferAssignment,
+    BufferLocation,
+    assign_buffers,
+)
+from neurald.drivers.compiler.passes import transform
+from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
+from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.top_k_expansion import expand_top_k
 from neurald.drivers.opencl.executable import FLAGS, Call, Executable, image_uses
 from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.adding import zeros

@@ -9,12 +9,16 @@ from functools import cached_property, partial
 import numpy as np
 
 from neurald._version import __version__
-from neurald.drivers.compiler.build import supported_operations
-from neurald.drivers.compiler.graph import Graph, Shape
-from neurald.drivers.compiler.kept_variants import prepared_variant
-from neurald.drivers.compiler.ranking import top_k_unsupported_reason
-from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.compiler.specialization import PreparedWithOperands, SpecializingModel, is_specified
+from neurald.drivers.compiler.frontend.graph_builder import supported_operations
+from neurald.drivers.compiler.frontend.kept_variants import prepared_variant
+from neurald.drivers.compiler.frontend.shape_specialization import (
+    PreparedWithOperands,
+    SpecializingModel,
+    is_specified,
+)
+from neurald.drivers.compiler.ir.graph import Graph, Shape
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.passes.top_k_expansion import top_k_unsupported_reason
 from neurald.drivers.opencl.artifact import read_artifact
 from neurald.drivers.opencl.buffer import CopyCount, OpenClBuffer
 from neurald.drivers.opencl.calibration import calibrated

@@ -2,9 +2,9 @@
 
 import math
 
-from neurald.drivers.compiler.expression import Apply, Constant
-from neurald.drivers.compiler.op import Number, Op, ReductionOp, reduction_identity
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Apply, Constant
+from neurald.drivers.compiler.ir.op import Number, Op, ReductionOp, reduction_identity
+from neurald.drivers.compiler.ir.scalar import Scalar
 
 _STORED = {
     Scalar.BOOL: "uchar",

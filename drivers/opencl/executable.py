@@ -1,12 +1,12 @@
 """A compiled step as data: everything that it takes to run it on a device, and nothing of how it came about.
 
-All values lie in two buffers, see `neurald.drivers.compiler.placement`.
+All values lie in two buffers, see `neurald.drivers.compiler.memory.buffer_assignment`.
 """
 
 import msgspec
 
-from neurald.drivers.compiler.placement import BufferLocation, Port
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Port
 from neurald.drivers.opencl.persistent import GAVE_UP
 from neurald.drivers.opencl.source import Source
 

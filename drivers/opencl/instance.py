@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neurald.drivers.compiler.placement import Base, BufferLocation, Port
+from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
 from neurald.drivers.opencl.buffer import OpenClBuffer
 from neurald.drivers.opencl.executable import FLAGS, Call, Executable, ImageUse
 from neurald.drivers.opencl.images import image_over

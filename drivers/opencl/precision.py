@@ -19,10 +19,10 @@ from enum import Enum
 
 import numpy as np
 
-from neurald.drivers.compiler.expression import Expression, Load, axis, load
-from neurald.drivers.compiler.graph import Compute, Graph, MatrixProduct, Node, TopK, Value
-from neurald.drivers.compiler.rewriting import rewrite
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Expression, Load, axis, load
+from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node, TopK, Value
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import rewrite
 from neurald.drivers.opencl.platform import DeviceFacts
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 import neurald
-from neurald.drivers.compiler.worker_process import WorkerProcess
+from neurald.drivers.compiler.support.worker_process import WorkerProcess
 from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts
 from neurald.drivers.opencl.program import Program
 from neurald.drivers.opencl.program_messages import Answer, Build, Measure

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.placement import Base
+from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.opencl.dialect import HEAD, functions_for, stored
 from neurald.drivers.opencl.source import HANDED_ON, MEETING, NAME, WAIT, Source
 

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from neurald.drivers.compiler.contraction import expand_contraction
-from neurald.drivers.compiler.expression import AccumulatorRef, Expression, Reduce, axis
-from neurald.drivers.compiler.graph import Value, delinearize, linearize
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.rewriting import free_axes, substitute, walk
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression, Reduce, axis
+from neurald.drivers.compiler.ir.graph import Value, delinearize, linearize
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.traversal import free_axes, substitute, walk
+from neurald.drivers.compiler.passes.contraction_expansion import expand_contraction
 from neurald.drivers.opencl.arguments import Arguments
 from neurald.drivers.opencl.dialect import computed, fold_start_text, fold_text, store_text
 from neurald.drivers.opencl.source import NAME, Source

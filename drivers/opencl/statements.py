@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from neurald.drivers.compiler.expression import (
+from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
     Apply,
     Axis,
@@ -14,10 +14,10 @@ from neurald.drivers.compiler.expression import (
     Load,
     Reduce,
 )
-from neurald.drivers.compiler.graph import Value, linearize
-from neurald.drivers.compiler.nesting import Nesting
-from neurald.drivers.compiler.rewriting import free_axes, walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.nesting import Nesting
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.opencl.arguments import Argument
 from neurald.drivers.opencl.dialect import (
     apply_text,

@@ -1,6 +1,6 @@
 """How kernels read what they do not write: from buffers, or through images where a device's cache of textures makes that faster.
 
-Memory is the same either way: two buffers, see `neurald.drivers.compiler.placement`. An image is another view of a range of one of
+Memory is the same either way: two buffers, see `neurald.drivers.compiler.memory.buffer_assignment`. An image is another view of a range of one of
 them, without a copy (`image1d_buffer_t`), whose texels are four elements that follow one another. What is written is written to the
 buffer, and found by the kernels that come later in the queue. So it is decided anew for each argument of each kernel whether
 it is an image: those that a kernel reads four elements at a time may be, unless a limit of the device forbids it.
@@ -9,8 +9,8 @@ it is an image: those that a kernel reads four elements at a time may be, unless
 from dataclasses import dataclass
 from enum import Enum
 
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
 

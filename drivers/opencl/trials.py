@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from neurald.drivers.compiler.placement import Base, BufferLocation
+from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation
 from neurald.drivers.opencl.compiler import BUFFERS, phase_of
 from neurald.drivers.opencl.executable import Call, image_uses
 from neurald.drivers.opencl.instance import allocate, bound_launch, clear

@@ -30,9 +30,9 @@ from neurald.hal.extension import (
 )
 from neurald.hal.extension_attribute import AttributeValue, attribute_value
 from neurald.hal.inference import declared_shape
-from neurald.hal.operations.call import Array, Call, Shape, UnknownValue
-from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.signature import Form, row, scalar, tensor
+from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import Form, row, scalar, tensor
 from neurald.hal.types import FeatureLevel, Model, OperandType, Operation, Subgraph
 
 EXTENSION = Extension(

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from neurald.hal.errors import BadData, MissedDeadlineTransient
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.call import Array, Call, Shape, UnknownValue
-from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.signature import ANY_RANK, Form, Parameter, row, tensor
+from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, row, tensor
 from neurald.hal.types import FeatureLevel, Operand, OperandType, Subgraph
 
 

@@ -9,9 +9,9 @@ from neurald.hal.errors import BadData
 from neurald.hal.extension import extension_of
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS as _BUILT_IN
-from neurald.hal.operations.call import Array, Call, Shape, UnknownValue
-from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.signature import ANY_RANK, Binding, Form, Parameter, Row
+from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import ANY_RANK, Binding, Form, Parameter, Row
 from neurald.hal.types import FeatureLevel, Operand, OperandType, Operation
 
 

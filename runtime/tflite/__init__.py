@@ -1,6 +1,6 @@
 """`.tflite` files as models.
 
-`flatbuffer` and `schema` read a file that nobody vouches for, `operands` makes operands of tensors, `lowering` has a rule
+`flatbuffer` and `schema` read a file that nobody vouches for, `operands` makes operands of tensors, `legalization` has a rule
 for every operator, and `graph` is what the rules write to.
 """
 

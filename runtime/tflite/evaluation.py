@@ -5,7 +5,7 @@ import math
 from neurald.hal.errors import BadData
 from neurald.hal.inference import bind_operations
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import Array, Call, UnknownValue
+from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.types import Model, byte_size
 from neurald.runtime.tflite.operands import Unsupported
 

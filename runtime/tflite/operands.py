@@ -1,7 +1,7 @@
 """From a tensor of a `.tflite` file to an operand: type, dimensions, quantisation, and where a constant's bytes are."""
 
 from neurald.hal.errors import BadData
-from neurald.hal.operations.signature import MAXIMUM_RANK
+from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
 from neurald.hal.types import (
     ChannelQuant,
     Dimensions,

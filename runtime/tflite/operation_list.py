@@ -9,9 +9,9 @@ from neurald.hal.errors import BadData
 from neurald.hal.inference import declared_shape
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS, WIDER
-from neurald.hal.operations.call import Array, Call, Shape, UnknownValue
-from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.signature import MAXIMUM_RANK, Binding
+from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Binding
 from neurald.hal.types import Dimensions, Lifetime, Operand, Operation, array_to_store
 from neurald.runtime.tflite.operand_table import OperandTable
 from neurald.runtime.tflite.operands import Unsupported

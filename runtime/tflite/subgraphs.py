@@ -12,7 +12,7 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory import HostMemory, Memory
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import (
     Dimensions,
     Lifetime,
@@ -30,7 +30,7 @@ from neurald.runtime.tflite.callees import CALLERS, called_subgraphs
 from neurald.runtime.tflite.composite import expand_composites
 from neurald.runtime.tflite.evaluation import evaluate
 from neurald.runtime.tflite.graph import Graph
-from neurald.runtime.tflite.lowering import LOWERINGS
+from neurald.runtime.tflite.legalization import LOWERINGS
 from neurald.runtime.tflite.numbers import BuiltinOperator, TensorType
 from neurald.runtime.tflite.operands import Unsupported, common_dimensions, is_dequantized, to_operand
 from neurald.runtime.tflite.schema import Operator, Tensor, TfliteFile, TfliteSubgraph

@@ -14,7 +14,7 @@ import numpy as np
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import Array, Call
+from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.types import Lifetime, Operand, OperandType, Operation
 from neurald.runtime.tflite.flatbuffer import INT8, INT32, UINT8, UINT16, Number, Table
 from neurald.runtime.tflite.numbers import DimensionType, SparseIndexVector
@@ -42,7 +42,7 @@ _VECTORS: dict[int, Number] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Level:
-    """One level of the tree of a sparse tensor, see `neurald.hal.operations.densify`."""
+    """One level of the tree of a sparse tensor, see `neurald.hal.operations.movement.densify`."""
 
     format: int
     length: int

@@ -55,7 +55,10 @@ def conformance(
     ] = None,
     thorough: Annotated[
         bool,
-        typer.Option("--thorough", help="Run all cases for every type; without it, most types have some."),
+        typer.Option(
+            "--thorough",
+            help="Run all cases for every type, and all between guard pages; without it, most types have some.",
+        ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -77,6 +80,7 @@ def conformance(
         vectors=vectors,
         case=case,
         is_thorough=thorough,
+        driver=device,
     )
     if report is not None and not report.parent.is_dir():
         raise BadData(f"--report {report}: there is no folder {report.parent}")

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from neurald.hal.operations.call import Shape
+from neurald.hal.operations.machinery.call import Shape
 from neurald.service.conformance.draw import Draw
 
 #: The value of a parameter, for the shape of the operation's first tensor.

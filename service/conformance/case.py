@@ -13,10 +13,10 @@ import numpy as np
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import Array, Call, UnknownValue
-from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.quantized import QUANTIZED
-from neurald.hal.operations.signature import Form, Parameter, Row
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED
+from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import Form, Parameter, Row
 from neurald.hal.types import ChannelQuant, Lifetime, Model, Operand, OperandType, Operation, Subgraph
 from neurald.hal.validate import validate_model
 from neurald.service.conformance.argument import RULES

@@ -3,8 +3,8 @@
 import numpy as np
 
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.call import Array
-from neurald.hal.operations.quantized import QUANTIZED
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import OperandType
 
 _FLOAT32_EPSILON = 1.19e-7

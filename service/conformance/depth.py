@@ -11,8 +11,8 @@ from itertools import islice
 from typing import TypeVar
 
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.quantized import QUANTIZED
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED
+from neurald.hal.operations.machinery.definition import Definition
 from neurald.service.conformance.case import Signature
 
 _T = TypeVar("_T")

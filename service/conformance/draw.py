@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from neurald.hal.operations.call import Array, Shape
+from neurald.hal.operations.machinery.call import Array, Shape
 from neurald.hal.types import OperandType
 
 _T = TypeVar("_T")

@@ -1,7 +1,7 @@
 """Random elements of inputs, chosen so that results do not hang on the order in which a device adds."""
 
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.call import Array, Shape
+from neurald.hal.operations.machinery.call import Array, Shape
 from neurald.hal.types import OperandType
 from neurald.service.conformance.draw import Draw
 

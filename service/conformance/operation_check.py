@@ -2,7 +2,7 @@
 
 A case runs three times: with its inputs, with others, and with its own again, from memories that lie differently and hold other
 random bytes around the arguments. So a device is found that writes outside of outputs, leaves parts of them unwritten, reads
-what it was not given, or keeps something from one execution to the next.
+what it was not given, or keeps something from one execution to the next. Some of the cases that pass also run between guard pages.
 """
 
 import hashlib
@@ -16,6 +16,7 @@ from neurald.hal.memory import Memory
 from neurald.hal.validate import operation_levels
 from neurald.service.conformance.case import Case, Signature, generate
 from neurald.service.conformance.depth import EVERY, Depth, default_depth
+from neurald.service.conformance.guarded_run import GuardedRuns
 from neurald.service.conformance.result import Outcome, Result
 from neurald.service.conformance.runner import (
     WAYS,
@@ -30,10 +31,14 @@ from neurald.service.conformance.runner import (
 from neurald.service.conformance.variation import base, neighbours, reseeded, structural
 
 GROUP = "operations"
+#: Of the results of cases between guard pages.
+GUARD_PAGES = "guard pages"
 #: Says what is wrong, "" for nothing.
 Check = Callable[[], str]
 #: Every so many cases also run in a burst and fenced.
 _OTHER_WAYS = 8
+#: The first of every so many cases of a signature that pass also runs between guard pages; cases with constants are counted apart.
+_GUARDED = 8
 #: Of a family, this many are prepared from the cache, and some more.
 _CACHED = 2
 
@@ -55,13 +60,19 @@ class OperationCheck:
 
     Args:
         device: any one.
+        guarded: runs cases of it between guard pages.
         only: the label of the one case that is to run, "" for all.
-        is_thorough: every enumerated case runs, not only those of `default_depth`.
+        is_thorough: every enumerated case runs, not only those of `default_depth`, and every one that passes between guard pages.
     """
 
-    def __init__(self, device: Device, only: str = "", *, is_thorough: bool = False) -> None:
+    def __init__(
+        self, device: Device, guarded: GuardedRuns, only: str = "", *, is_thorough: bool = False
+    ) -> None:
         self.supported: list[Case] = []
         self._device = device
+        self._guarded_runs = guarded
+        #: Cases of the signature that have passed, by whether they have constants.
+        self._passed = {False: 0, True: 0}
         self._only = only
         self._is_thorough = is_thorough or bool(only)
         self._count = 0
@@ -70,16 +81,38 @@ class OperationCheck:
     def check(self, signature: Signature, seeds: range) -> Iterator[Result]:
         """A result for each case of a signature: those that always run, and random ones of these seeds."""
         depth = EVERY if self._is_thorough else default_depth(signature)
+        self._passed = {False: 0, True: 0}
         for case in structural(signature, depth):
             if self._is_wanted(case.label):
-                yield self._result(case)[0]
+                yield from self._results(case)
                 if self._only:
                     return
         if depth.has_family:
             yield from self._family(signature, depth)
         for seed in seeds:
             if self._is_wanted(f"seed {seed}") and (drawn := generate(signature, seed)):
-                yield replace(self._result(drawn)[0], seed=seed)
+                for result in self._results(drawn):
+                    yield replace(result, seed=seed)
+
+    def _results(self, case: Case) -> Iterator[Result]:
+        """What comes of a case that nothing is kept of."""
+        result, _ = self._result(case)
+        yield result
+        yield from self._between_guard_pages(case, result)
+
+    def _between_guard_pages(self, case: Case, result: Result) -> Iterator[Result]:
+        """What comes of a case that gave a result before, if it runs between guard pages."""
+        if result.outcome is not Outcome.PASSED:
+            return
+        has_constants = bool(case.model.pools)
+        self._passed[has_constants] += 1
+        if not self._is_thorough and self._passed[has_constants] % _GUARDED != 1:
+            return
+        detail = self._guarded_runs.wrong(case)
+        if detail is not None:
+            outcome = Outcome.FAILED if detail else Outcome.PASSED
+            label = f"{case.label} (guard pages)"
+            yield replace(result, group=GUARD_PAGES, label=label, outcome=outcome, detail=detail)
 
     def _is_wanted(self, label: str) -> bool:
         return not self._only or label == self._only
@@ -102,6 +135,7 @@ class OperationCheck:
         if self._only and not listed and not self._only.startswith(first.label):
             return
         yield result
+        yield from self._between_guard_pages(first, result)
         if kept is None:
             return
         family = [kept]
@@ -110,6 +144,7 @@ class OperationCheck:
             if result.outcome is Outcome.PASSED:
                 result = self._again(kept, result, f"after {neighbour.label!r} had been prepared and run")
             yield result
+            yield from self._between_guard_pages(neighbour, result)
             if other is not None:
                 family.append(other)
         for each in family[1:]:

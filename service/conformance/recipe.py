@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from neurald.hal.operations.call import Array, Shape
-from neurald.hal.operations.signature import Form
+from neurald.hal.operations.machinery.call import Array, Shape
+from neurald.hal.operations.machinery.signature import Form
 from neurald.service.conformance.draw import Draw
 
 Arguments = dict[str, Any]

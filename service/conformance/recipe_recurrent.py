@@ -1,7 +1,7 @@
 """Recipes: networks with a state."""
 
-from neurald.hal.operations.call import Shape
-from neurald.hal.operations.signature import Form
+from neurald.hal.operations.machinery.call import Shape
+from neurald.hal.operations.machinery.signature import Form
 from neurald.service.conformance.recipe import Arguments, Order
 
 

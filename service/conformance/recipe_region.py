@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.service.conformance.draw import Draw
 from neurald.service.conformance.recipe import Arguments, Order, integers
 

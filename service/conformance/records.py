@@ -16,7 +16,7 @@ import numpy as np
 
 import neurald as nd
 from neurald.hal.errors import BadData
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.service.conformance.result import Outcome, Result
 
 _FORMAT = "nnapi-vectors/1"

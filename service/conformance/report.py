@@ -10,6 +10,7 @@ from typing import Any
 from neurald._version import __version__
 from neurald.hal.device import Device
 from neurald.service.conformance.coverage import Coverage, coverage
+from neurald.service.conformance.operation_check import GUARD_PAGES
 from neurald.service.conformance.result import Outcome, Result, count
 from neurald.service.conformance.suite import Plan
 from neurald.service.output import printable
@@ -37,6 +38,13 @@ class Run:
         """What is wrong."""
         return [result for result in self.results if result.outcome is Outcome.FAILED]
 
+    @property
+    def guarded(self) -> tuple[int, str]:
+        """How many cases ran between guard pages, and why not more; "" where nothing kept them from it."""
+        found = [result for result in self.results if result.group == GUARD_PAGES]
+        refusals = [result.detail for result in found if result.outcome is Outcome.DECLINED]
+        return len(found) - len(refusals), next(iter(refusals), "")
+
 
 def command(run: Run, result: Result) -> str:
     """What runs a failed check again."""
@@ -55,6 +63,7 @@ def document(run: Run) -> dict[str, Any]:
         group: {outcome.value: found[outcome] for outcome in Outcome}
         for group, found in count(run.results).items()
     }
+    guarded, refusal = run.guarded
     return {
         "device": run.device.name,
         "version": run.device.version,
@@ -66,6 +75,7 @@ def document(run: Run) -> dict[str, Any]:
         "count": run.plan.count,
         "seed": run.plan.seed,
         "thorough": run.plan.is_thorough,
+        "guard_pages": {"cases": guarded, "refusal": refusal},
         "passed": not run.failed,
         "counts": counts,
         "coverage": [
@@ -101,6 +111,7 @@ def document(run: Run) -> dict[str, Any]:
 def markdown(run: Run) -> str:
     """The report for people."""
     found = document(run)
+    guarded, refusal = run.guarded
     lines = [
         f"# Conformance of {_cell(found['device'])}",
         "",
@@ -109,6 +120,7 @@ def markdown(run: Run) -> str:
         f"- Device: {_cell(found['device'])}, version {_cell(found['version'])}, {found['feature_level']}",
         f"- Driver: `{_cell(run.driver)}`",
         f"- Suite: neurald {found['suite']}, {run.plan.count} random cases each, from seed {run.plan.seed}",
+        f"- Guard pages: {guarded} cases{_cell(refusal and f'; {refusal}')}",
         "",
         "| checks | passed | declined | failed |",
         "|---|---:|---:|---:|",

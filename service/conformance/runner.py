@@ -11,7 +11,7 @@ import numpy as np
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed
 from neurald.hal.memory import Memory, align
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import Argument, Model, Request, byte_size, stored_array
 from neurald.service.conformance.case import Case
 from neurald.service.conformance.comparison import difference
@@ -220,8 +220,13 @@ def with_open_outputs(model: Model) -> Model:
     return replace(model, main=replace(model.main, operands=tuple(operands)))
 
 
-def outputs(case: Case, bound: Bound, result: ExecutionResult) -> list[Array]:
+def output_arrays(case: Case, result: ExecutionResult, contents: Sequence[memoryview]) -> list[Array]:
     """The outputs as arrays.
+
+    Args:
+        case: that ran.
+        result: of the execution.
+        contents: all bytes of each output's memory.
 
     Raises:
         OpFailed: the device told shapes that make no sense.
@@ -231,18 +236,39 @@ def outputs(case: Case, bound: Bound, result: ExecutionResult) -> list[Array]:
             f"{len(result.output_shapes)} output shapes; the model has {len(case.expected)} outputs"
         )
     found = []
-    for position, shape in enumerate(result.output_shapes):
-        argument = bound.request.outputs[position]
+    for position, (shape, content) in enumerate(zip(result.output_shapes, contents, strict=True)):
         kind = case.model.main.operands[case.model.main.outputs[position]].type
         if not shape.sufficient:
-            raise OpFailed(f"output {position} is said not to fit {argument.length} bytes; it does")
+            raise OpFailed(f"output {position} is said not to fit {content.nbytes} bytes; it does")
         size = None if shape.dimensions is None else byte_size(kind, shape.dimensions)
-        if size is None or shape.dimensions is None or size > argument.length:
+        if size is None or shape.dimensions is None or size > content.nbytes:
             raise OpFailed(
-                f"output {position} is said to have shape {shape.dimensions} in {argument.length} bytes"
+                f"output {position} is said to have shape {shape.dimensions} in {content.nbytes} bytes"
             )
-        found.append(np.array(stored_array(bound.output(position, size), kind, shape.dimensions)))
+        found.append(np.array(stored_array(content[:size], kind, shape.dimensions)))
     return found
+
+
+def wrong_output(case: Case, found: Sequence[Array]) -> tuple[int, str]:
+    """The first output that is wrong, and what is wrong with it; "" if none is."""
+    graph = case.model.main
+    for position, (index, expected, array) in enumerate(
+        zip(graph.outputs, case.expected, found, strict=True)
+    ):
+        text = difference(case.type, graph.operands[index].type, expected, array, relaxed=case.model.relaxed)
+        if text:
+            return position, text
+    return 0, ""
+
+
+def outputs(case: Case, bound: Bound, result: ExecutionResult) -> list[Array]:
+    """The outputs as arrays.
+
+    Raises:
+        OpFailed: the device told shapes that make no sense.
+    """
+    lengths = enumerate(argument.length for argument in bound.request.outputs)
+    return output_arrays(case, result, [bound.output(position, length) for position, length in lengths])
 
 
 def wrong(case: Case, bound: Bound, result: ExecutionResult) -> str:
@@ -254,15 +280,12 @@ def wrong(case: Case, bound: Bound, result: ExecutionResult) -> str:
     damage = bound.damage()
     if damage:
         return damage
-    graph = case.model.main
     found = outputs(case, bound, result)
-    for position, (index, expected, array) in enumerate(
-        zip(graph.outputs, case.expected, found, strict=True)
-    ):
-        text = difference(case.type, graph.operands[index].type, expected, array, relaxed=case.model.relaxed)
-        if text:
-            return f"output {position}: {text}{_unwritten(bound.before(position), expected, array)}"
-    return ""
+    position, text = wrong_output(case, found)
+    if not text:
+        return ""
+    unwritten = _unwritten(bound.before(position), case.expected[position], found[position])
+    return f"output {position}: {text}{unwritten}"
 
 
 def _unwritten(before: bytes, expected: Array, found: Array) -> str:

@@ -1,7 +1,8 @@
 """The suite: every operation that a device supports, what the HAL demands, invalid models, and Android's records if there are any."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,8 +12,9 @@ from neurald.hal.errors import Error, ResultCode
 from neurald.hal.operation_type import OperationType
 from neurald.service.conformance.case import Case, signatures
 from neurald.service.conformance.contract import RULES
+from neurald.service.conformance.guarded_run import guarded_runs
 from neurald.service.conformance.mutation import mutations
-from neurald.service.conformance.operation_check import OperationCheck
+from neurald.service.conformance.operation_check import GUARD_PAGES, OperationCheck
 from neurald.service.conformance.result import Outcome, Result
 from neurald.service.conformance.rule import Broken, Declined, Subject
 from neurald.service.conformance.runner import has_bytes, prepare_options
@@ -35,7 +37,9 @@ class Plan:
         operations: only these; none for all.
         vectors: a folder with Android's conformance records.
         case: the identifier of the only case that is to run, "" for all.
-        is_thorough: every type of an operation has all of its cases.
+        is_thorough: every type of an operation has all of its cases, and all run between guard pages.
+        driver: that opens the device in another process, where cases run between guard pages: the name of a driver, or
+            module:factory. None run there without it, or if the device is in another process anyway.
     """
 
     count: int = 1
@@ -44,9 +48,10 @@ class Plan:
     vectors: Path | None = None
     case: str = ""
     is_thorough: bool = False
+    driver: str = ""
 
 
-def run(device: Device, plan: Plan, told: Told = lambda share: None) -> Iterator[Result]:
+def run(device: Device, plan: Plan, told: Told = lambda share: None) -> Generator[Result, None, None]:
     """Checks a device; a result for each check. Ends early where the device is gone for good.
 
     Args:
@@ -61,16 +66,19 @@ def run(device: Device, plan: Plan, told: Told = lambda share: None) -> Iterator
         from neurald.service.conformance.records import check_records, require_records
 
         require_records(plan.vectors)
-    failures = 0
-    _, _, label = plan.case.partition(":")[2].partition(":")[2].partition(":")
-    check = OperationCheck(device, label, is_thorough=plan.is_thorough)
-    for result in _operations(check, plan, told):
-        yield result
-        failures = failures + 1 if result.detail.startswith(ResultCode.DEAD_OBJECT.name) else 0
-        if failures >= 3:
-            return
+    with closing(guarded_runs(device, plan.driver)) as guarded:
+        _, _, label = plan.case.partition(":")[2].partition(":")[2].partition(":")
+        check = OperationCheck(device, guarded, label, is_thorough=plan.is_thorough)
+        failures = 0
+        for result in _operations(check, plan, told):
+            yield result
+            failures = failures + 1 if result.detail.startswith(ResultCode.DEAD_OBJECT.name) else 0
+            if failures >= 3:
+                return
     if plan.case:
         return
+    if guarded.refusal:
+        yield Result(group=GUARD_PAGES, subject="all cases", outcome=Outcome.DECLINED, detail=guarded.refusal)
     is_remote = getattr(device, "address", None) is not None
     usable = [case for case in check.supported if has_bytes(case) and case.inputs]
     if usable:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from neurald.hal.errors import BadData, OpFailed
-from neurald.hal.operations.call import Array, Shape, UnknownValue
-from neurald.hal.operations.quantized import QUANTIZED
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED
+from neurald.hal.operations.machinery.call import Array, Shape, UnknownValue
 from neurald.hal.types import FusedActivation, Operand, OperandType, PaddingScheme
 from neurald.service.conformance.case import Case, Signature, generate_pinned
 from neurald.service.conformance.comparison import difference

@@ -13,7 +13,7 @@ from neurald.hal.device import ExecuteOptions
 from neurald.hal.errors import Cancelled, MissedDeadlinePersistent, MissedDeadlineTransient, OpFailed
 from neurald.hal.execution import ArrayModel, Limits, ReferenceExecutor
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 
 ONES = np.ones((2, 3), np.float32)
 

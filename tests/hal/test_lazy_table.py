@@ -4,18 +4,17 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from types import ModuleType
 
 import pytest
 
 import neurald.hal.operations as operations
-import neurald.hal.operations.tflite as tflite_operations
-import neurald.runtime.tflite.lowering as lowering
+import neurald.runtime.tflite.legalization as lowering
 from neurald.hal.lazy_table import LazyTable
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS, WIDER
-from neurald.runtime.tflite.lowering import LOWERINGS
+from neurald.runtime.tflite.legalization import LOWERINGS
 
 
 def table() -> LazyTable[str, object]:
@@ -38,20 +37,16 @@ def test_a_table() -> None:
         found["other"]
 
 
-def families(*packages: ModuleType, name: str) -> dict[str, ModuleType]:
-    """The modules that have a table of that name; those of operations only where it is their own."""
-    return {
-        f"{package.__name__}.{found.name}": module
-        for package in packages
-        for found in iter_modules(package.__path__)
-        if hasattr(module := import_module(f"{package.__name__}.{found.name}"), name)
-    }
+def families(package: ModuleType, name: str) -> list[ModuleType]:
+    """The modules in a package and in its rooms that have a table of that name."""
+    modules = (import_module(found.name) for found in walk_packages(package.__path__, f"{package.__name__}."))
+    return [module for module in modules if hasattr(module, name)]
 
 
 def test_every_definition_is_in_the_table() -> None:
     defined = {}
     widening = {}
-    for module in families(operations, tflite_operations, name="DEFINITIONS").values():
+    for module in families(operations, "DEFINITIONS"):
         for definition in module.DEFINITIONS:
             assert definition.type not in defined
             defined[definition.type] = definition
@@ -65,7 +60,7 @@ def test_every_definition_is_in_the_table() -> None:
 
 def test_every_lowering_is_in_the_table() -> None:
     rules: dict[int, object] = {}
-    for module in families(lowering, name="LOWERINGS").values():
+    for module in families(lowering, "LOWERINGS"):
         assert not rules.keys() & module.LOWERINGS.keys()
         rules.update(module.LOWERINGS)
     assert dict(LOWERINGS) == rules
@@ -78,7 +73,7 @@ import neurald
 from neurald.hal.operations import DEFINITIONS
 neurald.load_tflite, neurald.CompilationBuilder, neurald.devices()
 DEFINITIONS[neurald.OperationType.ADD]
-heavy = ("hal.operations.lstm", "runtime.tflite.lowering.convolution", "drivers.compiler.graph", "drivers.cpu.preparation")
+heavy = ("hal.operations.recurrent.lstm", "runtime.tflite.legalization.convolution.convolution", "drivers.compiler.ir.graph", "drivers.cpu.preparation")
 print([name for name in (*(f"neurald.{each}" for each in heavy), "llvmlite.binding", "tflite") if name in sys.modules])
 """
     said = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)

@@ -16,7 +16,7 @@ from support.devices import SampleDevice
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.errors import UnavailableDevice
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import Model, Subgraph
 from neurald.runtime.devices import cpu_device
 

@@ -10,7 +10,7 @@ from random_graphs.graph import RandomGraph
 from random_graphs.reference import Evaluation, Noise
 
 from neurald.hal.errors import Error
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import OperandType
 from neurald.service.conformance.comparison import tolerances
 

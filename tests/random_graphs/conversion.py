@@ -8,7 +8,7 @@ from random_graphs.growing import Growing
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.call import Shape
+from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.types import Operand, OperandType
 
 _T = OperandType

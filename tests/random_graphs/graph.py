@@ -17,7 +17,7 @@ from random_graphs.growing import REFUSALS, Growing, Making
 
 from neurald.hal.memory import HostMemory, Memory, align
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import Lifetime, Location, Model, Operand, OperandType, Subgraph
 from neurald.hal.validate import validate_model
 from neurald.service.conformance.case import Case, Signature, generate, signatures

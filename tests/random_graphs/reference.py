@@ -7,8 +7,8 @@ import numpy as np
 
 from neurald.hal.inference import bind_operations, merge
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import Array, Call
-from neurald.hal.operations.quantized import QUANTIZED
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED
+from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.types import Lifetime, Model, Operand, Subgraph
 
 #: Errors that one operation may make, as parts of a number, by the size of its float in bytes.

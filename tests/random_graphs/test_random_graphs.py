@@ -14,7 +14,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 
 #: Graphs of the slice that runs in every way.
 COUNT = 24

@@ -20,7 +20,7 @@ from support.models import add_model
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.compiler import collection
+from neurald.drivers.compiler.support import gc_pause
 from neurald.drivers.cpu import llvm
 from neurald.hal import fork
 from neurald.hal.fork import forkable_lock
@@ -316,7 +316,7 @@ def test_a_child_collects_garbage_though_others_compiled() -> None:
     taken, ends = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with collection.put_off():
+        with gc_pause.put_off():
             taken.set()
             ends.wait()
 
@@ -326,7 +326,7 @@ def test_a_child_collects_garbage_though_others_compiled() -> None:
 
     def work() -> None:
         assert gc.isenabled()
-        with collection.put_off():
+        with gc_pause.put_off():
             assert not gc.isenabled()
         assert gc.isenabled()
 

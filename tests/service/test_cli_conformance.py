@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from support.command_line import error_of, invoke
+from support.daemon import running_daemon
 
 
 def test_a_good_device() -> None:
@@ -57,6 +58,40 @@ def test_a_report(tmp_path: Path) -> None:
     text = (tmp_path / "report.md").read_text()
     assert "| FLOOR | 0 | T TENSOR_FLOAT32, S FLOAT32 |" in text
     assert "there is no folder" in error_of(*arguments, "--report", tmp_path / "none" / "report.md")
+
+
+def test_guard_pages_are_in_the_report(tmp_path: Path) -> None:
+    arguments = ("--device", "support.faulty_drivers:create_reading_past_constants")
+    case = ("--case", "CONV_2D:0:0:constant weights", "--report")
+    result = invoke("conformance", *arguments, *case, tmp_path / "report.json")
+    assert result.exit_code == 1
+    document = json.loads((tmp_path / "report.json").read_text())
+    assert document["guard_pages"]["cases"] > 0
+    assert document["guard_pages"]["refusal"] == ""
+    (found,) = document["results"]
+    assert (found["group"], found["subject"][:7], found["case"]) == ("guard pages", "CONV_2D", case[1])
+    assert found["detail"] == (
+        "buffers before guard pages: prepare_model: it read 1 byte behind the end of constant 0, which has 96 bytes"
+    )
+    assert not document["coverage"][0]["certified"]
+    assert "behind the end of constant 0" in " ".join(result.stdout.split())
+    assert invoke("conformance", *arguments, *case, tmp_path / "report.md").exit_code == 1
+    assert (
+        f"- Guard pages: {document['guard_pages']['cases']} cases\n" in (tmp_path / "report.md").read_text()
+    )
+
+
+def test_a_daemon_has_no_guard_pages_and_the_report_says_so(tmp_path: Path) -> None:
+    reason = "not used: the device is in another process, whose memory is not the suite's"
+    with running_daemon(driver="sample-quant") as address:
+        arguments = ("conformance", "--device", address, "--operation", "FLOOR", "--count", "0", "--report")
+        results = [invoke(*arguments, tmp_path / name) for name in ("report.json", "report.md")]
+    for result in results:
+        assert result.exit_code == 0, result.stderr
+        assert f"1 of guard pages: {reason}" in " ".join(result.stdout.split())
+    document = json.loads((tmp_path / "report.json").read_text())
+    assert document["guard_pages"] == {"cases": 0, "refusal": reason}
+    assert f"- Guard pages: 0 cases; {reason}\n" in (tmp_path / "report.md").read_text()
 
 
 def test_wrong_names() -> None:

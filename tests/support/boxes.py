@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from support.single_operation import Given, given, wanted
 
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import Operand, OperandType
 
 FLOAT32, FLOAT16 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16

@@ -5,11 +5,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.check import check
-from neurald.drivers.compiler.evaluate import Array, evaluate
-from neurald.drivers.compiler.graph import Graph, Node, Shape, Value
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.interpreter import Array, evaluate
+from neurald.drivers.compiler.analysis.verifier import check
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.graph import Graph, Node, Shape, Value
+from neurald.drivers.compiler.ir.scalar import Scalar
 
 _N = TypeVar("_N", bound=Node)
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.evaluate import evaluate_fused
-from neurald.drivers.compiler.expression import Expression, clamp, load, maximum
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Convolution, Graph, Value
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, clamp, load, maximum
+from neurald.drivers.compiler.ir.graph import Convolution, Graph, Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.passes.fusion import fuse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.placement import Base, BufferLocation, Port
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
 from neurald.drivers.cpu.executable import Call, Executable
 from neurald.drivers.cpu.native_model import NativeModel
 from neurald.drivers.cpu.object_code import Unit, object_codes, routine_unit

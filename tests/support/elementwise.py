@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from support.native import Array, compiled, run
 
-from neurald.drivers.compiler.evaluate import evaluate_fused
-from neurald.drivers.compiler.expression import Expression, axis, load
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.kernel import FusedGraph, Kernel
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
+from neurald.drivers.compiler.ir.expression import Expression, axis, load
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.render import render
 from neurald.drivers.cpu.target import Target
 

@@ -4,6 +4,7 @@ Each is the sample driver with something wrong, as it happens to those who write
 operations show it, and what a report on it must say.
 """
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +20,14 @@ from support.faulty_executions import (
     StaleBurst,
     StaleScratch,
     WritesConstants,
+    aborts,
     adds_to_output,
     always_sufficient,
     from_the_start,
     ignores_cancel,
     ignores_deadline,
     ignores_deadline_while_running,
+    jumps_to_nowhere,
     late_as_failure,
     leaves_tail,
     long_remainder,
@@ -33,11 +36,17 @@ from support.faulty_executions import (
     no_shape_when_short,
     overrun,
     past_the_memory,
+    read_past_constants,
+    reads_before_an_input,
     reads_behind_input,
+    reads_past_an_input,
     short_overrun,
     two_steps_off,
     underrun,
+    waits_for_ever,
+    writes_back_past_an_output,
     writes_input,
+    wrong_at_the_end_of_a_page,
     wrong_shape,
 )
 
@@ -57,7 +66,8 @@ from neurald.hal.fence import Fence
 from neurald.hal.in_process import start_fenced
 from neurald.hal.inference import bind_operations
 from neurald.hal.memory import HostMemory
-from neurald.hal.operations.quantized import QUANTIZED
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 from neurald.hal.types import (
     Lifetime,
     Model,
@@ -418,6 +428,76 @@ class SameMemory(SampleDevice):
         return self._memory
 
 
+# Drivers that only guard pages find out. Another process creates them, so that each has a name.
+
+
+def create_reading_past_an_input() -> Device:
+    return Faulty(reads_past_an_input)
+
+
+def create_reading_before_an_input() -> Device:
+    return Faulty(reads_before_an_input)
+
+
+def create_writing_past_an_output() -> Device:
+    return Faulty(writes_back_past_an_output)
+
+
+def create_aborting() -> Device:
+    return Faulty(aborts)
+
+
+def create_following_null() -> Device:
+    return Faulty(jumps_to_nowhere)
+
+
+def create_waiting() -> Device:
+    return Faulty(waits_for_ever)
+
+
+def create_wrong_at_the_end_of_a_page() -> Device:
+    return Faulty(wrong_at_the_end_of_a_page)
+
+
+class Printing(SampleDevice):
+    """Writes to standard output."""
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        os.write(1, b"a model of mine\n" * 100)
+        return super().prepare_model(model, options)
+
+
+def create_printing() -> Device:
+    return Printing("faulty")
+
+
+class Forking(SampleDevice):
+    """Leaves a process behind that lives on for some time, and aborts."""
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        if not os.fork():
+            time.sleep(25)
+            os._exit(0)
+        os.abort()
+
+
+def create_forking() -> Device:
+    return Forking("faulty")
+
+
+class ReadingConstants(SampleDevice):
+    """Packs the constants of convolutions in whole vectors."""
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        if model.main.operations[0].type is OperationType.CONV_2D:
+            read_past_constants(model)
+        return super().prepare_model(model, options)
+
+
+def create_reading_past_constants() -> Device:
+    return ReadingConstants("faulty")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """A driver with a fault.
@@ -426,11 +506,13 @@ class Fault:
         create: makes its device.
         operations: that show it.
         says: what a failure must say, in its subject, label or detail.
+        driver: that opens the device in another process, if guard pages are to find the fault.
     """
 
     create: Callable[[], Device]
     operations: tuple[str, ...]
     says: str
+    driver: str = ""
 
 
 def _executing(execute: Execute, says: str, *operations: str) -> Fault:
@@ -457,6 +539,11 @@ def _colliding(without: Sequence[str], says: str, *operations: str) -> Fault:
 
 def _of(kind: Callable[..., Device], says: str, *operations: str) -> Fault:
     return Fault(create=kind, operations=operations or ("ADD",), says=says)
+
+
+def _beside_buffers(create: Callable[[], Device], says: str, *operations: str) -> Fault:
+    driver = f"{create.__module__}:{create.__name__}"
+    return Fault(create=create, operations=operations or ("ADD",), says=says, driver=driver)
 
 
 FAULTS: Mapping[str, Fault] = {
@@ -524,4 +611,23 @@ FAULTS: Mapping[str, Fault] = {
     "no empty tensors": _of(NoEmpty, "ZeroDivisionError"),
     "does not wait for fences": _of(Impatient, "signalled before"),
     "one memory for all": _of(SameMemory, "other memory of the device"),
+    "reads past an input": _beside_buffers(
+        create_reading_past_an_input, "it read 1 byte behind the end of input 1"
+    ),
+    "reads before an input": _beside_buffers(
+        create_reading_before_an_input, "it read 64 bytes before the start of input 0"
+    ),
+    "writes past an output what is there": _beside_buffers(
+        create_writing_past_an_output, "it wrote 1 byte behind the end of output 0"
+    ),
+    "reads past constants": _beside_buffers(
+        create_reading_past_constants, "prepare_model: it read 1 byte behind the end of constant 0", "CONV_2D"
+    ),
+    "aborts": _beside_buffers(create_aborting, "its process ended with SIGABRT: an assertion does not hold"),
+    "follows a null pointer": _beside_buffers(
+        create_following_null, "its process ended with SIGSEGV at 0x10, which is near no buffer"
+    ),
+    "wrong at the end of a page": _beside_buffers(
+        create_wrong_at_the_end_of_a_page, "buffers before guard pages: output 0"
+    ),
 }

@@ -1,6 +1,8 @@
 """Executions with one fault each, and prepared models that keep something between executions."""
 
 import ctypes
+import mmap
+import os
 import time
 from abc import ABC, abstractmethod
 from dataclasses import replace
@@ -17,9 +19,12 @@ from neurald.hal.device import (
     PreparedModel,
 )
 from neurald.hal.errors import Error, OpFailed
-from neurald.hal.operations.quantized import QUANTIZED
+from neurald.hal.memory import Memory
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 from neurald.hal.types import (
     Argument,
+    Lifetime,
+    Model,
     OperandType,
     Request,
 )
@@ -201,6 +206,84 @@ def negative_time(right: PreparedModel, request: Request, options: ExecuteOption
     if on_device is None:
         return result
     return replace(result, timing=replace(result.timing, on_device_ns=on_device + 1))
+
+
+# Executions that touch what is beside a buffer and change nothing, which only guard pages show.
+
+
+def _place(request: Request, argument: Argument) -> int:
+    assert argument.pool is not None
+    return request.pools[argument.pool].address + argument.offset
+
+
+def _is_at_the_end_of_a_page(request: Request, argument: Argument) -> bool:
+    """Whether it ends with a page, as only memory from mmap does here."""
+    return (_place(request, argument) + argument.length) % mmap.PAGESIZE == 0
+
+
+def reads_past_an_input(right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
+    last = request.inputs[-1]
+    ctypes.string_at(_place(request, last) + last.length, 1)
+    return right.execute(request, options)
+
+
+def reads_before_an_input(right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
+    ctypes.string_at(_place(request, request.inputs[0]) - 64, 16)
+    return right.execute(request, options)
+
+
+def writes_back_past_an_output(
+    right: PreparedModel, request: Request, options: ExecuteOptions
+) -> ExecutionResult:
+    """Writes what is there already; the kernel reads that even from a guard page."""
+    result = right.execute(request, options)
+    first = request.outputs[0]
+    behind = _place(request, first) + first.length
+    memory = os.open("/proc/self/mem", os.O_RDONLY)
+    try:
+        ctypes.memset(behind, os.pread(memory, 1, behind)[0], 1)
+    finally:
+        os.close(memory)
+    return result
+
+
+def aborts(right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
+    """Ends its process, where an output lies as guard pages have it."""
+    if _is_at_the_end_of_a_page(request, request.outputs[0]):
+        os.write(2, b"an assertion does not hold\n")
+        os.abort()
+    return right.execute(request, options)
+
+
+def jumps_to_nowhere(right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
+    """Follows a null pointer, where an output lies as guard pages have it."""
+    if _is_at_the_end_of_a_page(request, request.outputs[0]):
+        ctypes.string_at(16, 1)
+    return right.execute(request, options)
+
+
+def waits_for_ever(right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
+    """Never comes back, where an output lies as guard pages have it."""
+    if _is_at_the_end_of_a_page(request, request.outputs[0]):
+        time.sleep(600)
+    return right.execute(request, options)
+
+
+def wrong_at_the_end_of_a_page(
+    right: PreparedModel, request: Request, options: ExecuteOptions
+) -> ExecutionResult:
+    result = right.execute(request, options)
+    if _is_at_the_end_of_a_page(request, request.outputs[0]):
+        _bytes(request, request.outputs[0])[-1] ^= 0x40
+    return result
+
+
+def read_past_constants(model: Model) -> None:
+    """Reads the byte behind each constant of a model."""
+    for operand in model.main.operands:
+        if operand.lifetime is Lifetime.CONSTANT_POOL and (place := operand.location) is not None:
+            memory: Memory = model.pools[place.pool]
+            ctypes.string_at(memory.address + place.offset + place.length, 1)
 
 
 # Prepared models that keep something between executions.

@@ -5,12 +5,16 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from support.fakes import FakePreparedModel
 
-from neurald.drivers.compiler.build import build_graph, supported_operations
-from neurald.drivers.compiler.evaluate import RequirementFailed, evaluate, evaluate_fused
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Graph, Shape
-from neurald.drivers.compiler.kernel import FusedGraph
-from neurald.drivers.compiler.specialization import PreparedWithOperands, SpecializingModel, is_specified
+from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, evaluate, evaluate_fused
+from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
+from neurald.drivers.compiler.frontend.shape_specialization import (
+    PreparedWithOperands,
+    SpecializingModel,
+    is_specified,
+)
+from neurald.drivers.compiler.ir.graph import Graph, Shape
+from neurald.drivers.compiler.ir.kernel import FusedGraph
+from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.sample.device import SampleDevice
 from neurald.drivers.sample.flavour import ALL
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PrepareOptions, Verdict

@@ -6,15 +6,15 @@ from dataclasses import replace
 import numpy as np
 from support.single_operation import Given, call_of, evaluate_all
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.check import check
-from neurald.drivers.compiler.complex_numbers import as_numbers, as_pairs
-from neurald.drivers.compiler.evaluate import evaluate
-from neurald.drivers.compiler.graph import Graph, Value
+from neurald.drivers.compiler.analysis.interpreter import evaluate
+from neurald.drivers.compiler.analysis.verifier import check
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.complex_numbers import as_numbers, as_pairs
+from neurald.drivers.compiler.ir.graph import Graph, Value
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering import LOWERINGS
-from neurald.drivers.compiler.scalar import Scalar
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.call import Array, Call
+from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.types import Lifetime, Operand
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from unittest.mock import patch
 
-from neurald.drivers.compiler.placement import Base
+from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.opencl import compiler
 from neurald.drivers.opencl.compiler import Compiled
 from neurald.drivers.opencl.device import OpenClDevice

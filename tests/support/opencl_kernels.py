@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 
 from support.compiler_graphs import GraphBuilder
 
-from neurald.drivers.compiler.expression import apply, axis, load, reduce, select
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Graph, inside
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Op, ReductionOp
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import apply, axis, load, reduce, select
+from neurald.drivers.compiler.ir.graph import Graph, inside
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.passes.fusion import fuse
 
 
 def elementwise() -> Graph:

@@ -12,7 +12,7 @@ from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.program import Program
 from neurald.hal.device import ExecuteOptions, PreparedModel
 from neurald.hal.memory import HostMemory
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import Argument, Model, Request
 
 FLOAT, INT32, BOOL = nd.OperandType.TENSOR_FLOAT32, nd.OperandType.TENSOR_INT32, nd.OperandType.TENSOR_BOOL8

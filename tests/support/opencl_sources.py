@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.dialect import functions_for, stored
 from neurald.drivers.opencl.images import image_over
 from neurald.drivers.opencl.platform import DeviceFacts, choose, discover

@@ -9,8 +9,8 @@ from support.single_operation import Given, given, wanted
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import Array
-from neurald.hal.operations.quantized import QUANTIZED
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import Operand, OperandType
 
 #: Some that broadcast against each other: rank 0, no elements, and lengths of 1 on both sides.

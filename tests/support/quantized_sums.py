@@ -8,16 +8,16 @@ import pytest
 from support.contractions import Case
 from support.native import RUNNABLE, run
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.evaluate import evaluate_fused
-from neurald.drivers.compiler.expression import Expression, apply, clamp, constant, load
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Graph, Shape, Value
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, load
+from neurald.drivers.compiler.ir.graph import Graph, Shape, Value
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.target import Target
-from neurald.hal.operations.fixed_point import quantize_multipliers
+from neurald.hal.operations.arithmetic.fixed_point import quantize_multipliers
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 from support.native import Array
 
-from neurald.drivers.compiler.expression import (
+from neurald.drivers.compiler.ir.expression import (
     Axis,
     Expression,
     apply,
@@ -20,10 +20,10 @@ from neurald.drivers.compiler.expression import (
     reduce,
     select,
 )
-from neurald.drivers.compiler.graph import Value, inside
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Op, ReductionOp
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Value, inside
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
 
 _T = TypeVar("_T")
 

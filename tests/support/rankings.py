@@ -3,10 +3,10 @@
 import numpy as np
 from support.native import Array, compiled, run
 
-from neurald.drivers.compiler.evaluate import evaluate
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Graph
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.interpreter import evaluate
+from neurald.drivers.compiler.ir.graph import Graph
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.target import Target

@@ -9,7 +9,7 @@ from support.single_operation import Given, call_of, given
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import Lifetime, Operand, OperandType
 
 GATES = ("input", "forget", "cell", "output")

@@ -5,7 +5,7 @@ from support.elementwise import interpreted
 from support.native import RUNNABLE, run
 from support.random_kernels import RandomKernel
 
-from neurald.drivers.compiler.evaluate import RequirementFailed
+from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
 from neurald.drivers.cpu.render import render
 
 

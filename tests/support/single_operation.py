@@ -8,8 +8,8 @@ import numpy as np
 
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import Array, Call
-from neurald.hal.operations.signature import Binding
+from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.signature import Binding
 from neurald.hal.types import (
     ChannelQuant,
     FeatureLevel,

@@ -8,7 +8,7 @@ import numpy as np
 from support.tflite_builder import TfliteModel
 
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import Model, Operand
 from neurald.runtime.tflite import load_tflite
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from neurald.hal.inference import bind_operations, infer_shapes
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import Array, Call
+from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.types import Model
 
 

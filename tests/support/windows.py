@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 
 SAME, VALID = 1, 2
 

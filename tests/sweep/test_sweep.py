@@ -17,7 +17,7 @@ from sweep.worker import refusal, run_neurald
 
 from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
 from neurald.hal.device import Device
-from neurald.runtime.tflite.lowering import LOWERINGS
+from neurald.runtime.tflite.legalization import LOWERINGS
 from neurald.runtime.tflite.schema import OPERATOR_NAMES
 
 #: One of so many forms is loaded, or computed by kernels too.
@@ -97,7 +97,7 @@ def test_every_operator_is_swept_or_left_out_for_a_reason() -> None:
         "CALL_ONCE": "it runs while a file is loaded",
         "CUSTOM": "LiteRT's wheel has few",
         "DENSIFY": "its layouts are tested in tests/runtime/tflite/test_unpacking.py",
-        "HASHTABLE": "tables of strings are tested in tests/runtime/tflite/test_lowering_strings.py",
+        "HASHTABLE": "tables of strings are tested in tests/runtime/tflite/legalization/test_strings.py",
         "HASHTABLE_FIND": "as HASHTABLE",
         "HASHTABLE_IMPORT": "as HASHTABLE",
         "HASHTABLE_SIZE": "as HASHTABLE",

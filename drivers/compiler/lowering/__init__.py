@@ -7,25 +7,25 @@ is imported when one of its operations is looked up, since a model uses few.
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
-from neurald.drivers.compiler.lowering.table import Lowering, Lowerings
+from neurald.drivers.compiler.lowering.machinery.table import Lowering, Lowerings
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import FAMILIES
 
 #: Families lowered by another family's module.
 _SHARED_MODULES: Mapping[str, str] = {
-    "depthwise_convolution": "convolution",
-    "grouped_convolution": "convolution",
-    "tflite.hash_table": "tflite.gathering",
+    "convolution.depthwise_convolution": "convolution.convolution",
+    "convolution.grouped_convolution": "convolution.convolution",
+    "tflite.hash_table": "tflite.movement.gathering",
 }
 #: Families without lowerings.
 _NOT_LOWERED = frozenset(
     (
         "control_flow",
-        "detection",
+        "detection.detection",
         "random",
-        "tflite.detection",
+        "tflite.detection.detection",
         "tflite.random",
-        "tflite.suppression",
+        "tflite.detection.suppression",
         "tflite.text",
     )
 )

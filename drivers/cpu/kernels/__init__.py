@@ -1,14 +1,14 @@
 """Fast kernels for contractions, rankings, and for moving elements. What none of them fits is computed as `render` computes anything."""
 
-from neurald.drivers.compiler.graph import (
+from neurald.drivers.compiler.ir.graph import (
     Contraction,
     Convolution,
     DepthwiseConvolution,
     TopK,
     is_data_movement,
 )
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.flattened import flattened, pitch_of
 from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.target import Target

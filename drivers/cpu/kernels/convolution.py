@@ -1,6 +1,6 @@
 """Convolutions as products."""
 
-from neurald.drivers.compiler.graph import Convolution
+from neurald.drivers.compiler.ir.graph import Convolution
 from neurald.drivers.cpu.kernels.product import Operand, Part, Product
 from neurald.drivers.cpu.kernels.window import Side, sides_of
 

@@ -7,8 +7,8 @@ tile below has used them: grains are counted downwards first. Taps that are not 
 import math
 from collections.abc import Mapping
 
-from neurald.drivers.compiler.graph import DepthwiseConvolution, Value
-from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.ir.graph import DepthwiseConvolution, Value
+from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu.dialect import from_stored, stored
 from neurald.drivers.cpu.epilogue import Epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.instructions import Instructions

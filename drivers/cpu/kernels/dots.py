@@ -8,9 +8,9 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu import memory
 from neurald.drivers.cpu.epilogue import epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.instructions import Instructions

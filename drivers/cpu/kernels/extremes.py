@@ -6,8 +6,8 @@ ones every lane keeps the best key that it has seen and its place, in several re
 
 import math
 
-from neurald.drivers.compiler.graph import TopK
-from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.ir.graph import TopK
+from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu.epilogue import arguments_of, epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, total

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from neurald.drivers.compiler.expression import Expression, axis, index
-from neurald.drivers.compiler.graph import delinearize
-from neurald.drivers.compiler.kernel import Kernel, positions
-from neurald.drivers.compiler.rewriting import rewrite
+from neurald.drivers.compiler.ir.expression import Expression, axis, index
+from neurald.drivers.compiler.ir.graph import delinearize
+from neurald.drivers.compiler.ir.kernel import Kernel, positions
+from neurald.drivers.compiler.ir.traversal import rewrite
 from neurald.drivers.cpu.places import stride_along
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from neurald.drivers.compiler.expression import Load
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.rewriting import walk
+from neurald.drivers.compiler.ir.expression import Load
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.epilogue import parameters
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.tile import CYCLES_PER_NS

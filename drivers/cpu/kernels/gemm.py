@@ -8,8 +8,8 @@ the second cache, and the panel to come is fetched meanwhile.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu.epilogue import Epilogue
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.borders import write_chosen

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import fields, replace
 
-from neurald.drivers.compiler.expression import Apply, Axis, Constant, Expression, Linear, Load, Reduce
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, Load, Reduce
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.target import Target
 

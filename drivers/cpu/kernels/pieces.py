@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neurald.drivers.compiler.evaluate import Array, evaluate_node
-from neurald.drivers.compiler.expression import Apply, Constant, Expression, Load, index, load, select
-from neurald.drivers.compiler.graph import Compute, Value, is_data_movement
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.rewriting import walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.interpreter import Array, evaluate_node
+from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, index, load, select
+from neurald.drivers.compiler.ir.graph import Compute, Value, is_data_movement
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address

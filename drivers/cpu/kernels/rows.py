@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from neurald.drivers.compiler.expression import (
+from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
     Apply,
     Axis,
@@ -18,10 +18,10 @@ from neurald.drivers.compiler.expression import (
     Reduce,
     accumulator,
 )
-from neurald.drivers.compiler.graph import linearize
-from neurald.drivers.compiler.kernel import Kernel, weight_of
-from neurald.drivers.compiler.rewriting import free_axes, rewrite, substitute, walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import linearize
+from neurald.drivers.compiler.ir.kernel import Kernel, weight_of
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import free_axes, rewrite, substitute, walk
 from neurald.drivers.cpu.arrangement import arranged
 from neurald.drivers.cpu.dialect import computed
 from neurald.drivers.cpu.epilogue import arguments_of, finish, parameter_names, pointer_names

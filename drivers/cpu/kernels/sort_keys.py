@@ -1,6 +1,6 @@
 """Elements of any type as signed integers that are in the same order: what is not a number is the largest."""
 
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.dialect import from_stored, stored
 from neurald.drivers.cpu.integers import is_signed
 from neurald.drivers.cpu.kernels.counters import address, multiple

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.dialect import from_stored, stored
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import LINE_BYTES, address, multiple, total

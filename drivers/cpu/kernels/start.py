@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from neurald.drivers.compiler.expression import AccumulatorRef, Apply, Expression
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.rewriting import rewrite, walk
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Expression
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.traversal import rewrite, walk
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.statements import Statements
 from neurald.drivers.cpu.target import Target

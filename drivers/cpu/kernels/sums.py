@@ -7,7 +7,7 @@ at the borders have instructions of their own. Only rows are found out at run ti
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.dialect import from_stored, stored
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.borders import taps_on_image

@@ -9,8 +9,8 @@ of neighbours in the output.
 import math
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.expression import Axis, Linear, Load
-from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.ir.expression import Axis, Linear, Load
+from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu.arrangement import arranged
 from neurald.drivers.cpu.epilogue import arguments_of, parameter_names, pointer_names
 from neurald.drivers.cpu.instructions import Instructions

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution
+from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
 
-from neurald.drivers.compiler.graph import DepthwiseConvolution
-from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
+from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.opencl.kernels import cpu_tile, depthwise, dot, fours, tensor_core, tile, vector
 from neurald.drivers.opencl.kernels.product import product_of
 from neurald.drivers.opencl.lazy_sources import LazySources

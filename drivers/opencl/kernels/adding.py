@@ -4,12 +4,12 @@ Nobody waits for the others then, and nobody reads their parts. It takes an epil
 the first share does, and an output that is zero before: a kernel of its own makes it so, at a time when nobody waits for it.
 """
 
-from neurald.drivers.compiler.expression import AccumulatorRef, Apply, Expression
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.rewriting import walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Expression
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.opencl.arguments import Arguments
 from neurald.drivers.opencl.kernels.epilogue import computing4, used_values
 from neurald.drivers.opencl.platform import DeviceFacts

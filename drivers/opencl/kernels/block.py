@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.arguments import Arguments
 from neurald.drivers.opencl.kernels.epilogue import computing4, fetching4, used_values
 from neurald.drivers.opencl.kernels.product import Product, is_supported, product_of

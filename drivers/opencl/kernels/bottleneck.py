@@ -14,8 +14,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.arguments import Arguments
 from neurald.drivers.opencl.dialect import multiply_add
 from neurald.drivers.opencl.kernels import adding

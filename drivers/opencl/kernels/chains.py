@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.opencl.kernels import bottleneck, pair, tensor_bottleneck
 from neurald.drivers.opencl.lazy_sources import LazySources
 from neurald.drivers.opencl.platform import DeviceFacts

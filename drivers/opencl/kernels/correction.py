@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from neurald.drivers.compiler.expression import Apply, Expression, Load, accumulator, load
-from neurald.drivers.compiler.graph import Convolution, MatrixProduct, Value, linearize
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.ranges import range_of_sums, range_of_type
-from neurald.drivers.compiler.rewriting import substitute
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.integer_ranges import range_of_sums, range_of_type
+from neurald.drivers.compiler.ir.expression import Apply, Expression, Load, accumulator, load
+from neurald.drivers.compiler.ir.graph import Convolution, MatrixProduct, Value, linearize
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import substitute
 from neurald.drivers.opencl.kernels.packing import packed
 from neurald.drivers.opencl.kernels.product import Product
 

@@ -5,8 +5,8 @@ The rows of a tile are copied side by side first, so that what it multiplies lie
 
 import numpy as np
 
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.kernels.epilogue import epilogue, used_values
 from neurald.drivers.opencl.kernels.finish import store_text
 from neurald.drivers.opencl.kernels.packing import packed, padded

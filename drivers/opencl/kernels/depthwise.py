@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.graph import DepthwiseConvolution, Value
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import DepthwiseConvolution, Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.arguments import as_images
 from neurald.drivers.opencl.dialect import multiply_add
 from neurald.drivers.opencl.kernels.epilogue import Epilogue, epilogue, read_by_fours, used_values

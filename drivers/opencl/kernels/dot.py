@@ -19,9 +19,9 @@ from enum import Enum
 
 import numpy as np
 
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.arguments import Argument, as_images
 from neurald.drivers.opencl.dialect import stored
 from neurald.drivers.opencl.kernels.epilogue import epilogue, used_values

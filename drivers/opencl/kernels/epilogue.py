@@ -4,13 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.expression import AccumulatorRef, Apply, Axis, Expression, Load, axis
-from neurald.drivers.compiler.graph import Contraction, TopK, Value, delinearize
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.ranges import Ranges, range_of_sums
-from neurald.drivers.compiler.rewriting import substitute, walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.integer_ranges import Ranges, range_of_sums
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Axis, Expression, Load, axis
+from neurald.drivers.compiler.ir.graph import Contraction, TopK, Value, delinearize
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.opencl.arguments import Arguments
 from neurald.drivers.opencl.dialect import computed, store_text, stored
 from neurald.drivers.opencl.kernels.float_vector import FloatVector

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from neurald.drivers.compiler.expression import AccumulatorRef, Apply, Constant, Expression, Load
-from neurald.drivers.compiler.nesting import Nesting
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Constant, Expression, Load
+from neurald.drivers.compiler.ir.nesting import Nesting
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.dialect import constant_text
 from neurald.drivers.opencl.kernels.four_loads import FourLoads
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.expression import Axis, Expression, Linear, Load
-from neurald.drivers.compiler.graph import Value, linearize
-from neurald.drivers.compiler.rewriting import walk
+from neurald.drivers.compiler.ir.expression import Axis, Expression, Linear, Load
+from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.opencl.arguments import Argument
 from neurald.drivers.opencl.statements import Statements
 

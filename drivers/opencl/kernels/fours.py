@@ -7,11 +7,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.expression import Axis, Expression, Load, axis
-from neurald.drivers.compiler.graph import Value, delinearize, linearize
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.rewriting import substitute, walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, axis
+from neurald.drivers.compiler.ir.graph import Value, delinearize, linearize
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.opencl.arguments import Arguments, as_images
 from neurald.drivers.opencl.dialect import computed, stored, texel_vector
 from neurald.drivers.opencl.kernels.four_loads import is_multiple_of_4

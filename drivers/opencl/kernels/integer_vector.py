@@ -3,13 +3,13 @@
 Numbers of the model become sizes, so that layers which differ in nothing else have the same text.
 """
 
-from neurald.drivers.compiler.expression import AccumulatorRef, Apply, Constant, Expression, Load
-from neurald.drivers.compiler.nesting import Nesting
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.ranges import Range, Ranges
-from neurald.drivers.compiler.rewriting import walk
-from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.compiler.single_rounding import parts_of
+from neurald.drivers.compiler.analysis.integer_ranges import Range, Ranges
+from neurald.drivers.compiler.analysis.single_rounding import parts_of
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Constant, Expression, Load
+from neurald.drivers.compiler.ir.nesting import Nesting
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.opencl.dialect import stored
 from neurald.drivers.opencl.kernels.four_loads import FourLoads
 

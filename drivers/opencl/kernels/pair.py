@@ -7,9 +7,9 @@ needs of the depthwise convolution it computes again, which is little where its 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.arguments import Arguments
 from neurald.drivers.opencl.dialect import multiply_add
 from neurald.drivers.opencl.kernels import tile

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.graph import DepthwiseConvolution
+from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 
 #: Statements that say where patch `spot` lies: its image, the first position of the output, and the first one of the input, which may
 #: lie outside.

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neurald.drivers.compiler.expression import Expression, axis
-from neurald.drivers.compiler.graph import (
+from neurald.drivers.compiler.ir.expression import Expression, axis
+from neurald.drivers.compiler.ir.graph import (
     Contraction,
     Convolution,
     MatrixProduct,
@@ -21,8 +21,8 @@ from neurald.drivers.compiler.graph import (
     delinearize,
     linearize,
 )
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.arguments import Argument
 from neurald.drivers.opencl.kernels.packing import packed, padded
 from neurald.drivers.opencl.source import NAME

@@ -11,7 +11,7 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.opencl.arguments import Arguments
 from neurald.drivers.opencl.source import HANDED_ON, MEETING, NAME, WAIT
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.opencl.kernels.block import Block
 from neurald.drivers.opencl.kernels.finish import MOST_TILES, split_cycles
 from neurald.drivers.opencl.kernels.patch import Patch, parts_of, patches

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neurald.drivers.compiler.expression import Load
-from neurald.drivers.compiler.graph import DepthwiseConvolution, Value, linearize
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.rewriting import walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Load
+from neurald.drivers.compiler.ir.graph import DepthwiseConvolution, Value, linearize
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.opencl.kernels import adding
 from neurald.drivers.opencl.kernels.block import Block
 from neurald.drivers.opencl.kernels.correction import corrected

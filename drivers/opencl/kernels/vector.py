@@ -3,8 +3,8 @@
 The work-items of a group share out the depth, and add up by halves what they have.
 """
 
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.opencl.arguments import as_images
 from neurald.drivers.opencl.dialect import multiply_add
 from neurald.drivers.opencl.kernels.epilogue import epilogue, read_by_fours, used_values

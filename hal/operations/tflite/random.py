@@ -10,10 +10,10 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.call import Array, Call, Shape
-from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.signature import ANY_RANK, Form, Parameter, scalar, tensor
-from neurald.hal.operations.tflite.elements import INDEXES, element_rows, indexes, lengths, number
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, scalar, tensor
+from neurald.hal.operations.tflite.machinery.elements import INDEXES, element_rows, indexes, lengths, number
 from neurald.hal.types import OperandType
 
 _ROUNDS = 10

@@ -6,9 +6,9 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.call import Array, Call, Shape
-from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.signature import ANY_RANK, Form, row, scalar, tensor
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import ANY_RANK, Form, row, scalar, tensor
 from neurald.hal.types import FeatureLevel, OperandType
 
 #: Steps in search of sequences of words, whose number grows with a power of their length.

@@ -1,8 +1,8 @@
-from neurald.drivers.compiler.expression import Expression, Load, Reduce, axis, load, reduce
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import ReductionOp
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Expression, Load, Reduce, axis, load, reduce
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.arrangement import arranged
 from neurald.drivers.cpu.places import offset_of, stride_along
 

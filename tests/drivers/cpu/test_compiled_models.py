@@ -14,7 +14,7 @@ from support.opencl_models import QUANT8, Models, expect_close, random_inputs, r
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.compiler.kernel import Kernel
+from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu import compiler, preparation
 from neurald.drivers.cpu.artifact import read_artifact
 from neurald.drivers.cpu.device import CpuDevice, create_reference, process_settings
@@ -157,7 +157,7 @@ def without_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
     from neurald.drivers.compiler.lowering import LOWERINGS
 
     others = {kind: lowering for kind, lowering in LOWERINGS.items() if kind is not nd.OperationType.TANH}
-    monkeypatch.setattr("neurald.drivers.compiler.build.LOWERINGS", others)
+    monkeypatch.setattr("neurald.drivers.compiler.frontend.graph_builder.LOWERINGS", others)
 
 
 def beside_reference(model: nd.Model, *inputs: Array) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from support.models import FLOAT, add_model
 
 import neurald as nd
-from neurald.drivers.compiler.specialization import SpecializingModel
+from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
 from neurald.drivers.cpu.device import CpuDevice, create, create_reference
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.reference_model import ReferenceModel

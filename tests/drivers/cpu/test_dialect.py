@@ -5,11 +5,11 @@ import pytest
 from support.elementwise import computed, expected
 from support.native import DIFFERENT, RUNNABLE, Array
 
-from neurald.drivers.compiler.expression import Expression, apply, clamp, constant, select
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, select
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.target import Target
-from neurald.hal.operations.fixed_point import multiply
+from neurald.hal.operations.arithmetic.fixed_point import multiply
 
 _RANDOM = np.random.default_rng(7)
 _TARGETS = pytest.mark.parametrize("target", DIFFERENT, ids=lambda target: target.name)

@@ -5,11 +5,11 @@ import pytest
 from support.elementwise import interpreted
 from support.native import DIFFERENT, Array, run
 
-from neurald.drivers.compiler.expression import Expression, accumulator, apply, axis, clamp, load, maximum
-from neurald.drivers.compiler.graph import MatrixProduct, Value
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Expression, accumulator, apply, axis, clamp, load, maximum
+from neurald.drivers.compiler.ir.graph import MatrixProduct, Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.epilogue import arguments_of, epilogue, parameter_names, parameters, pointer_names
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.memory import load as load_vector

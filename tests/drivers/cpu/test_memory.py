@@ -5,8 +5,8 @@ import pytest
 from support.native import DIFFERENT, run
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu import memory
 from neurald.drivers.cpu.epilogue import parameter_names
 from neurald.drivers.cpu.instructions import Instructions

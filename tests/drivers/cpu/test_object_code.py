@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from support.cpu_routines import TARGET, adding
 
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu import object_code, object_helper
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.function import function_text, subroutine_of

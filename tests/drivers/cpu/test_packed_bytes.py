@@ -3,7 +3,7 @@ import pytest
 from support.elementwise import computed
 from support.native import RUNNABLE
 
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.target import Target
 
 

@@ -3,9 +3,9 @@ import pytest
 from support.elementwise import computed, expected
 from support.native import DIFFERENT, Array
 
-from neurald.drivers.compiler.expression import Expression, apply, clamp, constant
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.quotients import quotient_of
 from neurald.drivers.cpu.target import Target
 

@@ -6,8 +6,8 @@ from support.random_kernels import RandomKernel
 from support.rendered import check_rendered
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.expression import Expression, accumulator, apply, axis, load, reduce, select
-from neurald.drivers.compiler.graph import (
+from neurald.drivers.compiler.ir.expression import Expression, accumulator, apply, axis, load, reduce, select
+from neurald.drivers.compiler.ir.graph import (
     Compute,
     Contraction,
     Convolution,
@@ -15,9 +15,9 @@ from neurald.drivers.compiler.graph import (
     MatrixProduct,
     Value,
 )
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Op, ReductionOp
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.render import render
 from neurald.drivers.cpu.routine import NAME
 from neurald.drivers.cpu.target import TARGETS, Target

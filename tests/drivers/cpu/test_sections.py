@@ -9,12 +9,12 @@ from support.native import DIFFERENT, RUNNABLE, compiled, run
 from support.rendered import check_rendered
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.expression import Apply, Expression, apply, axis, load, select
-from neurald.drivers.compiler.graph import Value, inside
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.rewriting import walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Apply, Expression, apply, axis, load, select
+from neurald.drivers.compiler.ir.graph import Value, inside
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu import sections
 from neurald.drivers.cpu.render import render
 from neurald.drivers.cpu.sections import sections_of

@@ -3,10 +3,10 @@ from support.elementwise import computed, expected
 from support.native import RUNNABLE
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.expression import Expression, apply, axis, clamp, load
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Expression, apply, axis, clamp, load
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.short_products import is_short_product
 from neurald.drivers.cpu.target import TARGETS, Target

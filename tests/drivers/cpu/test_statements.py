@@ -6,11 +6,11 @@ from support.elementwise import interpreted
 from support.native import DIFFERENT, Array, compiled, run
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.expression import Expression, accumulator, axis, clamp, index, load, reduce
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import ReductionOp
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Expression, accumulator, axis, clamp, index, load, reduce
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.render import render
 from neurald.drivers.cpu.statements import Statements

@@ -3,14 +3,14 @@
 import numpy as np
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.evaluate import evaluate_fused
-from neurald.drivers.compiler.expression import Expression, Load, apply, axis, load, reduce
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Compute, Graph, Value
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Op, ReductionOp
-from neurald.drivers.compiler.rewriting import walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
+from neurald.drivers.compiler.ir.expression import Expression, Load, apply, axis, load, reduce
+from neurald.drivers.compiler.ir.graph import Compute, Graph, Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.places import offset_of, stride_along
 from neurald.drivers.cpu.storage_order import reordered
 from neurald.drivers.cpu.target import TARGETS

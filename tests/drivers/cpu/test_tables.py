@@ -5,13 +5,22 @@ from support.elementwise import interpreted
 from support.native import DIFFERENT, compiled, run
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.evaluate import evaluate_fused
-from neurald.drivers.compiler.expression import Apply, Expression, Load, apply, axis, load, maximum, minimum
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.kernel import FusedGraph, Kernel
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.rewriting import walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
+from neurald.drivers.compiler.ir.expression import (
+    Apply,
+    Expression,
+    Load,
+    apply,
+    axis,
+    load,
+    maximum,
+    minimum,
+)
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.render import render
 from neurald.drivers.cpu.tables import tabulated
 from neurald.drivers.cpu.target import TARGETS, Target

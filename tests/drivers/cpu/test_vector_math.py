@@ -8,8 +8,8 @@ from support.elementwise import computed
 from support.native import RUNNABLE, Array
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.expression import Expression, apply
-from neurald.drivers.compiler.op import Op
+from neurald.drivers.compiler.ir.expression import Expression, apply
+from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.cpu.target import Target
 
 _Function = Callable[..., Any]

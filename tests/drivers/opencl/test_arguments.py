@@ -2,8 +2,8 @@
 
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.arguments import Argument, Arguments, as_images
 from neurald.drivers.opencl.storage import Images
 

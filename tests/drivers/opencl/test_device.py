@@ -26,8 +26,8 @@ from support.sweeps import sweep
 from support.tiers import one_in
 
 import neurald as nd
-from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.compiler.specialization import SpecializingModel
+from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.device import create_reference
 from neurald.drivers.opencl.device import OpenClDevice, create
 from neurald.drivers.opencl.platform import DeviceContext

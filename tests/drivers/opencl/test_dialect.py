@@ -11,12 +11,12 @@ from support.opencl_sources import Bench
 from support.sweeps import sweep
 from support.tiers import one_in
 
-from neurald.drivers.compiler.evaluate import evaluate
-from neurald.drivers.compiler.expression import Expression, apply, constant, load, select
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Graph
-from neurald.drivers.compiler.op import Op, ReductionOp
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.interpreter import evaluate
+from neurald.drivers.compiler.ir.expression import Expression, apply, constant, load, select
+from neurald.drivers.compiler.ir.graph import Graph
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.dialect import (
     computed,
     constant_text,

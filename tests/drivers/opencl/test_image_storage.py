@@ -14,9 +14,9 @@ from support.small_network import FLOAT16, FLOAT32, SIGNED, UNSIGNED, small_netw
 from support.tiers import one_in
 
 import neurald as nd
-from neurald.drivers.compiler.build import build_graph
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.frontend.graph_builder import build_graph
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.device import create_reference
 from neurald.drivers.opencl.artifact import read_artifact, write_artifact
 from neurald.drivers.opencl.device import OpenClDevice, create

@@ -6,7 +6,7 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.dialect import texel_text, texel_vector
 from neurald.drivers.opencl.images import image_over, images_of
 from neurald.drivers.opencl.platform import DeviceContext

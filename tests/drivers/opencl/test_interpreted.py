@@ -17,7 +17,7 @@ import numpy as np
 from support import opencl_sources
 from support.compiler_graphs import random_array
 from support.opencl_kernels import GRAPHS, kernels
-from neurald.drivers.compiler.evaluate import evaluate
+from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.platform import DeviceContext, choose, discover
 from neurald.drivers.opencl.render import render

@@ -8,8 +8,8 @@ import pytest
 from support.contractions import Cases
 from support.opencl_sources import Bench, opencl_facts
 
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.dialect import HEAD, functions_for, stored
 from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.persistent import (

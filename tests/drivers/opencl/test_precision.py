@@ -12,12 +12,12 @@ from support.opencl_models import FLOAT, Models, random_inputs, random_model, ru
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.compiler.check import check
-from neurald.drivers.compiler.evaluate import evaluate
-from neurald.drivers.compiler.expression import apply, axis, load, reduce
-from neurald.drivers.compiler.graph import Compute, Graph, Value, inside
-from neurald.drivers.compiler.op import Op, ReductionOp
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.interpreter import evaluate
+from neurald.drivers.compiler.analysis.verifier import check
+from neurald.drivers.compiler.ir.expression import apply, axis, load, reduce
+from neurald.drivers.compiler.ir.graph import Compute, Graph, Value, inside
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.device import PRECISION_VARIABLE, OpenClDevice, create
 from neurald.drivers.opencl.platform import DeviceContext, DeviceKind
 from neurald.drivers.opencl.precision import Precision, lower_precision, suited

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.opencl_trials import as_gpu
 
-from neurald.drivers.compiler.worker_process import WorkerProcess
+from neurald.drivers.compiler.support.worker_process import WorkerProcess
 from neurald.drivers.opencl import program_helper
 from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts, DeviceKind
 from neurald.drivers.opencl.program import Program

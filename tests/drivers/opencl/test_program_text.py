@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.placement import Base
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.opencl.program_text import function_text, kernel_name, program_text
 from neurald.drivers.opencl.source import NAME, Source
 

@@ -17,8 +17,8 @@ from support.opencl_kernels import GRAPHS, kernels
 from support.opencl_sources import Bench
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.evaluate import RequirementFailed, evaluate
-from neurald.drivers.compiler.graph import Graph, Value
+from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, evaluate
+from neurald.drivers.compiler.ir.graph import Graph, Value
 from neurald.drivers.opencl.arguments import Arguments
 from neurald.drivers.opencl.platform import DeviceContext
 from neurald.drivers.opencl.render import arguments_of, element_function, render

@@ -2,10 +2,10 @@
 
 import pytest
 
-from neurald.drivers.compiler.expression import Expression, apply, axis, load, reduce
-from neurald.drivers.compiler.graph import Value, inside
-from neurald.drivers.compiler.op import Op, ReductionOp
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Expression, apply, axis, load, reduce
+from neurald.drivers.compiler.ir.graph import Value, inside
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.arguments import Argument
 from neurald.drivers.opencl.statements import Statements
 

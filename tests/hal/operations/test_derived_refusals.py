@@ -17,9 +17,9 @@ from neurald.hal.device import Device
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.definition import Definition
-from neurald.hal.operations.quantized import QUANTIZED
-from neurald.hal.operations.signature import MAXIMUM_RANK, Form, Parameter, Row
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, Parameter, Row
 from neurald.hal.types import (
     ChannelQuant,
     Lifetime,

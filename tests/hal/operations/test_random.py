@@ -9,7 +9,7 @@ from support.sweeps import sweep
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import FeatureLevel, OperandType
 
 MULTINOMIAL = OperationType.RANDOM_MULTINOMIAL

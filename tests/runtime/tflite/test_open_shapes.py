@@ -11,7 +11,7 @@ from support.tflite_operator import random
 
 import neurald as nd
 from neurald.drivers.cpu.device import ReferenceDevice
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite import load_tflite
 
 _TURNS = 2

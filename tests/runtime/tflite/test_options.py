@@ -5,7 +5,7 @@ import pytest
 from support.sweeps import sweep
 from support.tflite_builder import TfliteModel
 
-from neurald.runtime.tflite.lowering import LOWERINGS
+from neurald.runtime.tflite.legalization import LOWERINGS
 from neurald.runtime.tflite.options import OPTIONS, options_name
 from neurald.runtime.tflite.schema import Operator, TfliteFile
 

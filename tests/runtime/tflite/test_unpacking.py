@@ -11,7 +11,7 @@ from support.whole_model import run_references
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.call import Array
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import OperandType
 from neurald.runtime.tflite import load_tflite
 

@@ -6,6 +6,7 @@ from neurald.hal.operation_type import OperationType
 from neurald.hal.types import OperandType
 from neurald.service.conformance.case import Signature, signatures
 from neurald.service.conformance.depth import EVERY, default_depth
+from neurald.service.conformance.guarded_run import NoGuardedRuns
 from neurald.service.conformance.operation_check import OperationCheck
 from neurald.service.conformance.suite import Plan, run
 from neurald.service.conformance.variation import base, neighbours, structural
@@ -54,8 +55,13 @@ def test_some_are_a_part_of_all() -> None:
 def test_thorough_runs_them_all() -> None:
     signature = _of(OperationType.FLOOR, OperandType.TENSOR_FLOAT16)
     assert default_depth(signature) != EVERY
+    device = create_adding_one()
     counts = [
-        len(list(OperationCheck(create_adding_one(), is_thorough=is_thorough).check(signature, range(0))))
+        len(
+            list(
+                OperationCheck(device, NoGuardedRuns(""), is_thorough=is_thorough).check(signature, range(0))
+            )
+        )
         for is_thorough in (False, True)
     ]
     assert 0 < counts[0] < counts[1]

@@ -25,7 +25,7 @@ SLOW = {
 )
 def test_it_is_found(name: str) -> None:
     fault = FAULTS[name]
-    plan = Plan(operations=tuple(OperationType[each] for each in fault.operations))
+    plan = Plan(operations=tuple(OperationType[each] for each in fault.operations), driver=fault.driver)
     failed = []
     for result in run(fault.create(), plan):
         if result.outcome is Outcome.FAILED:

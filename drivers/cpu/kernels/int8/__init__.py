@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from neurald.drivers.compiler.evaluate import Array
-from neurald.drivers.compiler.graph import Convolution, DepthwiseConvolution, TopK, Value
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.interpreter import Array
+from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution, TopK, Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels import convolution, matrix_product
 from neurald.drivers.cpu.kernels.flattened import flattened, pitch_of
 from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.cpu.epilogue import Epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address, multiple, opaque

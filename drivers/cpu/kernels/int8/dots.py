@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from neurald.drivers.compiler.evaluate import Array
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.interpreter import Array
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.dialect import stored
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.integers import is_signed

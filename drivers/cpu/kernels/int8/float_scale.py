@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neurald.drivers.compiler.evaluate import Array
+from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.cpu.vector import Vector
 
 #: Floats hold all integers up to this; and sums of such magnitudes may be a few steps away from the exact ones.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.kernels.window import Side
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address, multiple, opaque
 from neurald.drivers.cpu.kernels.function import subroutine_of

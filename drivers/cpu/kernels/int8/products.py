@@ -6,7 +6,7 @@ A block of units is packed, then every panel goes through all tiles of the block
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.cpu.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address, multiple

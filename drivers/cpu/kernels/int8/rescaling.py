@@ -1,6 +1,6 @@
 """Sums as stored values: the bias, multiplier, zero point and range of a quantised operation, on vectors of 32-bit sums.
 
-See `neurald.hal.operations.fixed_point`: with v = sum + bias, mantissa m and exponent -r, the result is
+See `neurald.hal.operations.arithmetic.fixed_point`: with v = sum + bias, mantissa m and exponent -r, the result is
 
     (x + 2^(r - 1) - [x < 0]) >> r  with  x = (2·m·v + 2^31) >> 32,  and x itself where r is 0.
 
@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from neurald.drivers.compiler.evaluate import Array
-from neurald.drivers.compiler.expression import AccumulatorRef, Apply, Constant, Expression, Load
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.rewriting import walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.interpreter import Array
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Constant, Expression, Load
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.int8 import float_scale
 from neurald.drivers.cpu.kernels.int8.float_scale import FloatScale, Rule

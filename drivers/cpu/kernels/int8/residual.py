@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neurald.drivers.compiler.evaluate import Array, evaluate_node
-from neurald.drivers.compiler.expression import (
+from neurald.drivers.compiler.analysis.interpreter import Array, evaluate_node
+from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
     Apply,
     Constant,
@@ -20,11 +20,11 @@ from neurald.drivers.compiler.expression import (
     axis,
     load,
 )
-from neurald.drivers.compiler.graph import Compute, Value, linearize
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.rewriting import rewrite, walk
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Compute, Value, linearize
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import rewrite, walk
 from neurald.drivers.cpu.instructions import Instructions
 from neurald.drivers.cpu.kernels.int8.rescaling import Rescaling, as_halves
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 
-from neurald.drivers.compiler.graph import Value
+from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.cpu.dialect import stored
 from neurald.drivers.cpu.epilogue import Epilogue
 from neurald.drivers.cpu.instructions import Instructions

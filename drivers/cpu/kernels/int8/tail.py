@@ -5,10 +5,10 @@ from functools import cached_property
 
 import numpy as np
 
-from neurald.drivers.compiler.evaluate import Array
-from neurald.drivers.compiler.expression import AccumulatorRef, Expression, accumulator
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.rewriting import rewrite, walk
+from neurald.drivers.compiler.analysis.interpreter import Array
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression, accumulator
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.traversal import rewrite, walk
 from neurald.drivers.cpu.kernels.int8.rescaling import Rescaling
 from neurald.drivers.cpu.kernels.int8.residual import Residual, find_residual
 

@@ -6,10 +6,10 @@ from support.compiler_graphs import GraphBuilder, random_array
 from support.native import RUNNABLE, compiled, run
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.evaluate import evaluate
-from neurald.drivers.compiler.expression import Expression, load, maximum
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Graph
+from neurald.drivers.compiler.analysis.interpreter import evaluate
+from neurald.drivers.compiler.ir.expression import Expression, load, maximum
+from neurald.drivers.compiler.ir.graph import Graph
+from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.target import Target
 

@@ -9,9 +9,9 @@ from support.contractions import Case, Cases
 from support.float_kernels import TARGETS, check, finished, windows
 from support.native import run
 
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Shape
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Shape
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.target import Target

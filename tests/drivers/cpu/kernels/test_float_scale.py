@@ -8,13 +8,13 @@ from support.native import RUNNABLE
 from support.quantized_sums import QuantizedSums, check
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.expression import constant
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import constant
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.flattened import flattened
 from neurald.drivers.cpu.kernels.int8.float_scale import FloatScale
 from neurald.drivers.cpu.kernels.int8.rescaling import Rescaling, find_rescaling
 from neurald.drivers.cpu.target import TARGETS, Target
-from neurald.hal.operations.fixed_point import multiply, quantize_multipliers
+from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multipliers
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

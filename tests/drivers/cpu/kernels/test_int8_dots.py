@@ -5,7 +5,7 @@ from support.native import RUNNABLE
 from support.quantized_sums import TYPES, QuantizedSums, check, types_and_targets
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.target import Target
 

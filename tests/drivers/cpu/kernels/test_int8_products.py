@@ -6,11 +6,11 @@ import pytest
 from support.contractions import Cases
 from support.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.expression import load
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import load
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.target import TARGETS, Target
 

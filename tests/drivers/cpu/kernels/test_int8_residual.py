@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from support.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
 
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.flattened import flattened
 from neurald.drivers.cpu.kernels.int8.rescaling import find_rescaling
 from neurald.drivers.cpu.kernels.int8.residual import Residual, find_residual

@@ -8,8 +8,8 @@ from support.contractions import Case
 from support.float_kernels import TARGETS, check, windows
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.expression import constant
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import constant
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels import likeness, routine_for
 from neurald.drivers.cpu.routine import Routine
 

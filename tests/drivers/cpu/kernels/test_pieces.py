@@ -5,11 +5,11 @@ from support.compiler_graphs import GraphBuilder, random_array
 from support.native import DIFFERENT, compiled, run
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.evaluate import evaluate
-from neurald.drivers.compiler.expression import Expression, index, load, select
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Graph, inside
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.interpreter import evaluate
+from neurald.drivers.compiler.ir.expression import Expression, index, load, select
+from neurald.drivers.compiler.ir.graph import Graph, inside
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels import pieces
 from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.target import Target

@@ -5,8 +5,8 @@ from support.compiler_graphs import GraphBuilder
 from support.native import RUNNABLE
 from support.rankings import expect_places, rows_to_rank
 
-from neurald.drivers.compiler.expression import Expression, load
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Expression, load
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.target import Target
 
 #: One target for each kind of code.

@@ -2,11 +2,19 @@
 
 from support.compiler_graphs import GraphBuilder
 
-from neurald.drivers.compiler.expression import AccumulatorRef, Apply, Expression, Linear, Load, load, maximum
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Value, linearize
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.rewriting import walk
+from neurald.drivers.compiler.ir.expression import (
+    AccumulatorRef,
+    Apply,
+    Expression,
+    Linear,
+    Load,
+    load,
+    maximum,
+)
+from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels.flattened import flattened
 from neurald.drivers.cpu.kernels.start import split_bias
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from support.native import DIFFERENT, compiled, run
 
-from neurald.drivers.compiler.expression import Expression, axis, load
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import Expression, axis, load
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels import routine_for, transposed
 from neurald.drivers.cpu.target import Target
 

@@ -6,7 +6,7 @@ from support.contractions import Case
 from support.float_kernels import TARGETS, check, windows
 from support.native import run
 
-from neurald.drivers.compiler.graph import Convolution
+from neurald.drivers.compiler.ir.graph import Convolution
 from neurald.drivers.cpu.kernels import routine_for, winograd
 from neurald.drivers.cpu.target import Target
 

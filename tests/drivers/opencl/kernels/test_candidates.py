@@ -8,7 +8,7 @@ from support.contractions import TYPES, Case, Cases
 from support.opencl_sources import Bench, opencl_facts
 from support.tiers import one_in
 
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.kernels import candidates, pair
 from neurald.drivers.opencl.platform import DeviceFacts, DeviceKind
 

@@ -11,9 +11,9 @@ from support.sweeps import sweep
 from support.tiers import one_in
 
 import neurald as nd
-from neurald.drivers.compiler.build import build_graph
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.transformations import transform
+from neurald.drivers.compiler.frontend.graph_builder import build_graph
+from neurald.drivers.compiler.passes import transform
+from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.kernels.chains import Chain, chains_of
 from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts, DeviceKind

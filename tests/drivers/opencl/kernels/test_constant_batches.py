@@ -8,12 +8,12 @@ from support.compiler_graphs import GraphBuilder, random_array
 from support.opencl_sources import Bench, opencl_facts
 from support.tiers import one_in
 
-from neurald.drivers.compiler.evaluate import evaluate_fused
-from neurald.drivers.compiler.expression import load
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import MatrixProduct, Value
-from neurald.drivers.compiler.kernel import FusedGraph
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
+from neurald.drivers.compiler.ir.expression import load
+from neurald.drivers.compiler.ir.graph import MatrixProduct, Value
+from neurald.drivers.compiler.ir.kernel import FusedGraph
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.product import product_of
 from neurald.drivers.opencl.platform import DeviceKind

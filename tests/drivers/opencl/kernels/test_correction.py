@@ -4,12 +4,12 @@ import numpy as np
 from support.compiler_graphs import GraphBuilder
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.evaluate import evaluate_fused
-from neurald.drivers.compiler.expression import Expression, load
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Value
-from neurald.drivers.compiler.kernel import FusedGraph
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
+from neurald.drivers.compiler.ir.expression import Expression, load
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import FusedGraph
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.kernels.correction import corrected
 from neurald.drivers.opencl.kernels.epilogue import used_values
 from neurald.drivers.opencl.kernels.product import product_of

@@ -19,8 +19,8 @@ from support.opencl_kernels import GRAPHS, kernels
 from support.opencl_sources import Bench, opencl_facts
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.graph import Contraction
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.graph import Contraction
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.kernels import candidates, dot
 from neurald.drivers.opencl.kernels.dot import Instruction, instruction_of
 from neurald.drivers.opencl.kernels.product import product_of

@@ -9,10 +9,10 @@ from support.compiler_graphs import GraphBuilder, random_array
 from support.opencl_kernels import kernels
 from support.opencl_sources import Bench, opencl_facts
 
-from neurald.drivers.compiler.expression import apply, axis, clamp, load, reduce, select
-from neurald.drivers.compiler.graph import Graph, inside
-from neurald.drivers.compiler.op import Op, ReductionOp
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import apply, axis, clamp, load, reduce, select
+from neurald.drivers.compiler.ir.graph import Graph, inside
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.kernels import fours
 from neurald.drivers.opencl.platform import DeviceFacts
 from neurald.drivers.opencl.render import render

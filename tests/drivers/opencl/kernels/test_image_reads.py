@@ -16,10 +16,10 @@ from support.opencl_kernels import GRAPHS, kernels
 from support.opencl_sources import Bench, opencl_facts
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.expression import apply, load
-from neurald.drivers.compiler.graph import Graph
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.scalar import Scalar
+from neurald.drivers.compiler.ir.expression import apply, load
+from neurald.drivers.compiler.ir.graph import Graph
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.kernels import candidates, pair
 from neurald.drivers.opencl.platform import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.storage import Images

@@ -11,16 +11,16 @@ from support.contractions import Case, Cases
 from support.opencl_sources import Bench, opencl_facts
 from support.tiers import one_in
 
-from neurald.drivers.compiler.builder import Builder
-from neurald.drivers.compiler.evaluate import evaluate_fused, evaluate_node
-from neurald.drivers.compiler.expression import Expression, apply, axis, clamp, constant, load
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.graph import Compute, Value
-from neurald.drivers.compiler.kernel import Kernel
-from neurald.drivers.compiler.op import Op
-from neurald.drivers.compiler.ranges import Ranges
-from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.compiler.single_rounding import rounded_once
+from neurald.drivers.compiler.analysis.integer_ranges import Ranges
+from neurald.drivers.compiler.analysis.interpreter import evaluate_fused, evaluate_node
+from neurald.drivers.compiler.analysis.single_rounding import rounded_once
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, apply, axis, clamp, constant, load
+from neurald.drivers.compiler.ir.graph import Compute, Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.arguments import Arguments
 from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.epilogue import computing4, epilogue, read_by_fours, used_values

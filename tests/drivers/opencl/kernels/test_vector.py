@@ -12,10 +12,10 @@ from support.single_operation import stored_values
 from support.tiers import one_in
 
 import neurald as nd
-from neurald.drivers.compiler.build import build_graph
-from neurald.drivers.compiler.fusion import fuse
-from neurald.drivers.compiler.scalar import Scalar
-from neurald.drivers.compiler.transformations import transform
+from neurald.drivers.compiler.frontend.graph_builder import build_graph
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.passes import transform
+from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.device import create_reference
 from neurald.drivers.opencl.kernels import vector
 from neurald.drivers.opencl.kernels.product import product_of

@@ -8,8 +8,8 @@ from support.sweeps import sweep
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.call import UnknownValue
-from neurald.hal.operations.tflite.elements import ELEMENTS
+from neurald.hal.operations.machinery.call import UnknownValue
+from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
 from neurald.hal.types import OperandType
 
 IMPORT, FIND = OperationType.TFLITE_HASHTABLE_IMPORT, OperationType.TFLITE_HASHTABLE_FIND

@@ -5,7 +5,7 @@ from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.tflite.elements import ELEMENTS
+from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
 from neurald.hal.types import OperandType
 
 FLOAT32, INT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64

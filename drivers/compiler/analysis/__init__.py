@@ -1,0 +1,1 @@
+"""What is proved or computed about a graph without changing it."""

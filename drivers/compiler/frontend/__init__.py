@@ -1,0 +1,1 @@
+"""From a step model to a graph."""

@@ -1,0 +1,333 @@
+"""Builds a graph from a step model by lowering each operation and folding constants.
+
+Support for an operation is decided by trial lowering, so no second list can disagree.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, only_moves
+from neurald.drivers.compiler.frontend.shape_specialization import assumed, is_specified
+from neurald.drivers.compiler.ir.builder import Builder, Unsupported
+from neurald.drivers.compiler.ir.complex_numbers import as_numbers, as_pairs, is_complex, value_shape
+from neurald.drivers.compiler.ir.graph import Graph, Shape, Value
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.lowering import LOWERINGS
+from neurald.hal.accounting import charge, reserve
+from neurald.hal.device import Verdict
+from neurald.hal.errors import BadData
+from neurald.hal.inference import at_operation, declared_shape, infer_shapes
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
+from neurald.hal.operations.machinery.working_memory import reference_working_bytes
+from neurald.hal.types import Lifetime, Model, Operand, OperandType, byte_size
+
+#: Operations with a different result each time, which are never folded.
+_RANDOM = frozenset(
+    (
+        OperationType.RANDOM_MULTINOMIAL,
+        OperationType.TFLITE_RANDOM_UNIFORM,
+        OperationType.TFLITE_RANDOM_STANDARD_NORMAL,
+        OperationType.TFLITE_MULTINOMIAL,
+    )
+)
+
+#: Lifetimes of computed operands, which become inputs of a step if another step computes them.
+_COMPUTED = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
+
+#: Memory that compilation takes per operation, including code.
+_OPERATION_BYTES = 32 << 10
+
+#: Returns why a device does not support a node's value or an operation; empty if it does.
+UnsupportedReason = Callable[[Graph], str]
+
+#: Computes a graph's outputs with the bits that compiled code would produce. May change the graph.
+EvaluateGraph = Callable[[Graph, Sequence[Array]], Sequence[Array]]
+
+
+def build_graph(
+    model: Model,
+    input_shapes: Mapping[int, Shape] | None = None,
+    evaluate: EvaluateGraph | None = None,
+) -> Graph:
+    """Builds the graph of a model's main graph. Every operation must have an ok verdict.
+
+    Args:
+        model: valid.
+        input_shapes: shapes of inputs that the model leaves open, by operand.
+        evaluate: computes float arithmetic on constants, so that folding an operation and running
+        it in another step give the same result. References compute it by default.
+
+    Raises:
+        BadData: an operation has no lowering, or its arguments are invalid.
+        ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account has not enough
+        memory left.
+    """
+    main = model.main
+    constants_bytes = sum(pool.size for pool in model.pools)
+    charge(constants_bytes + _OPERATION_BYTES * len(main.operations), "compiling a model")
+    bindings = [DEFINITIONS[each.type].bind(each, main.operands) for each in main.operations]
+    shapes = infer_shapes(model, main, bindings, input_shapes)
+    known: dict[int, Array] = {}
+    for index, operand in enumerate(main.operands):
+        array = model.constant(operand)
+        if array is not None:
+            known[index] = array
+    given = frozenset(known)
+    values: dict[int, Value] = {}
+
+    def value_of(index: int) -> Value:
+        if index not in values:
+            values[index] = _value(main.operands[index], shapes.get(index), known.get(index), index)
+        return values[index]
+
+    graph = Graph(inputs=[], outputs=[])
+    builder = Builder(graph, value_of)
+    for position, (operation, binding) in enumerate(zip(main.operations, bindings, strict=True)):
+        call = Call(binding, main.operands, shapes.get, known.get, referenced=model.referenced)
+        builder.begin(position)
+        try:
+            results_known = None
+            if evaluate is not None and _is_foldable(call, known) and _has_reals(call):
+                results_known = _computed(call, main.operands, shapes, known, given, evaluate)
+            if results_known is None:
+                results_known = fold_constant_operation(call, known)
+            if results_known is not None:
+                known.update(zip(operation.outputs, results_known, strict=True))
+                shapes.update((i, a.shape) for i, a in zip(operation.outputs, results_known, strict=True))
+                continue
+            for index, shape in zip(operation.outputs, _output_shapes(call), strict=True):
+                shapes[index] = shape
+            results = _lowered(call, builder)
+        except Unsupported as error:
+            raise at_operation(main, position, BadData(str(error))) from None
+        for index, result in zip(operation.outputs, results, strict=True):
+            _require(result, main.operands[index], shapes[index], call)
+            result.name = result.name or main.operands[index].name or f"operand {index}"
+            values[index] = result
+            if result.constant is not None:
+                known[index] = as_numbers(main.operands[index].type, result.constant)
+    try:
+        graph.inputs = [value_of(index) for index in main.inputs]
+        graph.outputs = [value_of(index) for index in main.outputs]
+    except Unsupported as error:
+        raise BadData(str(error)) from None
+    graph.remove_unused()
+    return graph
+
+
+def supported_operations(
+    model: Model, unsupported_reason: UnsupportedReason = lambda _: ""
+) -> tuple[Verdict, ...]:
+    """Returns a verdict for each operation of the main graph, from what the model declares.
+
+    A verdict holds for every step that may include the operation: a computed operand may be an
+    input of the step, with no guarantee of being given. Unspecified input dimensions are taken from
+    `shape_specialization.assumed`.
+
+    Args:
+        model: valid.
+        unsupported_reason: returns why a device cannot compute the graph of a single operation.
+    """
+    if not is_specified(model):
+        model = assumed(model)
+    operands = [
+        replace(operand, lifetime=Lifetime.SUBGRAPH_INPUT) if operand.lifetime in _COMPUTED else operand
+        for operand in model.main.operands
+    ]
+    return tuple(
+        Verdict(ok=not reason, reason=reason)
+        for reason in (
+            _unsupported_reason(model, operands, position, unsupported_reason)
+            for position in range(len(model.main.operations))
+        )
+    )
+
+
+def _unsupported_reason(
+    model: Model, operands: Sequence[Operand], position: int, unsupported_reason: UnsupportedReason
+) -> str:
+    operation = model.main.operations[position]
+    definition = DEFINITIONS.get(operation.type)
+    if definition is None or operation.type not in LOWERINGS:
+        return f"{operation.type.name} has no lowering"
+
+    def value_of(index: int) -> Value:
+        operand = operands[index]
+        return _value(operand, declared_shape(operand), model.constant(operand), index)
+
+    graph = Graph(inputs=[], outputs=[])
+    try:
+        call = Call(
+            definition.bind(operation, operands),
+            operands,
+            lambda index: declared_shape(operands[index]),
+            lambda index: model.constant(operands[index]),
+            referenced=model.referenced,
+        )
+        shapes = _output_shapes(call)
+        results = _lowered(call, Builder(graph, value_of))
+        for index, result, shape in zip(operation.outputs, results, shapes, strict=True):
+            _require(result, operands[index], shape, call)
+    except (Unsupported, BadData) as error:
+        return str(error)
+    graph.outputs = list(results)
+    return unsupported_reason(graph)
+
+
+def _lowered(call: Call, builder: Builder) -> Sequence[Value]:
+    lowering = LOWERINGS.get(call.binding.type)
+    if lowering is None:
+        raise Unsupported(f"{call.binding.type.name} has no lowering")
+    try:
+        return lowering(call, builder)
+    except UnknownValue as error:
+        raise Unsupported(f"argument {error} must be known before execution") from None
+
+
+def _output_shapes(call: Call) -> tuple[Shape, ...]:
+    try:
+        return DEFINITIONS[call.binding.type].output_shapes(call)
+    except UnknownValue as error:
+        raise Unsupported(
+            f"the shape of the result depends on {error}, which is not known before execution"
+        ) from None
+
+
+def fold_constant_operation(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None:
+    """Returns the reference's results for an operation on constants.
+
+    None if an input is not constant.
+    """
+    binding = call.binding
+    if not _is_foldable(call, known):
+        return None
+    definition = DEFINITIONS[binding.type]
+    try:
+        shapes = definition.output_shapes(call)
+        kinds = [operand.type for name in binding.outputs for operand in call.operands(name)]
+        sizes = [byte_size(kind, shape) for kind, shape in zip(kinds, shapes, strict=True)]
+        what = f"the results of {binding.type.name} on constants"
+        charge(sum(sizes), what)
+        inputs = [known[index] for indexes in binding.inputs.values() for index in indexes if index in known]
+        with reserve(reference_working_bytes(inputs, shapes), what):
+            return [
+                np.ascontiguousarray(result, kind.dtype).reshape(shape)
+                for result, kind, shape in zip(definition.reference(call), kinds, shapes, strict=True)
+            ]
+    except UnknownValue:
+        return None
+
+
+def _is_foldable(call: Call, known: Mapping[int, Array]) -> bool:
+    """Returns True if an operation is deterministic and all of its inputs are known."""
+    binding = call.binding
+    return binding.type not in _RANDOM and all(
+        index in known for name, indexes in binding.inputs.items() if call.has(name) for index in indexes
+    )
+
+
+def _has_reals(call: Call) -> bool:
+    """Returns True if an input or output represents real numbers."""
+    names = (*(name for name in call.binding.inputs if call.has(name)), *call.binding.outputs)
+    return any(
+        is_quantized(operand) or (operand.type.is_tensor and operand.type.dtype.kind == "f")
+        for name in names
+        for operand in call.operands(name)
+    )
+
+
+def _computed(
+    call: Call,
+    operands: Sequence[Operand],
+    shapes: Mapping[int, Shape],
+    known: Mapping[int, Array],
+    given: Collection[int],
+    evaluate: EvaluateGraph,
+) -> Sequence[Array] | None:
+    """Computes an operation on constants by its lowering.
+
+    Results of other operations count as inputs, as they would if those ran in another step.
+
+    Args:
+        call: the operation.
+        operands: of its graph.
+        shapes, known: of operands.
+        given: the operands that are constants of the model.
+        evaluate: computes the results.
+
+    Returns:
+        None if the operation has no lowering, or if the lowering does no float arithmetic; the
+        reference then gives the same result.
+    """
+    part = Graph(inputs=[], outputs=[])
+    values: dict[int, Value] = {}
+    arrays: list[Array] = []
+
+    def value_of(index: int) -> Value:
+        if index not in values:
+            value = values[index] = _value(operands[index], shapes.get(index), known.get(index), index)
+            if index not in given and value.constant is not None:
+                part.inputs.append(value)
+                arrays.append(value.constant)
+                value.constant = None
+        return values[index]
+
+    try:
+        part.outputs = list(_lowered(call, Builder(part, value_of)))
+    except Unsupported:
+        return None
+    if all(only_moves(node) for node in part.nodes):
+        return None
+    try:
+        results = evaluate(part, arrays)
+    except RequirementFailed:
+        # The reference reports the violated requirement.
+        return None
+    kinds = [operand.type for name in call.binding.outputs for operand in call.operands(name)]
+    return [as_numbers(kind, result) for kind, result in zip(kinds, results, strict=True)]
+
+
+def _value(operand: Operand, shape: Shape | None, array: Array | None, index: int) -> Value:
+    """Returns an operand as a value.
+
+    Raises:
+        Unsupported: kernels do not support its type, or its shape is not known yet.
+    """
+    kind = scalar_of(operand.type)
+    if shape is None:
+        raise Unsupported(f"the shape of operand {index} is not known before execution")
+    if operand.lifetime is Lifetime.NO_VALUE:
+        raise Unsupported(f"operand {index} is omitted but required")
+    elements = None if array is None else as_pairs(array)
+    return Value(value_shape(operand.type, shape), kind, elements, operand.name or f"operand {index}")
+
+
+def scalar_of(kind: OperandType) -> Scalar:
+    """Returns the type of an operand's numbers; for complex operands, the type of their parts.
+
+    Raises:
+        Unsupported: kernels do not support the type.
+    """
+    if kind is OperandType.MODEL:
+        raise Unsupported("graph operands are not supported by kernels")
+    if is_complex(kind):
+        return Scalar.FLOAT32
+    try:
+        return Scalar.of(kind.dtype)
+    except KeyError:
+        raise Unsupported(f"{kind.name} is not supported by kernels") from None
+
+
+def _require(result: Value, operand: Operand, shape: Shape, call: Call) -> None:
+    """Raises AssertionError if a lowering's result has the wrong shape or type, which is a bug."""
+    expected, stored = scalar_of(operand.type), value_shape(operand.type, shape)
+    if result.shape != stored or result.type is not expected:
+        raise AssertionError(
+            f"the lowering of {call.binding.type.name} returned {result.type.name} {list(result.shape)}; "
+            f"expected {expected.name} {list(stored)}"
+        )

@@ -1,0 +1,184 @@
+"""Models with unspecified dimensions: compiled for each set of input shapes, with an LRU cache."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Protocol
+
+from neurald.hal.cancellation import Cancellation
+from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
+from neurald.hal.errors import BadData, MissedDeadlineTransient, OpFailed
+from neurald.hal.fork import forkable_lock
+from neurald.hal.in_process import InProcessModel
+from neurald.hal.inference import bind_operations, declared_shape, infer_shapes
+from neurald.hal.operations.machinery.call import Shape
+from neurald.hal.reusable import reusable_execution
+from neurald.hal.types import Model, Operand, Request
+
+#: Number of compiled variants in the cache.
+_CACHE_SIZE = 8
+#: Length assumed for unspecified dimensions when deciding which operations are supported.
+_ASSUMED = 1
+#: Interval at which an execution that waits for the lock checks cancellation and deadline.
+_LOOK_S = 0.02
+
+
+class PreparedWithOperands(PreparedModel, Protocol):
+    """A prepared model that also describes its model's operands."""
+
+    def operand(self, index: int, *, is_output: bool) -> Operand:
+        """Returns the declared operand of an input or output.
+
+        Raises:
+            BadData: the index is out of range.
+        """
+        ...
+
+
+def is_specified(model: Model) -> bool:
+    """Returns True if the shapes of all inputs are known before execution."""
+    main = model.main
+    return all(main.operands[index].is_fully_specified for index in main.inputs)
+
+
+def assumed(model: Model) -> Model:
+    """Returns the model with unspecified input dimensions set to 1, where the rank is known."""
+    main = model.main
+    shapes = {
+        index: tuple(length or _ASSUMED for length in operand.dimensions)
+        for index in main.inputs
+        if declared_shape(operand := main.operands[index]) is None and operand.dimensions is not None
+    }
+    try:
+        return with_shapes(model, shapes)
+    except BadData:
+        return model
+
+
+def with_shapes(model: Model, shapes: Mapping[int, Shape]) -> Model:
+    """Returns the model with the dimensions inferred from input shapes filled in.
+
+    Args:
+        model: valid.
+        shapes: of inputs, by operand.
+
+    Raises:
+        BadData: the shapes are inconsistent, or contradict what the model declares.
+    """
+    main = model.main
+    found = infer_shapes(model, main, bind_operations(main), shapes)
+    operands = tuple(
+        operand
+        if operand.is_fully_specified or index not in found
+        else replace(operand, dimensions=found[index])
+        for index, operand in enumerate(main.operands)
+    )
+    return replace(model, main=replace(main, operands=operands))
+
+
+class SpecializingModel(InProcessModel):
+    """Implements `PreparedModel` with one prepared model per set of input shapes.
+
+    Args:
+        model: with unspecified dimensions.
+        prepare: prepares the model for these input shapes, by operand, within the limits of an
+        execution; raises BadData if they do not fit.
+        owner: the device that owns the model.
+        tolerant: see `PreparedModel.tolerates_changing_inputs`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        prepare: Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands],
+        *,
+        owner: object,
+        tolerant: bool,
+    ) -> None:
+        self.owner = owner
+        self._model = model
+        self._prepare = prepare
+        self._lock = forkable_lock()
+        self._kept: OrderedDict[tuple[Shape | None, ...], PreparedWithOperands] = OrderedDict()
+        self.tolerates_changing_inputs = tolerant
+
+    def operand(self, index: int, *, is_output: bool) -> Operand:
+        """Returns the declared operand of an input or output.
+
+        Raises:
+            BadData: the index is out of range.
+        """
+        main = self._model.main
+        indexes = main.outputs if is_output else main.inputs
+        if not 0 <= index < len(indexes):
+            raise BadData(
+                f"there is no {'output' if is_output else 'input'} {index}; the model has {len(indexes)}"
+            )
+        return main.operands[indexes[index]]
+
+    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        """See `PreparedModel.execute`. The first execution for a set of shapes compiles."""
+        return self._variant(self._shapes(request), options).execute(request, options)
+
+    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
+        """See `ReusesExecutions.create_reusable_execution`."""
+        with self._lock:
+            variant = self._kept.get(self._shapes(request))
+        return reusable_execution(variant, request)
+
+    def _shapes(self, request: Request) -> tuple[Shape | None, ...]:
+        main = self._model.main
+        return tuple(
+            main.operands[index].dimensions if argument.dimensions is None else argument.dimensions
+            for index, argument in zip(main.inputs, request.inputs, strict=True)
+        )
+
+    def _variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> PreparedWithOperands:
+        with self._locked(options):
+            found = self._kept.get(shapes)
+            if found is None:
+                known = {
+                    index: shape
+                    for index, shape in zip(self._model.main.inputs, shapes, strict=True)
+                    if shape is not None
+                }
+                try:
+                    found = self._prepare(self._model, known, options)
+                except BadData as error:
+                    raise OpFailed(f"inputs of shapes {[list(s or ()) for s in shapes]}: {error}") from None
+                self._kept[shapes] = found
+                while len(self._kept) > _CACHE_SIZE:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(shapes)
+            return found
+
+    @contextmanager
+    def _locked(self, options: ExecuteOptions) -> Iterator[None]:
+        """Holds the lock. Another execution may hold it for as long as it compiles."""
+        while not self._lock.acquire(timeout=_LOOK_S):
+            if options.cancellation is not None:
+                options.cancellation.require_not_cancelled("while another one compiled")
+            if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+                raise MissedDeadlineTransient("the deadline passed while another execution compiled")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def artifact(self) -> Artifact | None:
+        """See `PreparedModel.artifact`.
+
+        Returns None, because the input shapes are not known in advance.
+        """
+        return None
+
+    def profile(self) -> Sequence[KernelTime]:
+        """See `PreparedModel.profile`.
+
+        Covers the latest input shapes; empty before the first execution.
+        """
+        with self._lock:
+            last = next(reversed(self._kept.values()), None)
+        return () if last is None else last.profile()

@@ -1,0 +1,1 @@
+"""The compiler's intermediate representation: graphs of nodes, and expressions of single elements."""

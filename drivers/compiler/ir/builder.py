@@ -1,0 +1,227 @@
+"""Interface that lowerings use to append nodes to a graph."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.complex_numbers import is_complex
+from neurald.drivers.compiler.ir.expression import Axis, Expression, axis, load
+from neurald.drivers.compiler.ir.graph import (
+    Compute,
+    Convolution,
+    DepthwiseConvolution,
+    Graph,
+    MatrixProduct,
+    Node,
+    Pair,
+    Shape,
+    TopK,
+    Value,
+    delinearize,
+    linearize,
+)
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.types import Operand
+
+#: Computes the element at an index.
+Body = Callable[..., Expression]
+
+
+class Unsupported(Exception):
+    """An operation has no lowering in this form. The message says why. Never leaves the drivers."""
+
+
+class Builder:
+    """Appends nodes to a graph.
+
+    Args:
+        graph: the graph to extend.
+        value_of: returns the value of an operand, by index.
+    """
+
+    def __init__(self, graph: Graph, value_of: Callable[[int], Value]) -> None:
+        self._graph = graph
+        self._value_of = value_of
+        self._operation = 0
+
+    def begin(self, operation: int) -> None:
+        """Attributes the following nodes to the model's operation at this position."""
+        self._operation = operation
+
+    def value(self, call: Call, name: str) -> Value:
+        """Returns the value of an input.
+
+        Raises:
+            Unsupported: it holds complex numbers, which only `pairs` supports.
+        """
+        _require_real(call.operand(name))
+        return self._value_of(call.index(name))
+
+    def values(self, call: Call, name: str) -> tuple[Value, ...]:
+        """Returns the values of a variadic input; see `value`."""
+        for operand in call.operands(name):
+            _require_real(operand)
+        return tuple(self._value_of(each) for each in call.indexes(name))
+
+    def pairs(self, call: Call, name: str) -> Value:
+        """Returns a complex input as FLOAT32 pairs along a new last dimension."""
+        return self._value_of(call.index(name))
+
+    def constant(self, array: np.ndarray, name: str = "") -> Value:
+        """Returns an array as a constant value."""
+        contiguous = np.ascontiguousarray(array).reshape(np.shape(array))
+        return Value(contiguous.shape, Scalar.of(contiguous.dtype), contiguous, name)
+
+    def compute(
+        self,
+        shape: Shape,
+        body: Body,
+        requirements: Callable[..., Sequence[tuple[Expression, str]]] | None = None,
+    ) -> Value:
+        """Computes a value with the elements `body(*index)`; its type is the body's.
+
+        Args:
+            shape: of the value.
+            body: called once, with an INDEX expression for each dimension.
+            requirements: returns, for an index, conditions that must hold and their error messages.
+        """
+        axes = tuple(axis(length, f"i{dimension}") for dimension, length in enumerate(shape))
+        element = body(*axes)
+        return self._append(
+            Compute(
+                output=Value(shape, element.type),
+                axes=axes,
+                body=element,
+                requirements=tuple(requirements(*axes)) if requirements else (),
+                operations=(self._operation,),
+            )
+        )
+
+    def reshape(self, value: Value, shape: Shape) -> Value:
+        """Reshapes a value."""
+        if value.shape == shape:
+            return value
+        return self.compute(shape, lambda *at: load(value, delinearize(linearize(at, shape), value.shape)))
+
+    def convolution(
+        self,
+        source: Value,
+        weights: Value,
+        *,
+        output: Shape,
+        type: Scalar = Scalar.FLOAT32,  # noqa: A002 - the field's name
+        stride: Pair = (1, 1),
+        dilation: Pair = (1, 1),
+        padding: tuple[Pair, Pair] = ((0, 0), (0, 0)),
+        groups: int = 1,
+        input_zero: int = 0,
+        weights_zero: int = 0,
+    ) -> Value:
+        """Appends a `Convolution`."""
+        return self._append(
+            Convolution(
+                output=Value(output, type),
+                input=source,
+                weights=weights,
+                stride=stride,
+                dilation=dilation,
+                padding=padding,
+                groups=groups,
+                input_zero=input_zero,
+                weights_zero=weights_zero,
+                operations=(self._operation,),
+            )
+        )
+
+    def depthwise_convolution(
+        self,
+        source: Value,
+        weights: Value,
+        *,
+        output: Shape,
+        type: Scalar = Scalar.FLOAT32,  # noqa: A002 - the field's name
+        stride: Pair = (1, 1),
+        dilation: Pair = (1, 1),
+        padding: tuple[Pair, Pair] = ((0, 0), (0, 0)),
+        input_zero: int = 0,
+        weights_zero: int = 0,
+    ) -> Value:
+        """Appends a `DepthwiseConvolution`."""
+        return self._append(
+            DepthwiseConvolution(
+                output=Value(output, type),
+                input=source,
+                weights=weights,
+                stride=stride,
+                dilation=dilation,
+                padding=padding,
+                input_zero=input_zero,
+                weights_zero=weights_zero,
+                operations=(self._operation,),
+            )
+        )
+
+    def matrix_product(
+        self,
+        left: Value,
+        right: Value,
+        *,
+        type: Scalar = Scalar.FLOAT32,  # noqa: A002 - the field's name
+        left_transposed: bool = False,
+        right_transposed: bool = False,
+        left_zero: int = 0,
+        right_zero: int = 0,
+    ) -> Value:
+        """Appends a `MatrixProduct`."""
+        rows = left.shape[-1 if left_transposed else -2]
+        columns = right.shape[-1 if right_transposed else -2]
+        batches = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        return self._append(
+            MatrixProduct(
+                output=Value((*batches, rows, columns), type),
+                left=left,
+                right=right,
+                left_transposed=left_transposed,
+                right_transposed=right_transposed,
+                left_zero=left_zero,
+                right_zero=right_zero,
+                operations=(self._operation,),
+            )
+        )
+
+    def top_k(self, source: Value, count: int, *, prefers_lower_index: bool) -> Value:
+        """Appends a `TopK` of `count` elements per row."""
+        return self._append(
+            TopK(
+                output=Value((*source.shape[:-1], count), Scalar.INT32),
+                input=source,
+                prefers_lower_index=prefers_lower_index,
+                operations=(self._operation,),
+            )
+        )
+
+    def _append(self, node: Node) -> Value:
+        self._graph.nodes.append(node)
+        return node.output
+
+
+def _require_real(operand: Operand) -> None:
+    if is_complex(operand.type):
+        raise Unsupported("complex numbers have no kernel")
+
+
+def broadcast(value: Value, position: Sequence[Expression]) -> Expression:
+    """Loads the element that broadcasts to this index, by NumPy's rules."""
+    trailing = position[len(position) - len(value.shape) :]
+    return load(
+        value,
+        tuple(
+            place * 0 if length == 1 else place for place, length in zip(trailing, value.shape, strict=True)
+        ),
+    )
+
+
+def reduction_axes(shape: Shape, dimensions: Sequence[int]) -> dict[int, Axis]:
+    """Creates reduction axes, keyed by dimension."""
+    return {dimension: axis(shape[dimension], f"r{dimension}") for dimension in dimensions}

@@ -1,0 +1,344 @@
+"""The compiler's graph: values, and the nodes that compute them.
+
+Every node computes one value. Most nodes are a `Compute`: one expression for each element of the
+result. Contractions dominate run time and have dedicated kernels, so they are described by what
+they compute instead of by an expression. What follows the sum of products (bias, rescaling,
+activation) is a separate `Compute`, which fusion merges into the contraction's kernel.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, index, sum_of
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
+
+Shape = tuple[int, ...]
+Pair = tuple[int, int]
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Value:
+    """A dense row-major array. Compared by identity.
+
+    Attributes:
+        constant: the elements, if they are known at compile time.
+        name: for diagnostics.
+    """
+
+    shape: Shape
+    type: Scalar
+    constant: np.ndarray | None = None
+    name: str = ""
+
+    @property
+    def count(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all elements as stored."""
+        return self.count * self.type.size_bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Compute:
+    """Computes each element of `output` by an expression of its index.
+
+    Attributes:
+        axes: one for each dimension of the output, of that length.
+        body: the element at `axes`, in the output's type.
+        requirements: conditions that must hold at every index, with the message for a violation. A
+        violation fails the execution.
+        operations: positions in the model of the operations that this node implements.
+    """
+
+    output: Value
+    axes: tuple[Axis, ...]
+    body: Expression
+    requirements: tuple[tuple[Expression, str], ...] = ()
+    operations: tuple[int, ...] = ()
+    _inputs: list[tuple[Value, ...]] = field(default_factory=list, init=False, repr=False)
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values that it reads, without duplicates."""
+        if not self._inputs:
+            # Cached, because it is read often and never changes.
+            roots = (self.body, *(condition for condition, _ in self.requirements))
+            loaded = (each.value for each in walk(*roots) if isinstance(each, Load))
+            self._inputs.append(tuple(dict.fromkeys(loaded)))
+        return self._inputs[0]
+
+    @property
+    def aliased_input(self) -> Value | None:
+        """The value that the output reshapes (the same elements in the same order), or None."""
+        if not isinstance(self.body, Load) or self.body.guard is not None or self.requirements:
+            return None
+        source = self.body.value
+        is_same = source.count == self.output.count and source.type is self.output.type
+        return (
+            source
+            if is_same and linearize(self.body.index, source.shape) is linearize(self.axes, self.output.shape)
+            else None
+        )
+
+    @property
+    def padding(self) -> tuple[Value, tuple[Pair, ...], Constant] | None:
+        """Describes the node if it only pads a value with a constant, otherwise None.
+
+        Returns the value, the elements added before and after each dimension, and the constant.
+        """
+        body = self.body
+        if not isinstance(body, Load) or not isinstance(body.otherwise, Constant) or self.requirements:
+            return None
+        source, pads = body.value, []
+        if len(source.shape) != len(self.axes):
+            return None
+        for place, along, length in zip(body.index, self.axes, source.shape, strict=True):
+            shift = place - along
+            if not isinstance(shift, Constant) or shift.low > 0 or along.extent + shift.low < length:
+                return None
+            pads.append((-shift.low, along.extent + shift.low - length))
+        expected = inside(body.index, source.shape)
+        return (source, tuple(pads), body.otherwise) if body.guard is expected else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Convolution:
+    """Convolution.
+
+    Output[n, y, x, o] = Σ (input[…] - input_zero) · (weights[o, i, j, c] - weights_zero).
+
+    Outside the image the input reads as `input_zero`.
+
+    Attributes:
+        output: (images, height, width, channels), FLOAT32, INT32 or INT64.
+        input: (images, height, width, groups × channels per group).
+        weights: (channels, kernel height, kernel width, input channels per group); the channels of
+        a group are contiguous.
+        stride, dilation: along height and width.
+        padding: before and after, along height and width.
+    """
+
+    output: Value
+    input: Value
+    weights: Value
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    padding: tuple[Pair, Pair] = ((0, 0), (0, 0))
+    groups: int = 1
+    input_zero: int = 0
+    weights_zero: int = 0
+    operations: tuple[int, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values that it reads."""
+        return self.input, self.weights
+
+    @property
+    def kernel(self) -> Pair:
+        """Height and width of the window."""
+        return self.weights.shape[1], self.weights.shape[2]
+
+    @property
+    def depth(self) -> int:
+        """Number of products summed per element."""
+        return math.prod(self.weights.shape[1:])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class DepthwiseConvolution:
+    """Convolution of each channel separately: output channel c × multiplier + m reads channel c.
+
+    Attributes:
+        output: (images, height, width, channels × multiplier), FLOAT32, INT32 or INT64.
+        input: (images, height, width, channels).
+        weights: (kernel height, kernel width, channels × multiplier).
+        stride, dilation, padding, input_zero, weights_zero: as in `Convolution`.
+    """
+
+    output: Value
+    input: Value
+    weights: Value
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    padding: tuple[Pair, Pair] = ((0, 0), (0, 0))
+    input_zero: int = 0
+    weights_zero: int = 0
+    operations: tuple[int, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values that it reads."""
+        return self.input, self.weights
+
+    @property
+    def kernel(self) -> Pair:
+        """Height and width of the window."""
+        return self.weights.shape[0], self.weights.shape[1]
+
+    @property
+    def depth(self) -> int:
+        """Number of products summed per element."""
+        return math.prod(self.kernel)
+
+    @property
+    def multiplier(self) -> int:
+        """Output channels per input channel."""
+        return self.weights.shape[2] // self.input.shape[3]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class MatrixProduct:
+    """output[…, m, n] = Σ (left[…, m, k] - left_zero) · (right[…, n, k] - right_zero).
+
+    Dimensions before the last two broadcast as in NumPy.
+
+    Attributes:
+        output: (…, m, n), FLOAT32, INT32 or INT64.
+        left: (…, m, k), or (…, k, m) if `left_transposed`.
+        right: (…, n, k), the layout of weights, or (…, k, n) if `right_transposed`.
+    """
+
+    output: Value
+    left: Value
+    right: Value
+    left_transposed: bool = False
+    right_transposed: bool = False
+    left_zero: int = 0
+    right_zero: int = 0
+    operations: tuple[int, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values that it reads."""
+        return self.left, self.right
+
+    @property
+    def depth(self) -> int:
+        """Number of products summed per element."""
+        return self.left.shape[-2 if self.left_transposed else -1]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class TopK:
+    """Indices of the largest elements of rows.
+
+    Output[…, n] is the index of the n-th largest in input[…, :].
+
+    NaN is larger than all numbers, and equal to itself.
+
+    Attributes:
+        output: (…, count), INT32.
+        input: (…, length), with length >= count.
+        prefers_lower_index: True if the lower index of two equal elements comes first, else the
+        higher one.
+    """
+
+    output: Value
+    input: Value
+    prefers_lower_index: bool
+    operations: tuple[int, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values that it reads."""
+        return (self.input,)
+
+
+Contraction: TypeAlias = Convolution | DepthwiseConvolution | MatrixProduct
+Node: TypeAlias = Compute | Contraction | TopK
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Graph:
+    """Nodes in topological order. Transformations change it in place.
+
+    Attributes:
+        inputs, outputs: in the model's order. Outputs may repeat a value, and may include inputs
+        and constants.
+    """
+
+    inputs: list[Value]
+    outputs: list[Value]
+    nodes: list[Node] = field(default_factory=list)
+
+    def producers(self) -> Mapping[Value, Node]:
+        """Maps each value to the node that computes it."""
+        return {node.output: node for node in self.nodes}
+
+    def consumers(self) -> Mapping[Value, list[Node]]:
+        """Maps each value to the nodes that read it, in order."""
+        readers: dict[Value, list[Node]] = {}
+        for node in self.nodes:
+            for value in node.inputs:
+                readers.setdefault(value, []).append(node)
+        return readers
+
+    def remove_unused(self) -> bool:
+        """Removes nodes with unread results. Returns True if there were any."""
+        needed = set(self.outputs)
+        kept = []
+        for node in reversed(self.nodes):
+            if node.output in needed:
+                kept.append(node)
+                needed.update(node.inputs)
+        changed = len(kept) < len(self.nodes)
+        self.nodes = kept[::-1]
+        return changed
+
+
+def linearize(position: Iterable[Expression], shape: Shape) -> Expression:
+    """Returns the row-major offset of an index, in elements."""
+    terms: dict[Expression, int] = {}
+    for place, stride in zip(position, strides(shape), strict=True):
+        terms[place] = terms.get(place, 0) + stride
+    return sum_of(terms, 0)
+
+
+def strides(shape: Shape) -> tuple[int, ...]:
+    """Returns the row-major strides of a shape, in elements."""
+    return tuple(math.prod(shape[dimension + 1 :]) for dimension in range(len(shape)))
+
+
+def delinearize(place: Expression, shape: Shape) -> tuple[Expression, ...]:
+    """Returns the index of the element at a row-major offset."""
+    return tuple(
+        (place // stride) % length if stride * length else index(0)
+        for stride, length in zip(strides(shape), shape, strict=True)
+    )
+
+
+def inside(position: Iterable[Expression], shape: Shape) -> Expression:
+    """Returns a BOOL that is true if the index is inside the shape."""
+    holds: Expression = index(0).equals(0)
+    for place, length in zip(position, shape, strict=True):
+        holds = holds & (place >= 0) & (place < length)
+    return holds
+
+
+def is_data_movement(body: Expression) -> bool:
+    """Returns True if an element is only moved: loaded, selected among loads, or constant."""
+    pending, seen = [body], {body}
+    while pending:
+        each = pending.pop()
+        if isinstance(each, Apply) and each.op is Op.SELECT:
+            sides = set(each.arguments[1:]) - seen
+            seen |= sides
+            pending += sides
+        elif not isinstance(each, Load | Constant):
+            return False
+    return True
+
+
+def loads(root: Expression) -> Iterator[Load]:
+    """Iterates over the loads in an expression."""
+    return (each for each in walk(root) if isinstance(each, Load))

@@ -1,0 +1,116 @@
+"""Operations that expressions apply to numbers."""
+
+from enum import Enum, auto
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.scalar import Scalar
+
+Number = int | float | bool
+
+
+class Op(Enum):
+    """Operation of an `Apply`."""
+
+    #: Members are compared by identity; Enum's own hash function is slow.
+    __hash__ = object.__hash__
+
+    # Binary operations.
+    ADD = auto()
+    SUBTRACT = auto()
+    MULTIPLY = auto()
+    #: Floats only.
+    DIVIDE = auto()
+    #: Integers only. Rounds towards minus infinity; the divisor is not 0.
+    FLOOR_DIVIDE = auto()
+    #: Remainder of FLOOR_DIVIDE, with the sign of the divisor. Also exact for floats: C's `fmod`,
+    #: plus the divisor if the remainder is not 0 and its sign differs from the divisor's.
+    MODULO = auto()
+    #: Integers only. Rounds towards zero; the divisor is not 0.
+    TRUNCATE_DIVIDE = auto()
+    #: NaN if either of two floats is NaN.
+    MINIMUM = auto()
+    MAXIMUM = auto()
+    POWER = auto()
+    ATAN2 = auto()
+    AND = auto()
+    OR = auto()
+    XOR = auto()
+    #: Shift amounts are 0 to bits - 1. Right shifts of signed integers are arithmetic.
+    SHIFT_LEFT = auto()
+    SHIFT_RIGHT = auto()
+
+    # Comparisons of two numbers of one type, with a BOOL result.
+    EQUAL = auto()
+    NOT_EQUAL = auto()
+    LESS = auto()
+    LESS_EQUAL = auto()
+
+    # Unary operations.
+    NEGATE = auto()
+    ABSOLUTE = auto()
+    NOT = auto()
+    SQRT = auto()
+    RSQRT = auto()
+    EXP = auto()
+    EXPM1 = auto()
+    LOG = auto()
+    LOG1P = auto()
+    SIN = auto()
+    COS = auto()
+    TAN = auto()
+    TANH = auto()
+    #: 1 / (1 + e^-x).
+    LOGISTIC = auto()
+    ERF = auto()
+    FLOOR = auto()
+    CEIL = auto()
+    #: Rounds to nearest, ties to even.
+    ROUND_EVEN = auto()
+    #: Rounds to nearest, ties away from zero.
+    ROUND_AWAY = auto()
+    #: -1, 0 or 1; NaN for NaN.
+    SIGN = auto()
+    IS_NAN = auto()
+    #: Converts to the type of the result.
+    CONVERT = auto()
+    #: Reinterprets the bits as a type of the same size.
+    REINTERPRET = auto()
+
+    #: Takes (condition, a, b): a where the BOOL holds, else b.
+    SELECT = auto()
+    #: Takes (value, mantissa, exponent), all INT64 or INT32, and yields INT64; see
+    #: `neurald.hal.operations.arithmetic.fixed_point.multiply`.
+    FIXED_POINT = auto()
+    #: FIXED_POINT with ties rounded upwards when shifting.
+    FIXED_POINT_UP = auto()
+
+
+#: Operations with a BOOL result for any operand type.
+COMPARISONS = frozenset((Op.EQUAL, Op.NOT_EQUAL, Op.LESS, Op.LESS_EQUAL, Op.IS_NAN))
+
+
+class ReductionOp(Enum):
+    """How a reduction combines elements. The order in which a sum adds floats is unspecified."""
+
+    SUM = auto()
+    PRODUCT = auto()
+    MINIMUM = auto()
+    MAXIMUM = auto()
+    ANY = auto()
+    ALL = auto()
+
+
+def reduction_identity(reduction: ReductionOp, type: Scalar) -> Number:  # noqa: A002 - the field's name
+    """Returns the result of a reduction over no elements."""
+    if reduction is ReductionOp.SUM or reduction is ReductionOp.ANY:
+        return 0
+    if reduction is ReductionOp.PRODUCT or reduction is ReductionOp.ALL:
+        return 1
+    lowest = reduction is ReductionOp.MAXIMUM
+    if type.is_float:
+        return float("-inf") if lowest else float("inf")
+    if type is Scalar.BOOL:
+        return not lowest
+    info = np.iinfo(type.dtype.name)
+    return int(info.min) if lowest else int(info.max)

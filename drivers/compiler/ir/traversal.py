@@ -1,0 +1,155 @@
+"""Traversal and rewriting of expressions; rewritten expressions are simplified again."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from neurald.drivers.compiler.ir.expression import (
+    Apply,
+    Axis,
+    Expression,
+    Linear,
+    Load,
+    Reduce,
+    apply,
+    load,
+    maximum,
+    minimum,
+    reduce,
+    select,
+    sum_of,
+)
+from neurald.drivers.compiler.ir.op import Op
+
+
+def walk(*roots: Expression) -> Iterator[Expression]:
+    """Yields every subexpression of the roots once, operands before their users."""
+    seen: set[Expression] = set()
+    # A None marks that the entry below it is ready to yield. Compilation spends most of its time
+    # here.
+    stack: list[Expression | None] = [*reversed(roots)]
+    while stack:
+        expression = stack.pop()
+        if expression is None:
+            ready = stack.pop()
+            if ready is not None:
+                yield ready
+        elif expression not in seen:
+            seen.add(expression)
+            operands = expression.operands
+            if operands:
+                stack += (expression, None)
+                stack += reversed(operands)
+            else:
+                yield expression
+
+
+def depth(expressions: Iterable[Expression]) -> int:
+    """Returns the nesting depth of expressions in `walk` order."""
+    found: dict[Expression, int] = {}
+    for each in expressions:
+        found[each] = 1 + max((found[operand] for operand in each.operands), default=0)
+    return max(found.values(), default=0)
+
+
+def walk_through(
+    root: Expression, operands: Callable[[Expression], Iterable[Expression]]
+) -> Iterator[Expression]:
+    """Yields every expression reachable from the root once, operands before their users.
+
+    Args:
+        root: where to begin; it is yielded last.
+        operands: returns the operands to follow from an expression, in visiting order.
+    """
+    seen = {root}
+    stack = [(root, iter(operands(root)))]
+    while stack:
+        expression, remaining = stack[-1]
+        following = next((each for each in remaining if each not in seen), None)
+        if following is None:
+            stack.pop()
+            yield expression
+        else:
+            seen.add(following)
+            stack.append((following, iter(operands(following))))
+
+
+def free_axes(root: Expression) -> frozenset[Axis]:
+    """Returns the axes that an expression depends on, except those of its own reductions."""
+    found: dict[Expression, frozenset[Axis]] = {}
+    for each in walk(root):
+        axes = frozenset().union(*(found[operand] for operand in each.operands))
+        if isinstance(each, Axis):
+            axes = frozenset((each,))
+        elif isinstance(each, Reduce):
+            axes -= frozenset(each.axes)
+        found[each] = axes
+    return found[root]
+
+
+def rewrite(
+    root: Expression, replace: Callable[[Expression], Expression | None], memory: dict[Expression, Expression]
+) -> Expression:
+    """Replaces parts of an expression and simplifies the result.
+
+    Args:
+        root: the expression.
+        replace: called with each subexpression after its operands were rewritten; None keeps it.
+        memory: results so far; share it between roots that use the same `replace`.
+    """
+    for expression in walk(root):
+        if expression not in memory:
+            rebuilt = _rebuilt(expression, memory)
+            other = replace(rebuilt)
+            memory[expression] = rebuilt if other is None else other
+    return memory[root]
+
+
+def substitute(root: Expression, mapping: Mapping[Expression, Expression]) -> Expression:
+    """Replaces the given subexpressions, such as axes."""
+    return rewrite(root, mapping.get, {})
+
+
+def _rebuilt(expression: Expression, parts: Mapping[Expression, Expression]) -> Expression:
+    """Rebuilds an expression from its rewritten operands."""
+    if all(parts[operand] is operand for operand in expression.operands):
+        return expression
+    if isinstance(expression, Linear):
+        changed: dict[Expression, int] = {}
+        for term, factor in expression.terms:
+            changed[parts[term]] = changed.get(parts[term], 0) + factor
+        return sum_of(changed, expression.constant)
+    if isinstance(expression, Load):
+        position = tuple(parts[each] for each in expression.index)
+        if expression.guard is None or expression.otherwise is None:
+            return load(expression.value, position)
+        return load(expression.value, position, parts[expression.guard], parts[expression.otherwise])
+    if isinstance(expression, Reduce):
+        return reduce(expression.reduction, expression.axes, parts[expression.body])
+    assert isinstance(expression, Apply)  # noqa: S101 - nothing else has operands
+    return _applied(expression, tuple(parts[each] for each in expression.arguments))
+
+
+def _applied(expression: Apply, arguments: tuple[Expression, ...]) -> Expression:
+    """Applies the same operation to other arguments, with the simplifications of construction."""
+    simplify = _SIMPLIFIED.get(expression.op)
+    if simplify is not None:
+        return simplify(*arguments)
+    if expression.op is Op.CONVERT:
+        return arguments[0].to(expression.type)
+    return apply(expression.op, *arguments, type=expression.type, low=expression.low, high=expression.high)
+
+
+_SIMPLIFIED: dict[Op, Callable[..., Expression]] = {
+    Op.SELECT: select,
+    Op.MINIMUM: minimum,
+    Op.MAXIMUM: maximum,
+    Op.MULTIPLY: lambda first, second: first * second,
+    Op.FLOOR_DIVIDE: lambda first, second: first // second,
+    Op.MODULO: lambda first, second: first % second,
+    Op.AND: lambda first, second: first & second,
+    Op.OR: lambda first, second: first | second,
+    Op.NOT: lambda value: ~value,
+    Op.LESS: lambda first, second: first < second,
+    Op.LESS_EQUAL: lambda first, second: first <= second,
+    Op.EQUAL: lambda first, second: first.equals(second),
+    Op.NOT_EQUAL: lambda first, second: first.differs(second),
+}

@@ -1,0 +1,1 @@
+"""Arithmetic that lowerings of several subjects share: fixed point and quantised values."""

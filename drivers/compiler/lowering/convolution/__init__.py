@@ -1,0 +1,1 @@
+"""Lowerings: convolutions, poolings, fully connected layers and matrix products."""

@@ -1,0 +1,72 @@
+"""Lowers CONV_2D, GROUPED_CONV_2D and DEPTHWISE_CONV_2D."""
+
+from functools import partial
+
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.graph import Shape, Value
+from neurald.drivers.compiler.lowering.convolution.weighted_sum import Plan, lower_windows
+from neurald.drivers.compiler.lowering.machinery.table import Lowerings
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.convolution import convolution, depthwise_convolution, grouped_convolution
+from neurald.hal.operations.convolution.windowing import Window, is_nchw
+from neurald.hal.operations.machinery.call import Call
+
+
+def _dense(call: Call, builder: Builder, geometry: tuple[Window, Shape]) -> Plan:
+    place, shape = geometry
+    weights = builder.value(call, "filter")
+    depth = call.shape("input")[1 if is_nchw(call) else 3]
+    return Plan(
+        weights=weights,
+        channels=0,
+        padding=place.padding,
+        contract=partial(
+            builder.convolution,
+            weights=weights,
+            output=shape,
+            stride=place.stride,
+            dilation=place.dilation,
+            groups=depth // weights.shape[3],
+        ),
+    )
+
+
+def plan_convolution(call: Call, builder: Builder) -> Plan:
+    """Plans CONV_2D; the number of groups follows from the filter's depth."""
+    return _dense(call, builder, convolution.geometry(call, grouped=True))
+
+
+def _plan_grouped(call: Call, builder: Builder) -> Plan:
+    return _dense(call, builder, grouped_convolution.geometry(call))
+
+
+def plan_depthwise(call: Call, builder: Builder) -> Plan:
+    """Plans DEPTHWISE_CONV_2D."""
+    place, shape = depthwise_convolution.geometry(call)
+    weights = _without_first(builder, builder.value(call, "filter"))
+    return Plan(
+        weights=weights,
+        channels=2,
+        padding=place.padding,
+        contract=partial(
+            builder.depthwise_convolution,
+            weights=weights,
+            output=shape,
+            stride=place.stride,
+            dilation=place.dilation,
+        ),
+    )
+
+
+def _without_first(builder: Builder, filter_: Value) -> Value:
+    """Returns depthwise weights without their leading dimension of length 1."""
+    if filter_.constant is not None:
+        return builder.constant(filter_.constant[0], filter_.name)
+    return builder.reshape(filter_, filter_.shape[1:])
+
+
+LOWERINGS: Lowerings = {
+    OperationType.CONV_2D: lower_windows(plan_convolution),
+    OperationType.GROUPED_CONV_2D: lower_windows(_plan_grouped),
+    OperationType.DEPTHWISE_CONV_2D: lower_windows(plan_depthwise),
+}

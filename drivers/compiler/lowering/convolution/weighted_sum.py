@@ -1,0 +1,167 @@
+"""Helpers of weighted sums; see `neurald.hal.operations.convolution.weighted_sum`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.builder import Builder, Unsupported
+from neurald.drivers.compiler.ir.expression import Expression, clamp, load
+from neurald.drivers.compiler.ir.graph import Pair, Value
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.lowering.arithmetic.quantized import Rescaling, activate, store
+from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
+from neurald.drivers.compiler.lowering.machinery.table import Lowering
+from neurald.hal.operations.arithmetic.fixed_point import Rounding
+from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.operations.convolution.windowing import is_nchw
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.types import Operand
+
+#: Bound on sums in INT32.
+_LARGEST_INT32 = (1 << 31) - 1
+
+Padding = tuple[Pair, Pair]
+
+
+class Contract(Protocol):
+    """Convolves NHWC images with given weights."""
+
+    def __call__(
+        self,
+        source: Value,
+        *,
+        type: Scalar,  # noqa: A002 - the name of the builder's argument
+        padding: Padding,
+        input_zero: int = 0,
+        weights_zero: int = 0,
+    ) -> Value:
+        """Returns the sums in this type; the input is `input_zero` outside the images."""
+        ...
+
+
+def _same(sums: Value) -> Value:
+    return sums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Describes an operation that moves a window over images as a contraction.
+
+    Attributes:
+        weights: as the contraction reads them.
+        channels: the dimension of `weights` with the channels of the sums.
+        padding: of the images.
+        contract: computes the sums.
+        restore: converts the contraction's sums to the operation's, NHWC.
+    """
+
+    weights: Value
+    channels: int
+    padding: Padding
+    contract: Contract
+    restore: Callable[[Value], Value] = _same
+
+
+#: Plans an operation.
+Planner = Callable[[Call, Builder], Plan]
+
+
+def largest(operand: Operand) -> int:
+    """Returns the largest magnitude of a quantised operand's values less their zero point."""
+    low, high = stored_limits(operand)
+    return max(high - operand.zero_point, operand.zero_point - low)
+
+
+def sum_type(first: Operand, second: Operand, terms: int) -> Scalar:
+    """Returns the type that can sum `terms` products without loss.
+
+    Raises:
+        Unsupported: the operands are not both floats or both quantised.
+    """
+    if is_quantized(first) and is_quantized(second):
+        return _integers_for(largest(first) * largest(second) * terms)
+    if not is_quantized(first) and not is_quantized(second):
+        return Scalar.FLOAT32
+    raise Unsupported(f"products of {first.type.name} and {second.type.name} are not supported")
+
+
+def _integers_for(bound: int) -> Scalar:
+    return Scalar.INT32 if bound <= _LARGEST_INT32 else Scalar.INT64
+
+
+def type_of_sums(source: Operand, filter_: Operand, weights: Value, channels: int = 0) -> Scalar:
+    """Returns the type of sums of an input and weights; known weights give a tighter bound.
+
+    Args:
+        source, filter_: the factors.
+        weights: the filter as the contraction reads it.
+        channels: the dimension of `weights` with the channels of the sums.
+
+    Raises:
+        Unsupported: see `sum_type`.
+    """
+    kind = sum_type(source, filter_, weights.count // max(1, weights.shape[channels]))
+    if kind is not Scalar.INT64 or weights.constant is None:
+        return kind
+    magnitudes = np.abs(weights.constant.astype(np.int64) - filter_.zero_point)
+    others = tuple(dimension for dimension in range(magnitudes.ndim) if dimension != channels)
+    return _integers_for(largest(source) * int(magnitudes.sum(axis=others).max(initial=0)))
+
+
+def finish(call: Call, builder: Builder, sums: Value, rounding: Rounding = Rounding.TWICE) -> Value:
+    """Applies bias, fused activation and requantisation to sums with channels last."""
+    output, filter_ = call.operand("output"), call.operand("filter")
+    bias = builder.value(call, "bias") if call.has("bias") else None
+    if is_quantized(output):
+        scales = (filter_.scale,) if filter_.channel_quant is None else filter_.channel_quant.scales
+        source = call.operand("input").scale
+        rescaling = Rescaling(builder, call, [scale * source for scale in scales], rounding)
+    # Double rounding takes 32 bits. The output's range clamps larger sums anyway, except with
+    # unusual scales.
+    is_cut = sums.type is Scalar.INT64 and rounding in (Rounding.TWICE, Rounding.TWICE_UP)
+
+    def body(*at: Expression) -> Expression:
+        total, channel = load(sums, at), at[-1]
+        if is_quantized(output):
+            wide = total.to(Scalar.INT64)
+            if bias is not None:
+                wide = wide + load(bias, (channel,)).to(Scalar.INT64)
+            return rescaling(clamp(wide, -_LARGEST_INT32 - 1, _LARGEST_INT32) if is_cut else wide, channel)
+        if bias is not None:
+            total = total + load(bias, (channel,)).to(Scalar.FLOAT32)
+        return store(activate(total, call.activation), output)
+
+    return builder.compute(sums.shape, body)
+
+
+def zeros(call: Call) -> Pair:
+    """Returns the zero points of input and weights; 0 for floats."""
+    source = call.operand("input")
+    return (source.zero_point, call.operand("filter").zero_point) if is_quantized(source) else (0, 0)
+
+
+def exact_sums(call: Call, plan: Plan, source: Value) -> Value:
+    """Returns the sums over NHWC images; operands are all float or all quantised."""
+    input_zero, weights_zero = zeros(call)
+    return plan.restore(
+        plan.contract(
+            source,
+            type=type_of_sums(call.operand("input"), call.operand("filter"), plan.weights, plan.channels),
+            padding=plan.padding,
+            input_zero=input_zero,
+            weights_zero=weights_zero,
+        )
+    )
+
+
+def lower_windows(planner: Planner) -> Lowering:
+    """Returns the lowering of an Android operation that moves a window."""
+
+    def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
+        source = to_nhwc(builder, builder.value(call, "input"), is_nchw(call))
+        sums = exact_sums(call, planner(call, builder), source)
+        return (from_nhwc(builder, finish(call, builder, sums), is_nchw(call)),)
+
+    return lower

@@ -1,0 +1,1 @@
+"""Lowerings: boxes, regions of interest and suppression of boxes that overlap."""

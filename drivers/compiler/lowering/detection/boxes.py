@@ -1,0 +1,54 @@
+"""Lowers AXIS_ALIGNED_BBOX_TRANSFORM."""
+
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, apply, constant, load, maximum, minimum, select
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.lowering.arithmetic.quantized import real, store
+from neurald.drivers.compiler.lowering.movement.indexing import bounded_index, output_shapes
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Call
+
+#: Messages of failed executions.
+OUT_OF_ORDER = "a box has its corners out of order"
+NO_IMAGE = "there is no such image"
+
+
+def _transform(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers the operation; see `neurald.hal.operations.detection.boxes.transform`."""
+    boxes, deltas, images, sizes = (
+        builder.value(call, name) for name in ("boxes", "deltas", "images", "image_sizes")
+    )
+    (shape,), output = output_shapes(call), call.operand("output")
+    count = sizes.shape[0]
+
+    def corner(box: Expression, which: Expression) -> Expression:
+        return real(load(boxes, (box, which)), call.operand("boxes"))
+
+    def delta(box: Expression, which: Expression) -> Expression:
+        return real(load(deltas, (box, which)), call.operand("deltas"))
+
+    def body(box: Expression, column: Expression) -> Expression:
+        # Axis 0 is the width. Corners are ordered (x1, y1, x2, y2), image sizes (height, width).
+        axis, end, of_class = column % 2, column % 4 // 2, column // 4 * 4
+        size = corner(box, axis + 2) - corner(box, axis)
+        center = (corner(box, axis) + corner(box, axis + 2)) / 2.0 + delta(box, of_class + axis) * size
+        half = apply(Op.EXP, delta(box, of_class + axis + 2)) * size / 2.0
+        moved = select(end.equals(0), center - half, center + half)
+        image, exists = bounded_index(load(images, (box,)), max(1, count))
+        edge = real(load(sizes, (image, 1 - axis), exists & (image < count)), call.operand("image_sizes"))
+        return store(minimum(maximum(moved, constant(0.0, Scalar.FLOAT32)), edge), output)
+
+    def requirements(box: Expression, column: Expression) -> list[tuple[Expression, str]]:
+        axis = column % 2
+        image = load(images, (box,))
+        return [
+            (corner(box, axis) <= corner(box, axis + 2), OUT_OF_ORDER),
+            ((image >= 0) & (image < count), NO_IMAGE),
+        ]
+
+    return (builder.compute(shape, body, requirements),)
+
+
+LOWERINGS = {OperationType.AXIS_ALIGNED_BBOX_TRANSFORM: _transform}

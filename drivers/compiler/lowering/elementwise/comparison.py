@@ -1,0 +1,51 @@
+"""Lowers EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL and LOGICAL_AND, _OR, _NOT."""
+
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.lowering.arithmetic.quantized import real
+from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, Function, lower, pointwise, widen
+from neurald.drivers.compiler.lowering.machinery.table import Lowering
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.types import Operand
+
+COMPARISONS: dict[OperationType, Function] = {
+    OperationType.EQUAL: lambda first, second: first.equals(second),
+    OperationType.NOT_EQUAL: lambda first, second: first.differs(second),
+    OperationType.GREATER: lambda first, second: first > second,
+    OperationType.GREATER_EQUAL: lambda first, second: first >= second,
+    OperationType.LESS: lambda first, second: first < second,
+    OperationType.LESS_EQUAL: lambda first, second: first <= second,
+}
+
+
+def ordered(value: Expression) -> Expression:
+    """Converts an unquantised number to a type with an order; BOOL becomes INT32."""
+    return value.to(Scalar.INT32) if value.type is Scalar.BOOL else widen(value)
+
+
+def _comparable(value: Expression, operand: Operand) -> Expression:
+    return real(value, operand) if is_quantized(operand) else ordered(value)
+
+
+def _lower(function: Function) -> Lowering:
+    """Returns the lowering of a comparison. Quantised numbers are compared as FLOAT32 reals."""
+
+    def lowered(call: Call, builder: Builder) -> tuple[Value, ...]:
+        operands = [call.operand(name) for name in TWO]
+        return pointwise(
+            call, builder, TWO, lambda *elements: function(*map(_comparable, elements, operands))
+        )
+
+    return lowered
+
+
+LOWERINGS = {
+    **{operation: _lower(function) for operation, function in COMPARISONS.items()},
+    OperationType.LOGICAL_AND: lower(lambda first, second: first & second, TWO),
+    OperationType.LOGICAL_OR: lower(lambda first, second: first | second, TWO),
+    OperationType.LOGICAL_NOT: lower(lambda value: ~value),
+}

@@ -1,0 +1,12 @@
+"""Lowers HARD_SWISH: x * min(max(x + 3, 0), 6) / 6."""
+
+from neurald.drivers.compiler.ir.expression import Expression, clamp
+from neurald.drivers.compiler.lowering.elementwise.unary import lower_unary
+from neurald.hal.operation_type import OperationType
+
+
+def _hard_swish(value: Expression) -> Expression:
+    return value * clamp(value + 3.0, 0.0, 6.0) / 6.0
+
+
+LOWERINGS = {OperationType.HARD_SWISH: lower_unary(_hard_swish)}

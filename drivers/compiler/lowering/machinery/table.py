@@ -1,0 +1,15 @@
+"""Types of lowerings."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Call
+
+#: Builds an operation's outputs in order, with each operand's type and shape. Raises
+#: `builder.Unsupported` with the reason if kernels do not support the form at hand. Reads known
+#: values from the call, as references do.
+Lowering: TypeAlias = Callable[[Call, Builder], tuple[Value, ...]]
+Lowerings: TypeAlias = Mapping[OperationType, Lowering]

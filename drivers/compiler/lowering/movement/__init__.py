@@ -1,0 +1,1 @@
+"""Lowerings: operations that move, repeat, pick or resample elements."""

@@ -1,0 +1,33 @@
+"""Lowers DENSIFY, which expands a sparse tensor of known structure."""
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, constant, load
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.movement.densify import leaf_places
+
+
+def _densify(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers DENSIFY by a table with the stored position of each element, or -1 for zero."""
+    source, (shape,) = builder.value(call, "input"), output_shapes(call)
+    places = leaf_places(call)
+    table = np.full(shape, -1, np.int32)
+    table[places] = np.arange(len(places[0]))
+    which = builder.constant(table)
+    zero = constant(call.operand("output").zero_point, source.type)
+
+    def body(*at: Expression) -> Expression:
+        if not source.count:
+            return zero
+        stored = load(which, at).to(Scalar.INDEX)
+        return load(source, (stored,), stored >= 0, zero)
+
+    return (builder.compute(shape, body),)
+
+
+LOWERINGS = {OperationType.DENSIFY: _densify}

@@ -1,0 +1,116 @@
+"""Lowers RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR.
+
+Source coordinates are computed by the references' own functions and stored as constants.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, load
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.lowering.arithmetic.quantized import Array
+from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.operations.convolution.windowing import is_nchw
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.movement.resizing import nearest_places, neighbours, output_size
+
+#: For each index along an axis: the elements before and after, and the weight of the latter.
+Places = tuple[Array, Array, Array]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbours:
+    """The two image elements that enclose an element of the result along an axis.
+
+    Attributes:
+        lower, upper: their indices.
+        weight: of the upper one.
+    """
+
+    lower: Expression
+    upper: Expression
+    weight: Expression
+
+
+def place_of(builder: Builder, places: Array, length: int, at: Expression) -> Expression:
+    """Returns the index on an axis that a constant table assigns to an output index."""
+    result = len(places)
+    if np.array_equal(places, np.arange(result) * length // result):
+        return (at * length) // result
+    return load(builder.constant(places.astype(np.int32)), (at,)).to(Scalar.INDEX)
+
+
+def neighbours_of(builder: Builder, places: Places, length: int, at: Expression) -> Neighbours:
+    """Returns the neighbours at an output index, on an axis of this length."""
+    lower, upper, weight = places
+    return Neighbours(
+        lower=place_of(builder, lower, length, at),
+        upper=place_of(builder, upper, length, at),
+        weight=load(builder.constant(weight), (at,)),
+    )
+
+
+def interpolated(
+    source: Value, at: tuple[Expression, ...], rows: Neighbours, columns: Neighbours, kind: Scalar, one: int
+) -> Expression:
+    """Interpolates between four neighbours, along height first; `one` is a weight of 1."""
+    batch, _, _, channel = at
+
+    def along_height(column: Expression) -> Expression:
+        first, second = (
+            load(source, (batch, row, column, channel)).to(kind) for row in (rows.lower, rows.upper)
+        )
+        return first * (one - rows.weight) + second * rows.weight
+
+    return along_height(columns.lower) * (one - columns.weight) + along_height(columns.upper) * columns.weight
+
+
+def lower_nearest(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers RESIZE_NEAREST_NEIGHBOR."""
+    source = to_nhwc(builder, builder.value(call, "input"), is_nchw(call))
+    batches, height, width, channels = source.shape
+    size = output_size(call)
+    rows, columns = nearest_places(call, height, size[0]), nearest_places(call, width, size[1])
+
+    def body(n: Expression, y: Expression, x: Expression, c: Expression) -> Expression:
+        return load(source, (n, place_of(builder, rows, height, y), place_of(builder, columns, width, x), c))
+
+    result = builder.compute((batches, *size, channels), body)
+    return (from_nhwc(builder, result, is_nchw(call)),)
+
+
+def lower_bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers RESIZE_BILINEAR in FLOAT32; quantised results round ties away from zero."""
+    source, output = to_nhwc(builder, builder.value(call, "input"), is_nchw(call)), call.operand("output")
+    batches, height, width, channels = source.shape
+    size = output_size(call)
+    rows, columns = neighbours(call, height, size[0]), neighbours(call, width, size[1])
+
+    def body(*at: Expression) -> Expression:
+        value = interpolated(
+            source,
+            at,
+            neighbours_of(builder, rows, height, at[1]),
+            neighbours_of(builder, columns, width, at[2]),
+            Scalar.FLOAT32,
+            1,
+        )
+        if not is_quantized(output):
+            return value.to(source.type)
+        low, high = map(float, stored_limits(output))
+        return clamp(apply(Op.ROUND_AWAY, value), low, high).to(source.type)
+
+    result = builder.compute((batches, *size, channels), body)
+    return (from_nhwc(builder, result, is_nchw(call)),)
+
+
+LOWERINGS = {
+    OperationType.RESIZE_BILINEAR: lower_bilinear,
+    OperationType.RESIZE_NEAREST_NEIGHBOR: lower_nearest,
+}

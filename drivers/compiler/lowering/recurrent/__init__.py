@@ -1,0 +1,1 @@
+"""Lowerings: recurrent cells and sequences of them."""

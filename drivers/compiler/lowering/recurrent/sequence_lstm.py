@@ -1,0 +1,36 @@
+"""Lowers UNIDIRECTIONAL_SEQUENCE_LSTM and BIDIRECTIONAL_SEQUENCE_LSTM."""
+
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.lowering.machinery.table import Lowerings
+from neurald.drivers.compiler.lowering.recurrent.bidirectional import outputs_of_both, sequences
+from neurald.drivers.compiler.lowering.recurrent.lstm import LstmCell
+from neurald.drivers.compiler.lowering.recurrent.recurrent import stored, stored_sequence, time_major
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Call
+
+
+def lower_sequence(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers a float cell over a sequence; its weights may be quantised to 8 bits."""
+    is_time_major = bool(call.scalar("time_major"))
+    sequence = time_major(builder, builder.value(call, "input"), is_time_major=is_time_major)
+    outputs, *states = LstmCell(call, builder, sequence).run()
+    results = [stored_sequence(builder, call, "output", outputs, is_time_major=is_time_major)]
+    names = list(call.binding.outputs)[1:]
+    results += [stored(builder, call, name, state) for name, state in zip(names, states, strict=False)]
+    return tuple(results)
+
+
+def lower_bidirectional(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers a float cell in each direction; their weights may be quantised to 8 bits."""
+    forward, backward, auxiliary = sequences(call, builder, "bw_aux_input_to_forget_weights")
+    output, *states = LstmCell(call, builder, forward, prefix="fw_", auxiliary=auxiliary).run()
+    cell = LstmCell(call, builder, backward, prefix="bw_", auxiliary=auxiliary)
+    other, *last = cell.run(backward=True)
+    return outputs_of_both(call, builder, (output, other), (*states, *last))
+
+
+LOWERINGS: Lowerings = {
+    OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM: lower_sequence,
+    OperationType.BIDIRECTIONAL_SEQUENCE_LSTM: lower_bidirectional,
+}

@@ -1,0 +1,1 @@
+"""Lowerings: reductions, searches, softmax and normalisation along axes."""

@@ -1,0 +1,102 @@
+"""Lowers MEAN, and REDUCE_ALL, _ANY, _MAX, _MIN, _PROD and _SUM."""
+
+from collections.abc import Callable
+
+from neurald.drivers.compiler.ir.builder import Builder, Unsupported
+from neurald.drivers.compiler.ir.expression import Expression, constant
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.lowering.arithmetic.quantized import fixed_point, saturate
+from neurald.drivers.compiler.lowering.convolution.weighted_sum import largest
+from neurald.drivers.compiler.lowering.elementwise.pointwise import widen
+from neurald.drivers.compiler.lowering.machinery.reduced_axes import (
+    count_along,
+    exact_sum,
+    filled,
+    reduce_dimensions,
+)
+from neurald.drivers.compiler.lowering.machinery.table import Lowering
+from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.rules import resolve_axes
+from neurald.hal.operations.reduction.reduction import mean_multiplier
+from neurald.hal.types import Operand
+
+
+def difference(operand: Operand, count: int) -> Callable[[Expression], Expression]:
+    """Returns the difference from the zero point, in a type that can sum `count` of them."""
+    kind = exact_sum(count, largest(operand))
+    return lambda value: value.to(kind) - operand.zero_point
+
+
+def lower_mean(call: Call, builder: Builder, axes: tuple[int, ...]) -> Value:
+    """Lowers the mean of at least one element."""
+    source, operand, output = builder.value(call, "input"), call.operand("input"), call.operand("output")
+    count, shape = count_along(source.shape, axes), output_shapes(call)[0]
+    if is_quantized(output):
+        mantissa, exponent = (
+            constant(part, Scalar.INT32) for part in mean_multiplier(count, operand, output)
+        )
+
+        def stored(total: Expression) -> Expression:
+            return saturate(fixed_point(total, mantissa, exponent) + output.zero_point, output)
+
+        return reduce_dimensions(
+            builder,
+            source,
+            axes,
+            ReductionOp.SUM,
+            element=difference(operand, count),
+            finish=stored,
+            shape=shape,
+        )
+    return reduce_dimensions(
+        builder,
+        source,
+        axes,
+        ReductionOp.SUM,
+        element=widen,
+        finish=lambda total: (total / float(count)).to(source.type),
+        shape=shape,
+    )
+
+
+def _mean(call: Call, builder: Builder) -> tuple[Value, ...]:
+    source, axes, shape = builder.value(call, "input"), resolve_axes(call, "axes"), output_shapes(call)[0]
+    if 0 in shape:
+        return (filled(builder, shape, 0, source.type),)
+    if not count_along(source.shape, axes):
+        raise Unsupported("a mean of no elements is not supported")
+    return (lower_mean(call, builder, axes),)
+
+
+def _reduction(how: ReductionOp) -> Lowering:
+    def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
+        source = builder.value(call, "input")
+        return (
+            reduce_dimensions(
+                builder,
+                source,
+                resolve_axes(call, "axes"),
+                how,
+                element=widen,
+                finish=lambda value: value.to(source.type),
+                shape=output_shapes(call)[0],
+            ),
+        )
+
+    return lower
+
+
+LOWERINGS = {
+    OperationType.MEAN: _mean,
+    OperationType.REDUCE_ALL: _reduction(ReductionOp.ALL),
+    OperationType.REDUCE_ANY: _reduction(ReductionOp.ANY),
+    OperationType.REDUCE_MAX: _reduction(ReductionOp.MAXIMUM),
+    OperationType.REDUCE_MIN: _reduction(ReductionOp.MINIMUM),
+    OperationType.REDUCE_PROD: _reduction(ReductionOp.PRODUCT),
+    OperationType.REDUCE_SUM: _reduction(ReductionOp.SUM),
+}

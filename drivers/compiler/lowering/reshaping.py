@@ -1,9 +1,0 @@
-"""Lowers RESHAPE and SQUEEZE."""
-
-from neurald.drivers.compiler.lowering.moving import reshaped
-from neurald.hal.operation_type import OperationType
-
-LOWERINGS = {
-    OperationType.RESHAPE: reshaped,
-    OperationType.SQUEEZE: reshaped,
-}

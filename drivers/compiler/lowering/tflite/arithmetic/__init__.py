@@ -1,0 +1,1 @@
+"""Arithmetic that lowerings of TFLite's extension share: interpolated tables of functions."""

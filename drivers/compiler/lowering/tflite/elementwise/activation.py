@@ -1,0 +1,79 @@
+"""Lowers activations for all of TFLite's types and scales."""
+
+import math
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, maximum, minimum, select
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, by_table, lower, pointwise, reference
+from neurald.drivers.compiler.lowering.elementwise.selection import LOWERINGS as SELECTIONS
+from neurald.drivers.compiler.lowering.elementwise.unary import lower_unary, of
+from neurald.drivers.compiler.lowering.machinery.table import Lowering
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.operations.machinery.call import Call
+
+
+def _clamped(low: float, high: float) -> Lowering:
+    """Returns the lowering of a clamp.
+
+    Quantised values are clamped to the quantised limits, or looked up in a table if the scale
+    changes.
+    """
+    lower_plain = lower(lambda value: clamp(value, low, high) if high < math.inf else maximum(value, low))
+
+    def lowered(call: Call, builder: Builder) -> tuple[Value, ...]:
+        operand, output = call.operand("input"), call.operand("output")
+        if not is_quantized(output):
+            return lower_plain(call, builder)
+        if (operand.scale, operand.zero_point) != (output.scale, output.zero_point):
+            return by_table(call, builder)
+        limits = np.iinfo(operand.type.dtype.name)
+        # Values between the limits are unchanged.
+        ends = reference(call.replaced("input", np.array([limits.min, limits.max], operand.type.dtype)))
+        return pointwise(call, builder, ONE, lambda value: clamp(value, int(ends[0]), int(ends[1])))
+
+    return lowered
+
+
+def _elu(call: Call, builder: Builder) -> tuple[Value, ...]:
+    alpha = float(call.scalar("alpha"))
+
+    def function(value: Expression) -> Expression:
+        return select(value < 0.0, apply(Op.EXPM1, minimum(value, 0.0)) * alpha, value)
+
+    return lower_unary(function)(call, builder)
+
+
+def _gelu(call: Call, builder: Builder) -> tuple[Value, ...]:
+    is_approximate = bool(call.scalar("approximate"))
+
+    def function(value: Expression) -> Expression:
+        if is_approximate:
+            inner = value + value * value * value * 0.044715
+            return value * 0.5 * (apply(Op.TANH, inner * math.sqrt(2 / math.pi)) + 1.0)
+        return value * 0.5 * (apply(Op.ERF, value * math.sqrt(0.5)) + 1.0)
+
+    return lower_unary(function)(call, builder)
+
+
+def _leaky(call: Call, builder: Builder) -> tuple[Value, ...]:
+    alpha = float(call.scalar("alpha"))
+    return lower_unary(lambda value: select(value > 0.0, value, value * alpha))(call, builder)
+
+
+LOWERINGS = {
+    OperationType.TFLITE_RELU: _clamped(0.0, math.inf),
+    OperationType.TFLITE_RELU6: _clamped(0.0, 6.0),
+    OperationType.TFLITE_RELU_N1_TO_1: _clamped(-1.0, 1.0),
+    OperationType.TFLITE_RELU_0_TO_1: _clamped(0.0, 1.0),
+    OperationType.TFLITE_LOGISTIC: lower_unary(of(Op.LOGISTIC)),
+    OperationType.TFLITE_TANH: lower_unary(of(Op.TANH)),
+    OperationType.TFLITE_ELU: _elu,
+    OperationType.TFLITE_GELU: _gelu,
+    OperationType.TFLITE_LEAKY_RELU: _leaky,
+    OperationType.TFLITE_PRELU: SELECTIONS[OperationType.PRELU],
+}

@@ -1,0 +1,131 @@
+"""Lowers CAST, BITCAST, and parts of complex numbers."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.builder import Builder, Unsupported
+from neurald.drivers.compiler.ir.complex_numbers import is_complex
+from neurald.drivers.compiler.ir.expression import (
+    Expression,
+    apply,
+    constant,
+    index,
+    load,
+    maximum,
+    minimum,
+    select,
+)
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, pointwise
+from neurald.drivers.compiler.lowering.machinery.table import Lowering
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.types import OperandType
+
+_UNSIGNED = {kind.size_bytes: kind for kind in (Scalar.UINT8, Scalar.UINT16, Scalar.UINT32, Scalar.UINT64)}
+
+
+def _target(call: Call) -> Scalar:
+    """Returns the output's type.
+
+    Raises:
+        Unsupported: the type is complex.
+    """
+    kind = call.operand("output").type
+    if kind is OperandType.TENSOR_COMPLEX64:
+        raise Unsupported("complex outputs are not supported by kernels")
+    return Scalar.of(kind.dtype)
+
+
+def _cast(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers CAST: integers wrap, and NaN becomes the largest integer.
+
+    See the operation's `cast`.
+    """
+    target = _target(call)
+
+    def function(value: Expression) -> Expression:
+        if not (value.type.is_float and target.is_integer):
+            return value.to(target)
+        largest = constant(int(np.iinfo(target.dtype.name).max), target)
+        return select(apply(Op.IS_NAN, value), largest, value.to(target))
+
+    if is_complex(call.operand("input").type):
+        return _of_pairs(call, builder, lambda real, _: function(real))
+    return pointwise(call, builder, ONE, function)
+
+
+def _of_pairs(
+    call: Call, builder: Builder, function: Callable[[Expression, Expression], Expression]
+) -> tuple[Value, ...]:
+    """Computes a function of the real and imaginary part of each number."""
+    source = builder.pairs(call, "input")
+
+    def body(*at: Expression) -> Expression:
+        return function(load(source, (*at, index(0))), load(source, (*at, index(1))))
+
+    return (builder.compute(source.shape[:-1], body),)
+
+
+def _magnitude(real: Expression, imaginary: Expression) -> Expression:
+    """Returns the magnitude of a complex number without intermediate overflow."""
+    one, other = apply(Op.ABSOLUTE, real), apply(Op.ABSOLUTE, imaginary)
+    larger, smaller = maximum(one, other), minimum(one, other)
+    ratio = smaller / larger
+    root = larger * apply(Op.SQRT, ratio * ratio + 1.0)
+    is_infinite = one.equals(math.inf) | other.equals(math.inf)
+    return select(is_infinite, math.inf, select(larger.equals(0.0), 0.0, root))
+
+
+def _part(function: Callable[[Expression, Expression], Expression]) -> Lowering:
+    return lambda call, builder: _of_pairs(call, builder, function)
+
+
+def _as_bits(value: Expression) -> Expression:
+    return _reinterpreted(value, _UNSIGNED[value.type.size_bytes])
+
+
+def _reinterpreted(value: Expression, kind: Scalar) -> Expression:
+    return value if value.type is kind else apply(Op.REINTERPRET, value, type=kind)
+
+
+def _bitcast(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers BITCAST.
+
+    A smaller type adds an axis of parts, lowest first; a larger type removes it.
+    """
+    source, target = builder.value(call, "input"), _target(call)
+    bits = _UNSIGNED[target.size_bytes]
+    if source.type.size_bytes == target.size_bytes:
+        return pointwise(call, builder, ONE, lambda value: _reinterpreted(value, target))
+    if source.type.size_bytes > target.size_bytes:
+        count = source.type.size_bytes // target.size_bytes
+
+        def part(*at: Expression) -> Expression:
+            whole = _as_bits(load(source, at[:-1]))
+            shift = at[-1].to(whole.type) * (8 * target.size_bytes)
+            return _reinterpreted((whole >> shift).to(bits), target)
+
+        return (builder.compute((*source.shape, count), part),)
+
+    def joined(*at: Expression) -> Expression:
+        whole: Expression = constant(0, bits)
+        for position in range(source.shape[-1]):
+            found = _as_bits(load(source, (*at, constant(position, Scalar.INDEX)))).to(bits)
+            whole = whole | (found << (8 * source.type.size_bytes * position))
+        return _reinterpreted(whole, target)
+
+    return (builder.compute(source.shape[:-1], joined),)
+
+
+LOWERINGS = {
+    OperationType.TFLITE_CAST: _cast,
+    OperationType.TFLITE_BITCAST: _bitcast,
+    OperationType.TFLITE_COMPLEX_ABS: _part(_magnitude),
+    OperationType.TFLITE_REAL: _part(lambda real, _: real),
+    OperationType.TFLITE_IMAG: _part(lambda _, imaginary: imaginary),
+}

@@ -1,0 +1,75 @@
+"""Lowers comparisons of all types and ranks, SELECT, SELECT_V2, MAXIMUM and MINIMUM."""
+
+from neurald.drivers.compiler.ir.builder import Builder, broadcast
+from neurald.drivers.compiler.ir.expression import Expression, load, select
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale
+from neurald.drivers.compiler.lowering.elementwise.comparison import COMPARISONS, ordered
+from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, Function, pointwise, widen
+from neurald.drivers.compiler.lowering.machinery.table import Lowering
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.tflite.elementwise.comparison import PRECISION_BITS, is_compared_by_scale
+from neurald.hal.types import Operand
+
+_ANDROID = {
+    OperationType.TFLITE_EQUAL: OperationType.EQUAL,
+    OperationType.TFLITE_NOT_EQUAL: OperationType.NOT_EQUAL,
+    OperationType.TFLITE_LESS: OperationType.LESS,
+    OperationType.TFLITE_LESS_EQUAL: OperationType.LESS_EQUAL,
+    OperationType.TFLITE_GREATER: OperationType.GREATER,
+    OperationType.TFLITE_GREATER_EQUAL: OperationType.GREATER_EQUAL,
+}
+
+
+def _comparable(value: Expression, operand: Operand) -> Expression:
+    difference = value.to(Scalar.INT64) - operand.zero_point
+    return rescale(difference << PRECISION_BITS, operand.scale)
+
+
+def _compare(function: Function) -> Lowering:
+    def lowered(call: Call, builder: Builder) -> tuple[Value, ...]:
+        operands = [call.operand(name) for name in TWO]
+        if is_compared_by_scale(call):
+            return pointwise(
+                call, builder, TWO, lambda *elements: function(*map(_comparable, elements, operands))
+            )
+        return pointwise(call, builder, TWO, lambda *elements: function(*map(ordered, elements)))
+
+    return lowered
+
+
+def _extreme(is_first: Function) -> Lowering:
+    """Returns the lowering of MAXIMUM or MINIMUM.
+
+    If either operand is NaN, the second one is taken.
+    """
+
+    def function(first: Expression, second: Expression) -> Expression:
+        return select(is_first(widen(first), widen(second)), first, second)
+
+    return lambda call, builder: pointwise(call, builder, TWO, function)
+
+
+def _select(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers SELECT. A condition of rank 1 selects along the first axis."""
+    condition, first, second = (builder.value(call, name) for name in ("condition", *TWO))
+
+    def body(*at: Expression) -> Expression:
+        return select(broadcast(condition, at[: len(condition.shape)]), load(first, at), load(second, at))
+
+    return (builder.compute(first.shape, body),)
+
+
+def _select_broadcast(call: Call, builder: Builder) -> tuple[Value, ...]:
+    return pointwise(call, builder, ("condition", *TWO), select)
+
+
+LOWERINGS = {
+    **{operation: _compare(COMPARISONS[narrow]) for operation, narrow in _ANDROID.items()},
+    OperationType.TFLITE_MAXIMUM: _extreme(lambda first, second: first > second),
+    OperationType.TFLITE_MINIMUM: _extreme(lambda first, second: first < second),
+    OperationType.TFLITE_SELECT: _select,
+    OperationType.TFLITE_SELECT_V2: _select_broadcast,
+}

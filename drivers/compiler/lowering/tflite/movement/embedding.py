@@ -1,0 +1,110 @@
+"""Lowers EMBEDDING_LOOKUP, also from 8-bit tables, and EMBEDDING_LOOKUP_SPARSE."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.builder import Builder, Unsupported
+from neurald.drivers.compiler.ir.expression import Expression, apply, constant, load, select
+from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.lowering.movement.gathering import are_inside, gathered
+from neurald.drivers.compiler.lowering.movement.indexing import bounded_index, element, output_shapes
+from neurald.drivers.compiler.lowering.movement.scatter import (
+    Arrivals,
+    combine_arrivals,
+    known_arrivals,
+    last_arrival,
+)
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.tflite.movement.embedding import (
+    FLOATS,
+    STORED_TABLES,
+    Combiner,
+    known_combiner,
+    sparse_places,
+)
+
+
+def _embedding_lookup(call: Call, builder: Builder) -> tuple[Value, ...]:
+    values, table, output = builder.value(call, "values"), call.operand("values"), call.operand("output")
+    if table.type not in STORED_TABLES or output.type not in FLOATS:
+        return (gathered(call, builder, "lookups", 0),)
+    quant, kind = table.channel_quant, Scalar.of(output.type.dtype)
+    scales = None if quant is None else builder.constant(np.array(quant.scales, np.float32))
+
+    def read(at: Sequence[Expression]) -> Expression:
+        scale = constant(table.scale, Scalar.FLOAT32) if scales is None else load(scales, (at[0],))
+        return (load(values, tuple(at)).to(Scalar.FLOAT32) * scale).to(kind)
+
+    return (gathered(call, builder, "lookups", 0, read=read),)
+
+
+def _checked_rows(call: Call, builder: Builder) -> Value:
+    """Returns the lookups as INT32, with the requirement that they are rows of the table."""
+    lookups, length = builder.value(call, "lookups"), call.shape("values")[0]
+    if are_inside(lookups, length):
+        return lookups
+
+    def row(at: Expression) -> tuple[Expression, Expression]:
+        return bounded_index(element(lookups, (at,)), length)
+
+    message = f"{call.name('lookups')}: indexes from 0 to {length - 1} are expected"
+    return builder.compute(
+        lookups.shape, lambda at: row(at)[0].to(Scalar.INT32), lambda at: ((row(at)[1], message),)
+    )
+
+
+def _comes_again(places: Array) -> bool:
+    """Returns True if a number occurs again after others."""
+    runs = places[np.flatnonzero(np.diff(places, prepend=-1))]
+    return len(np.unique(runs)) < len(runs)
+
+
+def _lookup_sparse(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers EMBEDDING_LOOKUP_SPARSE.
+
+    Combines the weighted, consecutive rows of each destination.
+    """
+    combiner, (shape,) = known_combiner(call), output_shapes(call)
+    values, weights = builder.value(call, "values"), builder.value(call, "weights")
+    depth = len(shape) - len(values.shape) + 1
+    lengths = shape[:depth]
+    places = sparse_places(call, lengths)
+    if combiner is not Combiner.SUM and _comes_again(places):
+        raise Unsupported(f"{combiner.name} of lookups that are not grouped by destination is not supported")
+    rows, arrivals_at = _checked_rows(call, builder), known_arrivals(builder, places, math.prod(lengths))
+
+    def total(of: Callable[[Arrivals], Expression], at: Sequence[Expression]) -> Expression:
+        arrivals = arrivals_at(linearize(at[:depth], lengths))
+        return combine_arrivals(ReductionOp.SUM, arrivals, of(arrivals))
+
+    def weight(arrivals: Arrivals) -> Expression:
+        return load(weights, (arrivals.number,), arrivals.holds)
+
+    def body(*at: Expression) -> Expression:
+        def weighted(arrivals: Arrivals) -> Expression:
+            row = load(rows, (arrivals.number,), arrivals.holds).to(Scalar.INDEX)
+            return weight(arrivals) * load(values, (row, *at[depth:]), arrivals.holds)
+
+        result = total(weighted, at)
+        if combiner is Combiner.SUM:
+            return result
+        if combiner is Combiner.MEAN:
+            divisor = total(weight, at)
+        else:
+            divisor = apply(Op.SQRT, total(lambda arrivals: weight(arrivals) * weight(arrivals), at))
+        # Destinations without lookups are 0.
+        last = last_arrival(arrivals_at(linearize(at[:depth], lengths)))
+        return select(last >= 0, result / divisor, 0)
+
+    return (builder.compute(shape, body),)
+
+
+LOWERINGS = {
+    OperationType.TFLITE_EMBEDDING_LOOKUP: _embedding_lookup,
+    OperationType.TFLITE_EMBEDDING_LOOKUP_SPARSE: _lookup_sparse,
+}

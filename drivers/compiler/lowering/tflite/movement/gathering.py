@@ -1,0 +1,47 @@
+"""Lowers GATHER with batches, GATHER_ND, and HASHTABLE_LOOKUP for all types."""
+
+from collections.abc import Sequence
+
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, constant, index, load
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.lowering.movement.gathering import gathered, hashtable_lookup
+from neurald.drivers.compiler.lowering.movement.indexing import bounded_index, element, output_shapes
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.tflite.movement.gathering import axis_and_batches
+
+
+def _gather(call: Call, builder: Builder) -> tuple[Value, ...]:
+    axis, batches = axis_and_batches(call)
+    return (gathered(call, builder, "indices", axis, batches),)
+
+
+def _gather_nd(call: Call, builder: Builder) -> tuple[Value, ...]:
+    values, indices = builder.value(call, "values"), builder.value(call, "indices")
+    *outer, depth = indices.shape
+    lengths = values.shape[:depth]
+
+    def places(at: Sequence[Expression]) -> list[tuple[Expression, Expression]]:
+        return [
+            bounded_index(element(indices, (*at[: len(outer)], index(axis))), length)
+            for axis, length in enumerate(lengths)
+        ]
+
+    def body(*at: Expression) -> Expression:
+        if not values.count:
+            return constant(0, values.type)
+        return load(values, (*(place for place, _ in places(at)), *at[len(outer) :]))
+
+    def requirements(*at: Expression) -> Sequence[tuple[Expression, str]]:
+        message = f"{call.name('indices')}: indexes into {list(lengths)} are expected"
+        return tuple((holds, message) for _, holds in places(at))
+
+    return (builder.compute(output_shapes(call)[0], body, requirements),)
+
+
+LOWERINGS = {
+    OperationType.TFLITE_GATHER: _gather,
+    OperationType.TFLITE_GATHER_ND: _gather_nd,
+    OperationType.TFLITE_HASHTABLE_LOOKUP: hashtable_lookup,
+}

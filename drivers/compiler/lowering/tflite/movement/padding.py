@@ -1,0 +1,36 @@
+"""Lowers PAD, PADV2, MIRROR_PAD and DILATE."""
+
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.lowering.movement.indexing import only_element, output_shapes, padded
+from neurald.drivers.compiler.lowering.movement.padding import around, mirror_pad, pad
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.tflite.convolution.windows import interior_paddings
+from neurald.hal.operations.tflite.movement.padding import checked_dilations
+
+
+def _pad_v2(call: Call, builder: Builder) -> tuple[Value, ...]:
+    return around(call, builder, only_element(builder.value(call, "value")))
+
+
+def _dilate(call: Call, builder: Builder) -> tuple[Value, ...]:
+    source, value = builder.value(call, "input"), only_element(builder.value(call, "value"))
+    before = (0,) * len(source.shape)
+    return (padded(builder, source, before, output_shapes(call)[0], value, checked_dilations(call)),)
+
+
+def stablehlo_pad(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers STABLEHLO_PAD: pads around and between elements; negative padding crops."""
+    source, value = builder.value(call, "input"), only_element(builder.value(call, "value"))
+    paddings = interior_paddings(call)
+    before, steps = [low for low, _, _ in paddings], [between + 1 for _, _, between in paddings]
+    return (padded(builder, source, before, output_shapes(call)[0], value, steps),)
+
+
+LOWERINGS = {
+    OperationType.TFLITE_PAD: pad,
+    OperationType.TFLITE_PADV2: _pad_v2,
+    OperationType.TFLITE_MIRROR_PAD: mirror_pad,
+    OperationType.TFLITE_DILATE: _dilate,
+}

@@ -1,0 +1,47 @@
+"""Lowers SLICE, SPLIT, SPLIT_V, STRIDED_SLICE and DYNAMIC_UPDATE_SLICE."""
+
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, clamp, index, load
+from neurald.drivers.compiler.ir.graph import Value, inside
+from neurald.drivers.compiler.lowering.movement import indexing
+from neurald.drivers.compiler.lowering.movement.indexing import as_index, element, output_shapes, sliced
+from neurald.drivers.compiler.lowering.movement.slicing import lower_slice, lower_split
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.tflite.movement.slicing import split_sizes, strided_parts
+
+
+def _split_v(call: Call, builder: Builder) -> tuple[Value, ...]:
+    axis, sizes = split_sizes(call)
+    return indexing.split(builder, builder.value(call, "input"), axis, sizes)
+
+
+def _strided_slice(call: Call, builder: Builder) -> tuple[Value, ...]:
+    parts, _ = strided_parts(call)
+    return (sliced(builder, builder.value(call, "input"), parts, output_shapes(call)[0]),)
+
+
+def _dynamic_update_slice(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers DYNAMIC_UPDATE_SLICE. The start is clamped so that the update stays in the input."""
+    source, update, start = (builder.value(call, name) for name in ("input", "update", "start"))
+    if not update.count:
+        return (source,)
+
+    def body(*at: Expression) -> Expression:
+        places = []
+        for axis, (place, length, size) in enumerate(zip(at, source.shape, update.shape, strict=True)):
+            last = length - size
+            begin = as_index(element(start, (index(axis),)), 0, last)
+            places.append(place - clamp(begin, 0, last))
+        return load(update, tuple(places), inside(places, update.shape), load(source, at))
+
+    return (builder.compute(source.shape, body),)
+
+
+LOWERINGS = {
+    OperationType.TFLITE_SLICE: lower_slice,
+    OperationType.TFLITE_SPLIT: lower_split,
+    OperationType.TFLITE_SPLIT_V: _split_v,
+    OperationType.TFLITE_STRIDED_SLICE: _strided_slice,
+    OperationType.TFLITE_DYNAMIC_UPDATE_SLICE: _dynamic_update_slice,
+}

@@ -1,0 +1,1 @@
+"""Lowerings of TFLite's forms: reductions, searches, softmax and normalisation along axes."""

@@ -1,0 +1,208 @@
+"""Lowers TFLite's reductions and CUMSUM."""
+
+import math
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.builder import Builder, Unsupported
+from neurald.drivers.compiler.ir.expression import (
+    Expression,
+    apply,
+    clamp,
+    constant,
+    index,
+    load,
+    maximum,
+    minimum,
+)
+from neurald.drivers.compiler.ir.graph import Value, delinearize
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.lowering.arithmetic.quantized import saturate
+from neurald.drivers.compiler.lowering.elementwise.pointwise import widen
+from neurald.drivers.compiler.lowering.machinery.reduced_axes import (
+    along,
+    count_along,
+    filled,
+    reduce_dimensions,
+    whole_position,
+)
+from neurald.drivers.compiler.lowering.machinery.table import Lowering
+from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
+from neurald.drivers.compiler.lowering.reduction.reduction import lower_mean
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.tflite.reduction.reduction import (
+    cumulative_axis,
+    product_multiplier,
+    reduced_axes,
+    sum_line,
+)
+
+_INT32 = -1 << 31, (1 << 31) - 1
+#: Products of quantised values are rescaled at each step, so each step adds expressions.
+_MAX_PRODUCT_TERMS = 64
+
+#: The reduction of BOOLs that corresponds to a reduction of numbers.
+TRUTHS = {
+    ReductionOp.SUM: ReductionOp.ANY,
+    ReductionOp.MAXIMUM: ReductionOp.ANY,
+    ReductionOp.PRODUCT: ReductionOp.ALL,
+    ReductionOp.MINIMUM: ReductionOp.ALL,
+}
+
+
+def _mean(call: Call, builder: Builder) -> tuple[Value, ...]:
+    source, axes, shape = builder.value(call, "input"), reduced_axes(call), output_shapes(call)[0]
+    count, output = count_along(source.shape, axes), call.operand("output")
+    if is_quantized(output) and not count:
+        return (filled(builder, shape, 0, source.type),)
+    if is_quantized(output) or source.type.is_float:
+        return (lower_mean(call, builder, axes),)
+
+    def whole(total: Expression) -> Expression:
+        divisor = constant(max(1, count), Scalar.INT64)
+        return apply(Op.TRUNCATE_DIVIDE, total, divisor).to(source.type)
+
+    return (
+        reduce_dimensions(
+            builder,
+            source,
+            axes,
+            ReductionOp.SUM,
+            element=lambda value: value.to(Scalar.INT64),
+            finish=whole,
+            shape=shape,
+        ),
+    )
+
+
+def _reduction(how: ReductionOp) -> Lowering:
+    def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
+        source = builder.value(call, "input")
+
+        def finish(value: Expression) -> Expression:
+            return finite(how, value).to(source.type)
+
+        return (
+            reduce_dimensions(
+                builder,
+                source,
+                reduced_axes(call),
+                TRUTHS.get(how, how) if source.type is Scalar.BOOL else how,
+                element=widen,
+                finish=finish,
+                shape=output_shapes(call)[0],
+            ),
+        )
+
+    return lower
+
+
+def finite(how: ReductionOp, value: Expression) -> Expression:
+    """Clamps a maximum or minimum of floats to finite numbers, as TFLite's reductions do."""
+    if not value.type.is_float or how not in (ReductionOp.MAXIMUM, ReductionOp.MINIMUM):
+        return value
+    limits = np.finfo(value.type.value)
+    return (
+        maximum(value, float(limits.min)) if how is ReductionOp.MAXIMUM else minimum(value, float(limits.max))
+    )
+
+
+def _sum(call: Call, builder: Builder) -> tuple[Value, ...]:
+    source, axes, operand = builder.value(call, "input"), reduced_axes(call), call.operand("input")
+    output = call.operand("output")
+    if not is_quantized(output):
+        return _reduction(ReductionOp.SUM)(call, builder)
+
+    scale, bias = (float(number) for number in sum_line(count_along(source.shape, axes), operand, output))
+    low, high = (limit - output.zero_point for limit in stored_limits(output))
+
+    def stored(total: Expression) -> Expression:
+        # TFLite sums in 32 bits.
+        limited = clamp(total, *_INT32).to(Scalar.FLOAT32)
+        steps = clamp(apply(Op.ROUND_AWAY, limited * scale + bias), float(low), float(high))
+        return (steps.to(Scalar.INT32) + output.zero_point).to(source.type)
+
+    return (
+        reduce_dimensions(
+            builder,
+            source,
+            axes,
+            ReductionOp.SUM,
+            element=lambda value: value.to(Scalar.INT64),
+            finish=stored,
+            shape=output_shapes(call)[0],
+        ),
+    )
+
+
+def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers REDUCE_PROD.
+
+    Quantised products are rescaled at each step, in the order of elements.
+    """
+    source, axes, operand = builder.value(call, "input"), reduced_axes(call), call.operand("input")
+    output, shape = call.operand("output"), output_shapes(call)[0]
+    if not is_quantized(output):
+        return _reduction(ReductionOp.PRODUCT)(call, builder)
+    lengths = tuple(source.shape[dimension] for dimension in axes)
+    count = math.prod(lengths)
+    if not count:
+        return (filled(builder, shape, 0, source.type),)
+    multiplier, right = product_multiplier(count, operand, output)
+    if count > _MAX_PRODUCT_TERMS or right <= 0:
+        raise Unsupported(
+            f"a product of {count} quantised values with scale {operand.scale:g} is not supported"
+        )
+    bits = min(right, 62)
+
+    def body(*at: Expression) -> Expression:
+        def factor(place: int) -> Expression:
+            reduced = dict(zip(axes, delinearize(index(place), lengths), strict=True))
+            position = whole_position(at, reduced, len(source.shape))
+            return load(source, position).to(Scalar.INT64) - operand.zero_point
+
+        product = factor(0)
+        for place in range(1, count + 1):
+            following = product * factor(place) if place < count else product
+            product = clamp((following * multiplier + ((1 << bits) >> 1)) >> bits, *_INT32)
+        return saturate(product + output.zero_point, output)
+
+    return (builder.compute(shape, body),)
+
+
+def _cumulative(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers CUMSUM by doubling: each pass adds the partial sum that ends right before."""
+    source, dimension = builder.value(call, "input"), cumulative_axis(call)
+    way = -1 if call.scalar("reverse") else 1
+    length = source.shape[dimension]
+
+    def element(value: Value, at: tuple[Expression, ...], distance: int) -> Expression:
+        """Returns the element `distance` steps before in the sum's direction, or 0."""
+        place = at[dimension] - way * distance
+        return widen(load(value, along(at, dimension, place), (place >= 0) & (place < length), 0))
+
+    sums, count = source, 1
+    while count < length:
+        sums = builder.compute(
+            source.shape,
+            lambda *at, sums=sums, count=count: widen(load(sums, at)) + element(sums, at, count),
+        )
+        count *= 2
+    if call.scalar("exclusive"):
+        sums = builder.compute(source.shape, lambda *at: element(sums, at, 1))
+    return (builder.compute(source.shape, lambda *at: load(sums, at).to(source.type)),)
+
+
+LOWERINGS = {
+    OperationType.TFLITE_MEAN: _mean,
+    OperationType.TFLITE_SUM: _sum,
+    OperationType.TFLITE_REDUCE_PROD: _product,
+    OperationType.TFLITE_REDUCE_MAX: _reduction(ReductionOp.MAXIMUM),
+    OperationType.TFLITE_REDUCE_MIN: _reduction(ReductionOp.MINIMUM),
+    OperationType.TFLITE_REDUCE_ANY: _reduction(ReductionOp.ANY),
+    OperationType.TFLITE_REDUCE_ALL: _reduction(ReductionOp.ALL),
+    OperationType.TFLITE_CUMSUM: _cumulative,
+}

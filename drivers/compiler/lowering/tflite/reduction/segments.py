@@ -1,0 +1,90 @@
+"""Lowers SEGMENT_SUM, UNSORTED_SEGMENT_MAX, _MIN, _PROD and _SUM, and BUCKETIZE."""
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, axis, constant, load, reduce, select
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.lowering.arithmetic.quantized import Array
+from neurald.drivers.compiler.lowering.machinery.table import Lowering
+from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
+from neurald.drivers.compiler.lowering.tflite.reduction.reduction import finite
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Call
+
+
+def _rows(segments: Array, count: int) -> Array:
+    """Returns the int32 numbers of each segment's elements, one row each, padded with -1."""
+    order = np.argsort(segments, kind="stable")
+    order = order[segments[order] >= 0]
+    sizes = np.bincount(segments[order], minlength=count)
+    starts = np.cumsum(sizes) - sizes
+    table = np.full((count, int(sizes.max(initial=0))), -1, np.int32)
+    owners = segments[order]
+    table[owners, np.arange(len(order)) - starts[owners]] = order
+    return table
+
+
+def _reduction(how: ReductionOp) -> Lowering:
+    """Returns the lowering of a segment reduction.
+
+    Segments are known, since the shape depends on them.
+    """
+
+    def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
+        source, (shape,) = builder.value(call, "input"), output_shapes(call)
+        segments = call.array("segments").reshape(-1).astype(np.int64)
+        elements = builder.reshape(source, (segments.size, *shape[1:]))
+        table = builder.constant(_rows(segments, shape[0]))
+        start = reduction_identity(how, source.type)
+
+        def body(*at: Expression) -> Expression:
+            if not table.count:
+                return finite(how, constant(start, source.type))
+            number = axis(table.shape[1], "r")
+            which = load(table, (at[0], number)).to(Scalar.INDEX)
+            value = load(elements, (which, *at[1:]), which >= 0, start)
+            return finite(how, reduce(how, (number,), value))
+
+        return (builder.compute(shape, body),)
+
+    return lower
+
+
+def _bucketize(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers BUCKETIZE: counts the boundaries that are not above each number; NaN is above all."""
+    source = builder.value(call, "input")
+    kind = Scalar.FLOAT64 if source.type is Scalar.FLOAT64 else Scalar.FLOAT32
+    boundaries = _sorted(builder, builder.value(call, "boundaries"))
+
+    def body(*at: Expression) -> Expression:
+        number = axis(boundaries.count, "r")
+        is_below = load(source, at).to(kind) < load(boundaries, (number,)).to(kind)
+        return reduce(ReductionOp.SUM, (number,), select(is_below, constant(0, Scalar.INT32), 1))
+
+    return (builder.compute(source.shape, body),)
+
+
+def _sorted(builder: Builder, boundaries: Value) -> Value:
+    """Returns the boundaries, with the requirement that they are sorted and not NaN."""
+    if boundaries.constant is not None:
+        return boundaries
+
+    def requirements(at: Expression) -> list[tuple[Expression, str]]:
+        own = load(boundaries, (at,))
+        previous = load(boundaries, (at - 1,), at > 0, float("-inf"))
+        return [(previous <= own, "the boundaries are not sorted")]
+
+    return builder.compute(boundaries.shape, lambda at: load(boundaries, (at,)), requirements)
+
+
+LOWERINGS = {
+    OperationType.TFLITE_SEGMENT_SUM: _reduction(ReductionOp.SUM),
+    OperationType.TFLITE_UNSORTED_SEGMENT_MAX: _reduction(ReductionOp.MAXIMUM),
+    OperationType.TFLITE_UNSORTED_SEGMENT_MIN: _reduction(ReductionOp.MINIMUM),
+    OperationType.TFLITE_UNSORTED_SEGMENT_PROD: _reduction(ReductionOp.PRODUCT),
+    OperationType.TFLITE_UNSORTED_SEGMENT_SUM: _reduction(ReductionOp.SUM),
+    OperationType.TFLITE_BUCKETIZE: _bucketize,
+}

@@ -1,0 +1,191 @@
+"""Lowers RFFT2D by matrix products: short transforms that are combined to long ones.
+
+Let n = r·m. For each i, the numbers x[m·j + i] are transformed as r numbers. Element k of that
+transform, times a *twiddle* e^(-2πi·ik/n), becomes number i of a transform of m numbers, whose
+element l is element k + r·l of the whole. Short transforms are products with a constant matrix.
+Real and imaginary parts are kept in a separate dimension before that of the numbers, so that
+transforms with m numbers left over read and write whole rows.
+
+Sums have at most 2·`_MAX_DIRECT` terms, so errors grow as slowly as in any fast transform.
+"""
+
+import math
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, constant, load, select
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.lowering.arithmetic.quantized import Array
+from neurald.drivers.compiler.lowering.machinery.reduced_axes import filled
+from neurald.drivers.compiler.lowering.movement.indexing import output_shapes, padded, sliced
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Call
+
+#: Longest transform by a single product.
+_MAX_DIRECT = 64
+
+
+def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:
+    source, (shape,) = builder.value(call, "input"), output_shapes(call)
+    rows, columns = call.array("lengths").tolist()
+    if not source.count or 0 in shape:
+        return (filled(builder, (*shape, 2), 0, Scalar.FLOAT32),)
+    batch, count = math.prod(shape[:-2]), shape[-1]
+    if rows == 1:
+        # A single row is unchanged by the transform along the other dimension.
+        first = sliced(
+            builder,
+            source,
+            (*(slice(None),) * (len(shape) - 2), slice(0, 1)),
+            (*shape[:-2], 1, source.shape[-1]),
+        )
+        numbers = builder.reshape(first, (batch, source.shape[-1]))
+    else:
+        numbers = builder.reshape(
+            _cut(builder, source, (*shape[:-2], rows, source.shape[-1])), (batch * rows, source.shape[-1])
+        )
+    halves = _real(builder, _cut(builder, numbers, (numbers.shape[0], columns)))
+    if rows > 1:
+        halves = _transposed(builder, halves, (batch, rows, 2, count))
+        halves = _complex(builder, halves)
+        halves = _transposed(builder, halves, (batch, count, 2, rows))
+    pairs = builder.compute(
+        (batch * rows, count, 2), lambda row, place, part: load(halves, (row, part, place))
+    )
+    return (builder.reshape(pairs, (*shape, 2)),)
+
+
+def _cut(builder: Builder, source: Value, shape: tuple[int, ...]) -> Value:
+    """Crops or zero-pads to a shape."""
+    if source.shape == shape:
+        return source
+    return padded(builder, source, (0,) * len(shape), shape, constant(0, source.type))
+
+
+def _transposed(builder: Builder, numbers: Value, shape: tuple[int, int, int, int]) -> Value:
+    """Transposes matrices of complex numbers to (batch · columns, 2, rows).
+
+    Args:
+        builder: of the operation.
+        numbers: (batch · rows, 2, columns).
+        shape: the same with batch and rows separated.
+    """
+    batch, rows, _, columns = shape
+    return builder.compute(
+        (batch * columns, 2, rows),
+        lambda at, part, row: load(numbers, (at // columns * rows + row, part, at % columns)),
+    )
+
+
+def _waves(length: int, numerators: Array) -> tuple[Array, Array]:
+    """Returns the real and imaginary parts of e^(-2πi·numerator/length)."""
+    angles = 2 * np.pi / length * (numerators % length)
+    return np.cos(angles), -np.sin(angles)
+
+
+def _factors(length: int) -> tuple[int, int]:
+    """Returns r and m for a transform by several products; nearly equal if two suffice."""
+    bits = length.bit_length() - 1
+    second = min(_MAX_DIRECT.bit_length() - 1, -(-bits // 2)) if 1 << bits <= _MAX_DIRECT**2 else bits - 6
+    return length >> second, 1 << second
+
+
+def _real(builder: Builder, numbers: Value) -> Value:
+    """Transforms real rows to the non-redundant half of the result: (rows, 2, length // 2 + 1).
+
+    Args:
+        builder: of the operation.
+        numbers: (rows, length).
+    """
+    rows, length = numbers.shape
+    count = length // 2 + 1
+    if length <= _MAX_DIRECT:
+        waves = np.concatenate(_waves(length, np.outer(np.arange(count), np.arange(length))))
+        product = builder.matrix_product(numbers, builder.constant(waves.astype(np.float32)))
+        return builder.reshape(product, (rows, 2, count))
+    first, second = _factors(length)
+    # The inner transforms of real numbers are symmetric too, so half of each suffices.
+    kept = first // 2 + 1
+    waves = np.stack(_waves(first, np.outer(np.arange(kept), np.arange(first))), axis=1)
+    product = builder.matrix_product(
+        builder.constant(waves.reshape(2 * kept, first).astype(np.float32)),
+        builder.reshape(numbers, (rows, first, second)),
+        right_transposed=True,
+    )
+    parts = builder.reshape(product, (rows, kept, 2, second))
+    inner = _complex(builder, _twiddled(builder, parts, length))
+    return builder.compute((rows, 2, count), lambda *at: _mirrored(inner, at, length, first))
+
+
+def _mirrored(inner: Value, at: tuple[Expression, ...], length: int, first: int) -> Expression:
+    """Returns an element of a transform of real rows from the kept inner transforms.
+
+    See `_real`.
+    """
+    row, part, place = at
+    kept = first // 2 + 1
+    number = place % first
+    is_own = number < kept
+    # Omitted elements are the complex conjugates of their mirror images.
+    seen = select(is_own, place, length - place)
+    value = load(inner, (row * kept + seen % first, part, seen // first))
+    return select(is_own | part.equals(0), value, -value)
+
+
+def _twiddled(builder: Builder, parts: Value, length: int) -> Value:
+    """Multiplies by twiddles and arranges the inner transforms of m numbers: (rows · kept, 2, m).
+
+    Args:
+        builder: of the operation.
+        parts: (rows, kept, 2, m).
+        length: of the whole transform.
+    """
+    rows, kept, _, second = parts.shape
+    real, imaginary = _waves(length, np.outer(np.arange(kept), np.arange(second)))
+    own = builder.constant(real.astype(np.float32))
+    # Coefficients of the other part in the real and the imaginary result.
+    other = builder.constant(np.stack((-imaginary, imaginary), axis=1).astype(np.float32))
+
+    def body(row: Expression, part: Expression, place: Expression) -> Expression:
+        number = row % kept
+        one = load(parts, (row // kept, number, part, place))
+        two = load(parts, (row // kept, number, 1 - part, place))
+        return one * load(own, (number, place)) + two * load(other, (number, part, place))
+
+    return builder.compute((rows * kept, 2, second), body)
+
+
+def _complex(builder: Builder, numbers: Value) -> Value:
+    """Transforms complex rows; the shape is unchanged.
+
+    Args:
+        builder: of the operation.
+        numbers: (rows, 2, length).
+    """
+    rows, _, length = numbers.shape
+    first, second = _factors(length) if length > _MAX_DIRECT else (length, 1)
+    cosine, sine = _waves(first, np.outer(np.arange(first), np.arange(first)))
+    if second == 1:
+        waves = np.block([[cosine, -sine], [sine, cosine]]).astype(np.float32)
+        product = builder.matrix_product(
+            builder.reshape(numbers, (rows, 2 * length)), builder.constant(waves)
+        )
+        return builder.reshape(product, numbers.shape)
+    # The real and imaginary part of each result are adjacent.
+    waves = np.stack((np.hstack((cosine, -sine)), np.hstack((sine, cosine))), axis=1)
+    product = builder.matrix_product(
+        builder.constant(waves.reshape(2 * first, 2 * first).astype(np.float32)),
+        builder.reshape(numbers, (rows, 2 * first, second)),
+        right_transposed=True,
+    )
+    parts = builder.reshape(product, (rows, first, 2, second))
+    inner = _complex(builder, _twiddled(builder, parts, length))
+    return builder.compute(
+        numbers.shape,
+        lambda row, part, place: load(inner, (row * first + place % first, part, place // first)),
+    )
+
+
+LOWERINGS = {OperationType.TFLITE_RFFT2D: _lower}

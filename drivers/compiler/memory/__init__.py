@@ -1,0 +1,1 @@
+"""Where the values of a graph lie in memory."""

@@ -1,0 +1,196 @@
+"""Assigns the values of a step to two buffers: the arena and the constants.
+
+The arena holds inputs, outputs and intermediate values; values with disjoint lifetimes share bytes.
+The other buffer holds all constants that kernels read. A compiled step is cached and run with these
+locations alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from neurald.drivers.compiler.ir.complex_numbers import operand_shape
+from neurald.hal.accounting import charge
+from neurald.hal.errors import BadData
+from neurald.hal.memory import aligned_zeros
+from neurald.hal.memory_plan import Lifespan, plan_memory
+from neurald.hal.types import Model, Operand, OperandType, byte_size
+
+if TYPE_CHECKING:
+    # Running a cached step needs locations but no graphs.
+    from neurald.drivers.compiler.ir.graph import Value
+    from neurald.drivers.compiler.ir.kernel import FusedGraph
+
+
+class Base(IntEnum):
+    """Buffer of a location."""
+
+    ARENA = 0
+    CONSTANTS = 1
+
+
+class BufferLocation(msgspec.Struct, frozen=True, array_like=True):
+    """Offset of a value in its buffer, in bytes."""
+
+    base: Base
+    offset: int
+
+
+class Port(msgspec.Struct, frozen=True, array_like=True):
+    """An input or output of the model in the arena. The offset of an unread input is None."""
+
+    offset: int | None
+    size_bytes: int
+    dimensions: tuple[int, ...]
+    type: int
+    scale: float
+    zero_point: int
+
+    @property
+    def operand(self) -> Operand:
+        """The operand as the model declares it."""
+        return Operand(
+            type=OperandType(self.type),
+            dimensions=self.dimensions,
+            scale=self.scale,
+            zero_point=self.zero_point,
+        )
+
+    def check(self, arena_bytes: int) -> None:
+        """Raises BadData unless the operand is valid and inside an arena of this size."""
+        try:
+            kind = OperandType(self.type)
+        except ValueError:
+            raise BadData(f"unknown operand type {self.type}") from None
+        if any(d < 0 for d in self.dimensions) or self.size_bytes != byte_size(kind, self.dimensions):
+            raise BadData(
+                f"an operand of type {kind.name} and dimensions {list(self.dimensions)} cannot have {self.size_bytes} bytes"
+            )
+        if self.offset is not None and not 0 <= self.offset <= arena_bytes - self.size_bytes:
+            raise BadData(f"operand offset {self.offset} is outside the arena of {arena_bytes} bytes")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BufferAssignment:
+    """The locations of a step's values.
+
+    Attributes:
+        locations: of every value that a kernel reads or writes and of the graph's outputs, without
+        aliases.
+        constants: the contents of the constants buffer, aligned as its values are.
+        arena_bytes: size of the arena.
+        unshared_bytes: size of the arena if no values shared bytes.
+    """
+
+    graph: "FusedGraph"
+    locations: "Mapping[Value, BufferLocation]"
+    constants: np.ndarray
+    arena_bytes: int
+    unshared_bytes: int
+
+    def of(self, values: "Sequence[Value]") -> tuple[BufferLocation, ...]:
+        """Returns the locations of values. An alias is located in its owner."""
+        return tuple(self._of(value) for value in values)
+
+    def _of(self, value: "Value") -> BufferLocation:
+        location = self.locations[self.graph.aliases.get(value, value)]
+        start = self.graph.starts.get(value, 0)
+        return (
+            BufferLocation(location.base, location.offset + start * value.type.size_bytes)
+            if start
+            else location
+        )
+
+    def ports(self, model: Model) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+        """Returns the ports of the model's inputs and outputs."""
+        main = model.main
+        inputs, outputs = (
+            tuple(
+                self._port(main.operands[index], value) for index, value in zip(indexes, values, strict=True)
+            )
+            for indexes, values in ((main.inputs, self.graph.inputs), (main.outputs, self.graph.outputs))
+        )
+        return inputs, outputs
+
+    def _port(self, operand: Operand, value: "Value") -> Port:
+        location = self.locations.get(value)
+        return Port(
+            offset=None if location is None else location.offset,
+            size_bytes=value.size_bytes,
+            dimensions=operand_shape(operand.type, value.shape),
+            type=int(operand.type),
+            scale=operand.scale,
+            zero_point=operand.zero_point,
+        )
+
+
+def assign_buffers(
+    graph: "FusedGraph", uses: "Sequence[Sequence[Value]]", *, alignment: int
+) -> BufferAssignment:
+    """Assigns a location to every value of a step.
+
+    Args:
+        graph: its inputs are live from the start, its outputs until the end.
+        uses: the values that each kernel reads and writes, in order. A value that is neither a
+        constant nor written by an earlier kernel is scratch: live in that kernel only, with
+        undefined contents.
+        alignment: of every value, in bytes.
+    """
+    constants, contents = _constants(graph, uses, alignment)
+    values, spans = _lifespans(graph, uses)
+    plan = plan_memory(spans, alignment=alignment)
+    arena = {value: BufferLocation(Base.ARENA, plan.offsets[number]) for number, value in enumerate(values)}
+    return BufferAssignment(
+        graph=graph,
+        locations={**constants, **arena},
+        constants=contents,
+        arena_bytes=plan.size_bytes,
+        unshared_bytes=plan.unshared_bytes,
+    )
+
+
+def _constants(
+    graph: "FusedGraph", uses: "Sequence[Sequence[Value]]", alignment: int
+) -> "tuple[dict[Value, BufferLocation], np.ndarray]":
+    locations: dict[Value, BufferLocation] = {}
+    arrays: list[tuple[int, np.ndarray]] = []
+    end = 0
+    for arguments in uses:
+        for argument in arguments:
+            value = graph.aliases.get(argument, argument)
+            if value.constant is None or value in locations:
+                continue
+            locations[value] = BufferLocation(Base.CONSTANTS, end)
+            arrays.append((end, np.ascontiguousarray(value.constant, value.type.dtype)))
+            end += -(-value.size_bytes // alignment) * alignment
+    charge(end, "the constants of a step")
+    contents = aligned_zeros(end, alignment)
+    for offset, array in arrays:
+        contents[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
+    return locations, contents
+
+
+def _lifespans(
+    graph: "FusedGraph", uses: "Sequence[Sequence[Value]]"
+) -> "tuple[list[Value], list[Lifespan]]":
+    first: dict[Value, int] = {}
+    last: dict[Value, int] = {}
+    for position, arguments in enumerate(uses, start=1):
+        for argument in arguments:
+            value = graph.aliases.get(argument, argument)
+            if value.constant is None:
+                first.setdefault(value, position)
+                last[value] = position
+    first.update((value, 0) for value in graph.inputs if value in first)
+    for value in graph.outputs:
+        first.setdefault(value, 0)
+        last[value] = len(uses) + 1
+    values = list(first)
+    return values, [
+        Lifespan(value=number, size_bytes=max(1, value.size_bytes), first=first[value], last=last[value])
+        for number, value in enumerate(values)
+    ]

@@ -1,0 +1,69 @@
+"""Constant folding: transposed weights, tables, rescaled biases."""
+
+import math
+
+import numpy as np
+
+from neurald.drivers.compiler.analysis.interpreter import Array, Evaluate, RequirementFailed, evaluate_node
+from neurald.drivers.compiler.ir.expression import Axis, Constant, Load, Reduce
+from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
+from neurald.drivers.compiler.ir.traversal import walk
+
+#: Limits on a folded constant, as a multiple of its inputs and in bytes. Larger ones are cheaper to
+#: recompute than to load.
+_MAX_GROWTH = 2
+_SMALL_BYTES = 1 << 16
+#: Limit on the steps of one folding, which bounds its time and temporary memory.
+_MAX_STEPS = 1 << 23
+
+
+def fold_constants(graph: Graph, evaluate: Evaluate = evaluate_node) -> bool:
+    """Folds nodes whose inputs are all constants. Nodes without inputs are left to fusion.
+
+    Args:
+        graph: is changed.
+        evaluate: computes the nodes. It should produce the bits of compiled code, so that results
+        do not depend on what is known at compile time.
+
+    Returns:
+        True if any node was folded.
+    """
+    kept: list[Node] = []
+    for node in graph.nodes:
+        array = _folded(node, evaluate) if isinstance(node, Compute) else None
+        if array is None:
+            kept.append(node)
+        else:
+            node.output.constant = array
+    is_changed = len(kept) < len(graph.nodes)
+    graph.nodes = kept
+    return is_changed
+
+
+def _folded(node: Compute, evaluate: Evaluate) -> Array | None:
+    """Returns the value of a node, or None if it is not constant or too expensive."""
+    inputs = {value: value.constant for value in node.inputs if value.constant is not None}
+    if not inputs or len(inputs) < len(node.inputs):
+        return None
+    viewed = node.aliased_input
+    if viewed is not None:
+        return inputs[viewed].reshape(node.output.shape)
+    read_bytes = sum(value.size_bytes for value in inputs)
+    if node.output.size_bytes > max(_SMALL_BYTES, _MAX_GROWTH * read_bytes) or not _is_quick(node):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            found = evaluate(node, inputs)
+    except RequirementFailed:
+        # Every execution fails and reports it.
+        return None
+    return np.ascontiguousarray(found).reshape(node.output.shape)
+
+
+def _is_quick(node: Compute) -> bool:
+    if isinstance(node.body, Load) and all(
+        isinstance(place, Axis | Constant) for place in node.body.operands
+    ):
+        return True  # a transposition or broadcast, which NumPy does without temporaries
+    reduced = {each for root in walk(node.body) if isinstance(root, Reduce) for each in root.axes}
+    return node.output.count * math.prod(axis.extent for axis in reduced) <= _MAX_STEPS

@@ -1,0 +1,116 @@
+"""Contractions as reductions, for shapes and types without a dedicated kernel."""
+
+from dataclasses import replace
+
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression, axis, load, reduce
+from neurald.drivers.compiler.ir.graph import (
+    Contraction,
+    Convolution,
+    DepthwiseConvolution,
+    MatrixProduct,
+    Pair,
+    Shape,
+    TopK,
+    Value,
+    inside,
+)
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.drivers.compiler.ir.traversal import rewrite
+
+
+def expand_contraction(kernel: Kernel) -> Kernel:
+    """Returns the kernel with its contraction expanded into a reduction in the body."""
+    contraction = kernel.contraction
+    if contraction is None:
+        return kernel
+    # Compilers either have kernels for every top-k, or have expanded all of them.
+    assert not isinstance(contraction, TopK)  # noqa: S101
+    total = _total(contraction, kernel.axes)
+
+    def found(expression: Expression) -> Expression | None:
+        return total if isinstance(expression, AccumulatorRef) else None
+
+    memory: dict[Expression, Expression] = {}
+    return replace(
+        kernel,
+        contraction=None,
+        body=rewrite(kernel.body, found, memory),
+        requirements=tuple((rewrite(each, found, memory), text) for each, text in kernel.requirements),
+    )
+
+
+def _total(contraction: Contraction, at: tuple[Expression, ...]) -> Expression:
+    if isinstance(contraction, Convolution):
+        return _convolution(contraction, at)
+    if isinstance(contraction, DepthwiseConvolution):
+        return _depthwise(contraction, at)
+    return _matrix_product(contraction, at)
+
+
+def _operand(contraction: Contraction, element: Expression, zero: int) -> Expression:
+    """Returns an element of the input or the weights, widened and without its zero point."""
+    wide = element.to(contraction.output.type)
+    return wide - zero if zero else wide
+
+
+def _seen(
+    place: Expression, tap: Expression, along: int, stride: Pair, dilation: Pair, padding: tuple[Pair, Pair]
+) -> Expression:
+    """Returns the image index of a window element, along height (0) or width (1)."""
+    return place * stride[along] + tap * dilation[along] - padding[along][0]
+
+
+def _image_element(
+    contraction: Convolution | DepthwiseConvolution, position: tuple[Expression, ...]
+) -> Expression:
+    """Loads an element of the input; the zero point outside the image."""
+    source = contraction.input
+    guard = inside(position[1:3], source.shape[1:3])
+    return load(source, position, guard, contraction.input_zero)
+
+
+def _convolution(contraction: Convolution, at: tuple[Expression, ...]) -> Expression:
+    n, y, x, o = at
+    channels, rows, columns, depth = contraction.weights.shape
+    i, j, c = axis(rows, "ky"), axis(columns, "kx"), axis(depth, "c")
+    window = contraction.stride, contraction.dilation, contraction.padding
+    channel = o // (channels // contraction.groups) * depth + c
+    seen = _image_element(contraction, (n, _seen(y, i, 0, *window), _seen(x, j, 1, *window), channel))
+    weight = load(contraction.weights, (o, i, j, c))
+    return reduce(ReductionOp.SUM, (i, j, c), _product(contraction, seen, contraction.input_zero, weight))
+
+
+def _depthwise(contraction: DepthwiseConvolution, at: tuple[Expression, ...]) -> Expression:
+    n, y, x, o = at
+    rows, columns, _ = contraction.weights.shape
+    i, j = axis(rows, "ky"), axis(columns, "kx")
+    window = contraction.stride, contraction.dilation, contraction.padding
+    channel = o // contraction.multiplier
+    seen = _image_element(contraction, (n, _seen(y, i, 0, *window), _seen(x, j, 1, *window), channel))
+    weight = load(contraction.weights, (i, j, o))
+    return reduce(ReductionOp.SUM, (i, j), _product(contraction, seen, contraction.input_zero, weight))
+
+
+def _product(
+    contraction: Convolution | DepthwiseConvolution, seen: Expression, zero: int, weight: Expression
+) -> Expression:
+    return _operand(contraction, seen, zero) * _operand(contraction, weight, contraction.weights_zero)
+
+
+def _matrix_product(contraction: MatrixProduct, at: tuple[Expression, ...]) -> Expression:
+    *batch, m, n = at
+    k = axis(contraction.depth, "k")
+    left = _element(contraction.left, batch, (k, m) if contraction.left_transposed else (m, k))
+    right = _element(contraction.right, batch, (k, n) if contraction.right_transposed else (n, k))
+    product = _operand(contraction, left, contraction.left_zero) * _operand(
+        contraction, right, contraction.right_zero
+    )
+    return reduce(ReductionOp.SUM, (k,), product)
+
+
+def _element(value: Value, batch: list[Expression], position: tuple[Expression, Expression]) -> Expression:
+    """Loads an element of a matrix with broadcast batch dimensions."""
+    lengths: Shape = value.shape[:-2]
+    places = batch[len(batch) - len(lengths) :]
+    return load(value, (*(b * 0 if n == 1 else b for b, n in zip(places, lengths, strict=True)), *position))

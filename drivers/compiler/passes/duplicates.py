@@ -1,0 +1,101 @@
+"""Common-subexpression elimination for nodes and constants."""
+
+import dataclasses
+
+from neurald.drivers.compiler.ir.expression import Axis, Expression, Reduce, axis, reduce
+from neurald.drivers.compiler.ir.graph import Compute, Graph, Node, Value
+from neurald.drivers.compiler.ir.traversal import rewrite, walk
+from neurald.drivers.compiler.passes.replacing import with_inputs
+
+#: Larger constants are not compared.
+_MAX_CONSTANT_BYTES = 1 << 16
+
+
+def merge_duplicates(graph: Graph) -> bool:
+    """Replaces nodes by earlier equivalent ones.
+
+    A value may then be several outputs of the graph.
+    """
+    replaced = _equal_constants(graph)
+    numbered = _NumberedAxes()
+    # Keys are expensive and few nodes read the same values, so only those are compared.
+    alone: dict[tuple[object, ...], int | None] = {}
+    positions: dict[tuple[object, ...], int] = {}
+    kept: list[Node] = []
+    for old in graph.nodes:
+        node = with_inputs(old, replaced)
+        reads = type(node), node.output.shape, node.output.type, frozenset(node.inputs)
+        if reads not in alone:
+            alone[reads] = len(kept)
+            kept.append(node)
+            continue
+        other = alone[reads]
+        if other is not None:
+            positions[_key(kept[other], numbered)], alone[reads] = other, None
+        position = positions.setdefault(_key(node, numbered), len(kept))
+        if position == len(kept):
+            kept.append(node)
+            continue
+        first = kept[position]
+        operations = tuple(sorted({*first.operations, *node.operations}))
+        kept[position] = dataclasses.replace(first, operations=operations)
+        replaced[node.output] = first.output
+    graph.nodes = kept
+    graph.outputs = [replaced.get(value, value) for value in graph.outputs]
+    return bool(replaced)
+
+
+def _equal_constants(graph: Graph) -> dict[Value, Value]:
+    """Maps each constant to the first equal one."""
+    first: dict[object, Value] = {}
+    replaced: dict[Value, Value] = {}
+    for value in dict.fromkeys(value for node in graph.nodes for value in node.inputs):
+        if value.constant is None or value.size_bytes > _MAX_CONSTANT_BYTES:
+            continue
+        same = first.setdefault((value.shape, value.type, value.constant.tobytes()), value)
+        if same is not value:
+            replaced[value] = same
+    return replaced
+
+
+def _key(node: Node, numbered: "_NumberedAxes") -> tuple[object, ...]:
+    return _compute_key(node, numbered) if isinstance(node, Compute) else _contraction_key(node)
+
+
+def _contraction_key(node: Node) -> tuple[object, ...]:
+    fields = (field.name for field in dataclasses.fields(node))
+    how = tuple(getattr(node, name) for name in fields if name not in ("output", "operations"))
+    return (type(node), node.output.shape, node.output.type, *how)
+
+
+def _compute_key(node: Compute, numbered: "_NumberedAxes") -> tuple[object, ...]:
+    """Returns the bodies over canonical axes, which are equal for equivalent nodes."""
+    own = {each: numbered.get("own", position, each) for position, each in enumerate(node.axes)}
+    roots = (node.body, *(condition for condition, _ in node.requirements))
+    reduced = dict.fromkeys(along for each in walk(*roots) if isinstance(each, Reduce) for along in each.axes)
+    axes = own | {each: numbered.get("folded", position, each) for position, each in enumerate(reduced)}
+
+    def found(expression: Expression) -> Expression | None:
+        if isinstance(expression, Axis):
+            return axes[expression]
+        if isinstance(expression, Reduce):
+            return reduce(
+                expression.reduction, tuple(axes[each] for each in expression.axes), expression.body
+            )
+        return None
+
+    memory: dict[Expression, Expression] = {}
+    same = tuple(rewrite(root, found, memory) for root in roots)
+    texts = tuple(text for _, text in node.requirements)
+    return Compute, node.output.shape, node.output.type, same, texts
+
+
+class _NumberedAxes:
+    """Canonical axes, identified by purpose, position and extent."""
+
+    def __init__(self) -> None:
+        self._axes: dict[tuple[str, int, int], Axis] = {}
+
+    def get(self, what: str, position: int, like: Axis) -> Axis:
+        key = what, position, like.extent
+        return self._axes.setdefault(key, axis(like.extent, like.name))

@@ -1,0 +1,1 @@
+"""Arithmetic that references of several subjects share: fixed point, quantised values, hashes."""

@@ -1,0 +1,1 @@
+"""Convolutions, poolings, fully connected layers and matrix products."""

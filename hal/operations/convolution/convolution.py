@@ -1,0 +1,149 @@
+"""CONV_2D: every output channel sums a window over all input channels, times its weights."""
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.convolution.weighted_sum import (
+    ROWS,
+    SIGNED_LARGEST,
+    Writer,
+    bias_scale,
+    channel_scales,
+    expect_bias,
+    expect_scales,
+    forms,
+    level,
+    output_writer,
+    signed,
+    weights,
+)
+from neurald.hal.operations.convolution.windowing import (
+    Window,
+    blocks,
+    from_nhwc,
+    is_nchw,
+    shape_from_nhwc,
+    shape_to_nhwc,
+    to_nhwc,
+    window,
+)
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.rules import known_activation
+
+#: Elements of inputs and sums that are worked on at a time: enough for a fast product, few enough for the cache.
+_BLOCK = 1 << 18
+
+
+def geometry(call: Call, *, grouped: bool = False) -> tuple[Window, Shape]:
+    """The window, and the output's NHWC shape; if `grouped`, the filter may see a part of the input's depth only."""
+    shape = call.shape("input")
+    batch, height, width, depth = shape_to_nhwc(shape) if is_nchw(call) else shape
+    channels, *kernel, filter_depth = call.shape("filter")
+    if grouped and depth and filter_depth and depth % filter_depth == 0:
+        groups = depth // filter_depth
+        if channels % groups:
+            raise BadData(
+                f"{call.name('filter')} has {channels} output channels; a multiple of {groups}, the number of groups, "
+                "is expected"
+            )
+    elif depth != filter_depth or depth < 1:
+        raise BadData(
+            f"{call.name('filter')} has depth {filter_depth} and {call.name('input')} has {depth}; "
+            "the same depth, at least 1, is expected"
+        )
+    expect_scales(call, channels)
+    expect_bias(call, channels)
+    place = window(call, (height, width), (kernel[0], kernel[1]))
+    return place, (batch, *place.output, channels)
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    _, shape = geometry(call)
+    return (shape_from_nhwc(shape) if is_nchw(call) else shape,)
+
+
+def _patches(
+    values: Array,
+    place: Window,
+    block: tuple[slice, slice, slice],
+    outside: int,
+    dtype: "np.dtype[np.generic]",
+) -> Array:
+    """What each position of a block sees, a row each: (positions, window height * width * depth).
+
+    Args:
+        values: NHWC.
+        place: the window.
+        block: ranges of images, and of positions along height and width.
+        outside: the value of elements outside the image.
+        dtype: of the result.
+    """
+    images, rows, columns = block
+    _, height, width, depth = values.shape
+    seen = values[images]
+    if place.is_pointwise and place.stride == (1, 1):
+        return seen[:, rows, columns].astype(dtype, order="C").reshape(-1, depth)
+    lengths = (len(seen), rows.stop - rows.start, columns.stop - columns.start)
+    if place.padding == ((0, 0), (0, 0)):
+        patches = np.empty((*lengths, *place.kernel, depth), dtype)
+    else:
+        patches = np.full((*lengths, *place.kernel, depth), outside, dtype)
+    for y in range(place.kernel[0]):
+        to_y, from_y = place.overlap(0, y, height, rows.start, rows.stop)
+        for x in range(place.kernel[1]):
+            to_x, from_x = place.overlap(1, x, width, columns.start, columns.stop)
+            patches[:, to_y, to_x, y, x] = seen[:, from_y, from_x]
+    return patches.reshape(-1, place.kernel[0] * place.kernel[1] * depth)
+
+
+def convolve(values: Array, outside: int, matrix: Array, place: Window, write: Writer, output: Array) -> None:
+    """Fills `output` with windows over `values` times `matrix`, a block at a time.
+
+    Args:
+        values: NHWC; of a grouped convolution, the channels of a group follow one another.
+        outside: the value of elements outside the images.
+        matrix: (channels, window height * width * depth of a group).
+        place: the window.
+        write: makes outputs of the sums.
+        output: NHWC, contiguous.
+    """
+    channels, depth = len(matrix), matrix.shape[1] // (place.kernel[0] * place.kernel[1])
+    groups = values.shape[3] // depth
+    parts = [
+        (values[..., group * depth : (group + 1) * depth], rows.T)
+        for group, rows in enumerate(np.split(matrix, groups))
+    ]
+    for block in blocks(output.shape[:3], _BLOCK // (matrix.shape[1] + channels)):
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = [_patches(part, place, block, outside, matrix.dtype) @ rows for part, rows in parts]
+        write(sums[0] if groups == 1 else np.concatenate(sums, axis=1), output[block].reshape(-1, channels))
+
+
+def _reference(call: Call) -> tuple[Array, ...]:
+    place, shape = geometry(call)
+    channels = shape[3]
+    values, zero_point = signed(call)
+    values = to_nhwc(values) if is_nchw(call) else values
+    matrix = weights(call, (1, 2, 3), SIGNED_LARGEST).reshape(channels, -1)
+    # The zero point is left in the inputs and taken out of the sums: that is less work.
+    zero_offset = -zero_point * (matrix @ np.ones_like(matrix[0])).astype(np.int64) if zero_point else None
+    write = output_writer(call, zero_offset)
+    output = np.empty(shape, call.operand("output").type.dtype)
+    convolve(values, zero_point, matrix, place, write, output)
+    return (from_nhwc(output) if is_nchw(call) else output,)
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.CONV_2D,
+        forms=forms(),
+        rows=ROWS,
+        checks=(known_activation, bias_scale, channel_scales(0)),
+        shape=_shape,
+        reference=_reference,
+        arithmetic=frozenset({"input"}),
+        level=level,
+    ),
+)

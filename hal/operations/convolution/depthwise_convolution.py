@@ -1,0 +1,147 @@
+"""DEPTHWISE_CONV_2D: every output channel sums a window over one input channel, times its weights."""
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.operations.convolution.weighted_sum import (
+    ROWS,
+    Writer,
+    bias_scale,
+    channel_scales,
+    expect_bias,
+    expect_scales,
+    forms,
+    level,
+    output_writer,
+    weights,
+)
+from neurald.hal.operations.convolution.windowing import (
+    Window,
+    blocks,
+    from_nhwc,
+    is_nchw,
+    shape_from_nhwc,
+    shape_to_nhwc,
+    to_nhwc,
+    window,
+)
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.rules import known_activation
+from neurald.hal.operations.machinery.signature import scalar
+
+#: Sums that are worked on at a time, so that they stay in the cache.
+_BLOCK = 1 << 16
+
+
+def geometry(call: Call) -> tuple[Window, Shape]:
+    """The window, and the output's NHWC shape."""
+    shape = call.shape("input")
+    batch, height, width, depth = shape_to_nhwc(shape) if is_nchw(call) else shape
+    first, *kernel, channels = call.shape("filter")
+    multiplier = call.scalar_in("depth_multiplier", 1)
+    if first != 1:
+        raise BadData(f"{call.name('filter')} has a first dimension of {first}; 1 is expected")
+    if depth * multiplier != channels:
+        raise BadData(
+            f"{call.name('filter')} has {channels} output channels; {depth * multiplier}, the input's depth "
+            f"{depth} times the depth multiplier {multiplier}, are expected"
+        )
+    expect_scales(call, channels)
+    expect_bias(call, channels)
+    place = window(call, (height, width), (kernel[0], kernel[1]))
+    return place, (batch, *place.output, channels)
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    _, shape = geometry(call)
+    return (shape_from_nhwc(shape) if is_nchw(call) else shape,)
+
+
+def largest(call: Call) -> int:
+    """The largest magnitude of a quantised input less its zero point."""
+    operand = call.operand("input")
+    if not is_quantized(operand):
+        return 0
+    low, high = stored_limits(operand)
+    return max(high - operand.zero_point, operand.zero_point - low)
+
+
+def _accumulate(
+    values: Array, filter_: Array, place: Window, rows: slice, columns: slice, sums: Array, scratch: Array
+) -> None:
+    """Fills `sums` with those of a block of positions.
+
+    Args:
+        values: all of the block's images, NHWC, of the sums' depth.
+        filter_: (height, width, depth).
+        place: the window.
+        rows, columns: the block's positions.
+        sums: (images, rows, columns, depth).
+        scratch: overwritten, of the same shape.
+    """
+    height, width = values.shape[1:3]
+    # Weights repeated along a row let NumPy run over whole rows where the stride is 1.
+    repeated = np.empty(sums.shape[2:], filter_.dtype)
+    sums.fill(0)
+    for y in range(place.kernel[0]):
+        to_y, from_y = place.overlap(0, y, height, rows.start, rows.stop)
+        for x in range(place.kernel[1]):
+            to_x, from_x = place.overlap(1, x, width, columns.start, columns.stop)
+            repeated[...] = filter_[y, x]
+            products = scratch[:, to_y, to_x]
+            np.multiply(values[:, from_y, from_x], repeated[to_x], out=products)
+            sums[:, to_y, to_x] += products
+
+
+def convolve(
+    values: Array, zero_point: int, filter_: Array, place: Window, write: Writer, output: Array
+) -> None:
+    """Fills `output` with windows over `values` times weights, a block at a time.
+
+    Args:
+        values: NHWC.
+        zero_point: of the values.
+        filter_: (height, width, channels).
+        place: the window.
+        write: makes outputs of the sums.
+        output: NHWC, contiguous.
+    """
+    shape, channels = output.shape, output.shape[3]
+    zero = filter_.dtype.type(zero_point)
+    for images, rows, columns in blocks(shape[:3], _BLOCK // channels):
+        if rows.start == columns.start == 0:
+            inputs = np.subtract(values[images], zero, dtype=filter_.dtype, order="C")
+            if inputs.shape[3] < channels:
+                inputs = np.repeat(inputs, channels // inputs.shape[3], axis=3)
+        block = output[images, rows, columns]
+        sums, scratch = np.empty((2, *block.shape), filter_.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            _accumulate(inputs, filter_, place, rows, columns, sums, scratch)
+        write(sums.reshape(-1, channels), block.reshape(-1, channels))
+
+
+def _reference(call: Call) -> tuple[Array, ...]:
+    place, shape = geometry(call)
+    values = call.array("input")
+    values = to_nhwc(values) if is_nchw(call) else values
+    filter_ = weights(call, (0, 1, 2), largest(call))[0]
+    output = np.empty(shape, call.operand("output").type.dtype)
+    convolve(values, call.operand("input").zero_point, filter_, place, output_writer(call), output)
+    return (from_nhwc(output) if is_nchw(call) else output,)
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.DEPTHWISE_CONV_2D,
+        forms=forms(scalar("depth_multiplier")),
+        rows=ROWS,
+        checks=(known_activation, bias_scale, channel_scales(3)),
+        shape=_shape,
+        reference=_reference,
+        arithmetic=frozenset({"input"}),
+        level=level,
+    ),
+)

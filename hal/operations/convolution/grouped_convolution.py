@@ -1,0 +1,136 @@
+"""GROUPED_CONV_2D: every group of output channels sums a window over its own group of input channels."""
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.convolution.weighted_sum import (
+    ROWS,
+    bias_scale,
+    channel_scales,
+    expect_bias,
+    expect_scales,
+    output_writer,
+    weights,
+)
+from neurald.hal.operations.convolution.windowing import (
+    EXPLICIT_PADDING,
+    IMPLICIT_PADDING,
+    STRIDES,
+    Window,
+    blocks,
+    from_nhwc,
+    is_nchw,
+    shape_from_nhwc,
+    shape_to_nhwc,
+    to_nhwc,
+    window,
+)
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import Form, Parameter, scalar, tensor
+from neurald.hal.types import FeatureLevel, OperandType
+
+#: Sums that are worked on at a time, so that they stay in the cache.
+_BLOCK = 1 << 16
+#: No quantised input less its zero point is of larger magnitude.
+_LARGEST = 255
+
+
+def _form(padding: tuple[Parameter, ...]) -> Form:
+    return Form(
+        inputs=(
+            tensor("input", rank=4),
+            tensor("filter", "F", rank=4),
+            tensor("bias", "B", rank=1),
+            *padding,
+            *STRIDES,
+            scalar("groups"),
+            scalar("activation"),
+            scalar("nchw", OperandType.BOOL),
+        ),
+        outputs=(tensor("output", rank=4),),
+        level=FeatureLevel.LEVEL_3,
+    )
+
+
+def geometry(call: Call) -> tuple[Window, Shape]:
+    """The window, and the output's NHWC shape."""
+    shape = call.shape("input")
+    batch, height, width, depth = shape_to_nhwc(shape) if is_nchw(call) else shape
+    channels, *kernel, filter_depth = call.shape("filter")
+    groups = call.scalar_in("groups", 1)
+    if filter_depth < 1 or filter_depth * groups != depth:
+        raise BadData(
+            f"{call.name('filter')} has depth {filter_depth} and {call.name('input')} has {depth}; {groups} "
+            "groups of the same depth, at least 1, are expected"
+        )
+    if channels % groups:
+        raise BadData(
+            f"{call.name('filter')} has {channels} output channels; a multiple of the {groups} groups is expected"
+        )
+    expect_scales(call, channels)
+    expect_bias(call, channels)
+    place = window(call, (height, width), (kernel[0], kernel[1]))
+    return place, (batch, *place.output, channels)
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    _, shape = geometry(call)
+    return (shape_from_nhwc(shape) if is_nchw(call) else shape,)
+
+
+def _accumulate(values: Array, taps: Array, place: Window, rows: slice, columns: slice, sums: Array) -> None:
+    """Adds the products of one group to the sums of a block of positions.
+
+    Args:
+        values: the group's channels of the block's images, NHWC.
+        taps: the group's weights, (height, width, depth, channels).
+        place: the window.
+        rows, columns: the block's positions.
+        sums: (images, rows, columns, channels).
+    """
+    height, width = values.shape[1:3]
+    for y in range(place.kernel[0]):
+        to_y, from_y = place.overlap(0, y, height, rows.start, rows.stop)
+        for x in range(place.kernel[1]):
+            to_x, from_x = place.overlap(1, x, width, columns.start, columns.stop)
+            sums[:, to_y, to_x] += values[:, from_y, from_x] @ taps[y, x]
+
+
+def _reference(call: Call) -> tuple[Array, ...]:
+    place, shape = geometry(call)
+    channels, groups = shape[3], call.scalar("groups")
+    values = call.array("input")
+    values = to_nhwc(values) if is_nchw(call) else values
+    filter_ = weights(call, (1, 2, 3), _LARGEST)
+    zero_point = filter_.dtype.type(call.operand("input").zero_point)
+    # (groups, height, width, depth, channels of a group)
+    taps = np.moveaxis(filter_.reshape(groups, -1, *filter_.shape[1:]), 1, 4)
+    depth, width = taps.shape[3:]
+    write = output_writer(call)
+    output = np.empty(shape, call.operand("output").type.dtype)
+    for images, rows, columns in blocks(shape[:3], max(1, _BLOCK // channels)):
+        block = output[images, rows, columns]
+        sums = np.zeros(block.shape, filter_.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for group in range(groups):
+                seen = values[images, :, :, group * depth : (group + 1) * depth]
+                inputs = np.subtract(seen, zero_point, dtype=filter_.dtype)
+                part = sums[..., group * width : (group + 1) * width]
+                _accumulate(inputs, taps[group], place, rows, columns, part)
+        write(sums.reshape(-1, channels), block.reshape(-1, channels))
+    return (from_nhwc(output) if is_nchw(call) else output,)
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.GROUPED_CONV_2D,
+        forms=(_form(EXPLICIT_PADDING), _form(IMPLICIT_PADDING)),
+        rows=ROWS,
+        checks=(bias_scale, channel_scales(0)),
+        shape=_shape,
+        reference=_reference,
+        arithmetic=frozenset({"input"}),
+    ),
+)

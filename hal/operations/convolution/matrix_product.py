@@ -1,0 +1,92 @@
+"""BATCH_MATMUL: products of matrices, pair by pair."""
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.fixed_point import Requantization
+from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import Form, row, scalar, tensor
+from neurald.hal.types import FeatureLevel, OperandType
+
+_RANKS = (2, 4)
+_FACTORS = (("input1", "adjoint1"), ("input2", "adjoint2"))
+
+
+def _matrix_shape(call: Call, name: str, adjoint: str) -> Shape:
+    *batches, rows, columns = call.shape(name)
+    return (*batches, columns, rows) if call.scalar(adjoint) else (*batches, rows, columns)
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    first, second = (_matrix_shape(call, *names) for names in _FACTORS)
+    if first[:-2] != second[:-2] or first[-1] != second[-2]:
+        raise BadData(
+            f"{call.binding.type.name} cannot multiply matrices of shapes {list(first)} and {list(second)}; equal "
+            "batches, and as many columns as the other has rows, are expected"
+        )
+    return ((*first[:-1], second[-1]),)
+
+
+def _factor(call: Call, name: str, adjoint: str) -> Array:
+    """An input as a type to compute in, less its zero point: quantised ones as float64, in which sums are exact."""
+    values, operand = call.array(name), call.operand(name)
+    if is_quantized(operand):
+        values = values.astype(np.float64) - operand.zero_point
+    elif operand.type is OperandType.TENSOR_FLOAT16:
+        values = values.astype(np.float32)
+    return values.swapaxes(-1, -2) if call.scalar(adjoint) else values
+
+
+def _reference(call: Call) -> tuple[Array, ...]:
+    (shape,) = _shape(call)
+    output = call.operand("output")
+    first, second = (_factor(call, *names) for names in _FACTORS)
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = first @ second
+        if not is_quantized(output):
+            return (product.astype(output.type.dtype),)
+    result = np.empty(shape, output.type.dtype)
+    if result.size:
+        low, high = stored_limits(output)
+        scale = call.operand("input1").scale * call.operand("input2").scale / output.scale
+        requantize = Requantization(
+            multipliers=np.array([scale]),
+            bias=np.zeros(shape[-1], np.int64),
+            zero_point=output.zero_point,
+            low=low,
+            high=high,
+            dtype=output.type.dtype,
+        )
+        requantize(product.reshape(-1, shape[-1]), result.reshape(-1, shape[-1]))
+    return (result,)
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.BATCH_MATMUL,
+        forms=(
+            Form(
+                inputs=(
+                    *(tensor(name, rank=_RANKS) for name, _ in _FACTORS),
+                    *(scalar(name, OperandType.BOOL, default=False) for _, name in _FACTORS),
+                ),
+                outputs=(tensor("output", rank=_RANKS),),
+                level=FeatureLevel.LEVEL_6,
+            ),
+        ),
+        rows=tuple(
+            row(FeatureLevel.LEVEL_6, T=operand_type)
+            for operand_type in (
+                OperandType.TENSOR_FLOAT32,
+                OperandType.TENSOR_FLOAT16,
+                OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+                OperandType.TENSOR_INT32,
+            )
+        ),
+        shape=_shape,
+        reference=_reference,
+    ),
+)

@@ -1,0 +1,141 @@
+"""Windows over images: AVERAGE_POOL_2D, MAX_POOL_2D, L2_POOL_2D. What padding adds is never counted."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import activate, is_quantized, saturate
+from neurald.hal.operations.convolution.windowing import (
+    EXPLICIT_PADDING,
+    IMPLICIT_PADDING,
+    STRIDES,
+    Window,
+    from_nhwc,
+    is_nchw,
+    shape_from_nhwc,
+    shape_to_nhwc,
+    to_nhwc,
+    window,
+)
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.rules import data_rows, known_activation, same_scale
+from neurald.hal.operations.machinery.signature import Form, layout, scalar, tensor
+from neurald.hal.types import FeatureLevel
+
+_TAIL = (*STRIDES, scalar("filter_width"), scalar("filter_height"), scalar("activation"), layout())
+_OUTPUT = (tensor("output", rank=4),)
+_FORMS = (
+    Form(inputs=(tensor("input", rank=4), *EXPLICIT_PADDING, *_TAIL), outputs=_OUTPUT),
+    Form(inputs=(tensor("input", rank=4), *IMPLICIT_PADDING, *_TAIL), outputs=_OUTPUT),
+)
+
+
+def geometry(call: Call) -> tuple[Window, Shape]:
+    """The window, and the input's NHWC shape."""
+    shape = call.shape("input")
+    shape = shape_to_nhwc(shape) if is_nchw(call) else shape
+    kernel = call.scalar_in("filter_height", 1), call.scalar_in("filter_width", 1)
+    return window(call, (shape[1], shape[2]), kernel), shape
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    place, (batches, _, _, channels) = geometry(call)
+    shape = (batches, *place.output, channels)
+    return (shape_from_nhwc(shape) if is_nchw(call) else shape,)
+
+
+def _slide(values: Array, place: Window, function: np.ufunc, start: float) -> Array:
+    """Folds the elements that each position of the window sees, first along height and then along width.
+
+    Args:
+        values: NHWC.
+        place: the window.
+        function: of two elements; folds of rows must fold to the whole.
+        start: what the fold over no element is.
+    """
+    for axis in (0, 1):
+        along, positions = 1 + axis, place.output[axis]
+        length = values.shape[along]
+        shape = list(values.shape)
+        shape[along] = positions
+        folded = np.full(shape, start, values.dtype)
+        target, source = np.moveaxis(folded, along, 0), np.moveaxis(values, along, 0)
+        # Elements of the window that lie outside the image wherever it stands are passed over.
+        head, stride = place.padding[axis][0], place.stride[axis]
+        first = max(0, head - (positions - 1) * stride)
+        for tap in range(first, min(place.kernel[axis], length + head)):
+            to, of = place.overlap(axis, tap, length, 0, positions)
+            target[to] = function(target[to], source[of])
+        values = folded
+    return values
+
+
+def _count(place: Window, shape: Shape) -> Array:
+    """How many elements of the image each position sees, (height, width, 1), at least 1."""
+    counts = []
+    for axis in (0, 1):
+        begin = np.arange(place.output[axis]) * place.stride[axis] - place.padding[axis][0]
+        end = np.minimum(begin + place.kernel[axis], shape[1 + axis])
+        counts.append(end - np.maximum(begin, 0))
+    rows, columns = counts
+    count: Array = rows[:, np.newaxis, np.newaxis] * columns[:, np.newaxis]
+    return count
+
+
+def _average(values: Array, place: Window) -> Array:
+    """Integers are rounded to the nearest, ties away from zero."""
+    count = _count(place, values.shape)
+    if values.dtype.kind == "f":
+        return _slide(values.astype(np.float32), place, np.add, 0) / count.astype(np.float32)
+    total = _slide(values.astype(np.int64), place, np.add, 0)
+    magnitude: Array = (np.abs(total) + count // 2) // count
+    return np.where(total < 0, -magnitude, magnitude)
+
+
+def _maximum(values: Array, place: Window) -> Array:
+    lowest = -np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).min
+    return _slide(values, place, np.maximum, lowest)
+
+
+def _norm(values: Array, place: Window) -> Array:
+    """The root of the mean of the squares."""
+    return np.sqrt(_average(np.square(values.astype(np.float32)), place))
+
+
+def _reference(pool: Callable[[Array, Window], Array]) -> Callable[[Call], tuple[Array, ...]]:
+    def reference(call: Call) -> tuple[Array, ...]:
+        output, values = call.operand("output"), call.array("input")
+        place, _ = geometry(call)
+        pooled = pool(to_nhwc(values) if is_nchw(call) else values, place)
+        if is_quantized(output):
+            result = saturate(pooled, output, call.activation)
+        else:
+            result = activate(pooled, call.activation).astype(output.type.dtype)
+        return (from_nhwc(result) if is_nchw(call) else result,)
+
+    return reference
+
+
+def _definition(
+    operation_type: OperationType,
+    pool: Callable[[Array, Window], Array],
+    quant8: FeatureLevel | None = FeatureLevel.LEVEL_1,
+) -> Definition:
+    return Definition(
+        type=operation_type,
+        forms=_FORMS,
+        rows=data_rows(quant8=quant8),
+        checks=(same_scale("input"), known_activation),
+        shape=_shape,
+        reference=_reference(pool),
+        arithmetic=frozenset({"input"}),
+    )
+
+
+DEFINITIONS = (
+    _definition(OperationType.AVERAGE_POOL_2D, _average),
+    _definition(OperationType.MAX_POOL_2D, _maximum),
+    _definition(OperationType.L2_POOL_2D, _norm, quant8=None),
+)

@@ -1,0 +1,199 @@
+"""TRANSPOSE_CONV_2D: every input element adds a window of weights to the output, where CONV_2D would see it."""
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.convolution.weighted_sum import (
+    ROWS,
+    Writer,
+    bias_scale,
+    channel_scales,
+    expect_bias,
+    expect_scales,
+    output_writer,
+    weights,
+)
+from neurald.hal.operations.convolution.windowing import (
+    EXPLICIT_PADDING,
+    IMPLICIT_PADDING,
+    STRIDES,
+    Pair,
+    Window,
+    from_nhwc,
+    is_nchw,
+    shape_from_nhwc,
+    shape_to_nhwc,
+    to_nhwc,
+)
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import Form, Parameter, scalar, tensor
+from neurald.hal.types import FeatureLevel, OperandType, PaddingScheme
+
+#: No quantised input less its zero point is of larger magnitude.
+_LARGEST = 255
+
+_AXES = ("height", "width")
+#: The padding after the image may be negative: it makes the output longer, where a stride leaves that open.
+_SIDES = (("padding_top", "padding_bottom"), ("padding_left", "padding_right"))
+
+
+def _form(*padding: Parameter) -> Form:
+    return Form(
+        inputs=(
+            tensor("input", rank=4),
+            tensor("filter", "F", rank=4),
+            tensor("bias", "B", rank=1),
+            *padding,
+            *STRIDES,
+            scalar("activation"),
+            scalar("nchw", OperandType.BOOL),
+        ),
+        outputs=(tensor("output", rank=4),),
+        level=FeatureLevel.LEVEL_3,
+    )
+
+
+def geometry(call: Call) -> tuple[Window, Shape]:
+    """The window that CONV_2D would move over the output to give the input, and the output's NHWC shape."""
+    shape = call.shape("input")
+    batch, height, width, depth = shape_to_nhwc(shape) if is_nchw(call) else shape
+    channels, *kernel, filter_depth = call.shape("filter")
+    if depth != filter_depth or depth < 1:
+        raise BadData(
+            f"{call.name('filter')} has depth {filter_depth} and {call.name('input')} has {depth}; "
+            "the same depth, at least 1, is expected"
+        )
+    expect_scales(call, channels)
+    expect_bias(call, channels)
+    target = _target(call, batch, channels)
+    axes = [
+        _axis(call, axis, size, extent, None if target is None else target[axis])
+        for axis, (size, extent) in enumerate(zip((height, width), kernel, strict=True))
+    ]
+    stride, padding, lengths = zip(*axes, strict=True)
+    place = Window(
+        kernel=(kernel[0], kernel[1]), stride=stride, dilation=(1, 1), padding=padding, output=(height, width)
+    )
+    return place, (batch, *lengths, channels)
+
+
+def _target(call: Call, batch: int, channels: int) -> Pair | None:
+    """Height and width of the output where an operand gives them, with implicit padding."""
+    if not call.has("output_shape"):
+        return None
+    name = call.name("output_shape")
+    if call.shape("output_shape") != (4,):
+        raise BadData(f"{name} has shape {list(call.shape('output_shape'))}; [4] is expected")
+    given: Shape = tuple(int(length) for length in call.array("output_shape"))
+    shape = shape_to_nhwc(given) if is_nchw(call) else given
+    if (shape[0], shape[3]) != (batch, channels):
+        raise BadData(f"{name} is {list(given)}; {batch} images of depth {channels} are expected")
+    return shape[1], shape[2]
+
+
+def _axis(call: Call, axis: int, size: int, extent: int, target: int | None) -> tuple[int, Pair, int]:
+    """Stride, padding and output length along one axis.
+
+    Args:
+        call: the operation.
+        axis: 0 for height, 1 for width.
+        size: of the input.
+        extent: of the filter.
+        target: the length of the output where an operand gives it.
+    """
+    name, along = call.binding.type.name, _AXES[axis]
+    for what, length in (("image", size), ("window", extent)):
+        if length < 1:
+            raise BadData(f"{name}: the {along} of the {what} is {length}; it must be at least 1")
+    stride = call.scalar_in(f"stride_{along}", 1)
+    span = (size - 1) * stride + extent
+    if target is None:
+        before, after = _SIDES[axis]
+        head, tail = call.scalar_in(before, 0), call.scalar(after)
+        if span - head - tail < 1:
+            raise BadData(
+                f"{name}: padding {head} and {tail} leaves nothing of an output of {along} {span} "
+                "without padding"
+            )
+        return stride, (head, tail), span - head - tail
+    is_same = call.padding_scheme is PaddingScheme.SAME
+    # What CONV_2D, moved over the output, gives back in that many positions.
+    shortest, longest = (span - extent + 1, size * stride) if is_same else (span, span + stride - 1)
+    if not shortest <= target <= longest:
+        raise BadData(
+            f"{call.name('output_shape')} has {along} {target}; from {shortest} to {longest} is what an input "
+            f"of {along} {size} gives"
+        )
+    head = max(0, span - target) // 2 if is_same else 0
+    return stride, (head, span - target - head), target
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    _, shape = geometry(call)
+    return (shape_from_nhwc(shape) if is_nchw(call) else shape,)
+
+
+def _scatter(image: Array, taps: Array, place: Window, sums: Array) -> None:
+    """Adds the windows of all elements of an image.
+
+    Args:
+        image: (height, width, depth).
+        taps: (window height, window width, depth, channels).
+        place: the window.
+        sums: of the output, (height, width, channels).
+    """
+    height, width = image.shape[:2]
+    for y in range(place.kernel[0]):
+        of_y, to_y = place.overlap(0, y, sums.shape[0], 0, height)
+        for x in range(place.kernel[1]):
+            of_x, to_x = place.overlap(1, x, sums.shape[1], 0, width)
+            sums[to_y, to_x] += image[of_y, of_x] @ taps[y, x]
+
+
+def convolve(
+    values: Array, zero_point: int, filter_: Array, place: Window, write: Writer, output: Array
+) -> None:
+    """Fills `output` with the windows of all elements of `values`, an image at a time.
+
+    Args:
+        values: NHWC.
+        zero_point: of the values.
+        filter_: (channels, height, width, depth).
+        place: the window.
+        write: makes outputs of the sums.
+        output: NHWC, contiguous.
+    """
+    channels, taps = len(filter_), np.moveaxis(filter_, 0, 3)
+    zero = filter_.dtype.type(zero_point)
+    for image, result in zip(values, output, strict=True):
+        sums = np.zeros(result.shape, filter_.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            _scatter(np.subtract(image, zero, dtype=filter_.dtype), taps, place, sums)
+        write(sums.reshape(-1, channels), result.reshape(-1, channels))
+
+
+def _reference(call: Call) -> tuple[Array, ...]:
+    place, shape = geometry(call)
+    values = call.array("input")
+    values = to_nhwc(values) if is_nchw(call) else values
+    output = np.empty(shape, call.operand("output").type.dtype)
+    zero_point, filter_ = call.operand("input").zero_point, weights(call, (1, 2, 3), _LARGEST)
+    convolve(values, zero_point, filter_, place, output_writer(call), output)
+    return (from_nhwc(output) if is_nchw(call) else output,)
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.TRANSPOSE_CONV_2D,
+        forms=(
+            _form(*EXPLICIT_PADDING),
+            _form(tensor("output_shape", OperandType.TENSOR_INT32, rank=1), *IMPLICIT_PADDING),
+        ),
+        rows=ROWS,
+        checks=(bias_scale, channel_scales(0)),
+        shape=_shape,
+        reference=_reference,
+    ),
+)

@@ -1,0 +1,231 @@
+"""What operations that sum inputs times weights share: types, rules of scales, exact sums, and how sums are stored.
+
+Their inputs are called `input`, `filter`, `bias` and `activation`. Quantised sums are computed in floating point, in a
+type in which they are exact, because matrix products of floats are many times as fast as those of integers.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operations.arithmetic.fixed_point import Requantization, Rounding
+from neurald.hal.operations.arithmetic.quantized import activate, is_quantized, stored_limits
+from neurald.hal.operations.convolution.windowing import (
+    DILATIONS,
+    EXPLICIT_PADDING,
+    IMPLICIT_PADDING,
+    STRIDES,
+)
+from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.definition import Check
+from neurald.hal.operations.machinery.signature import Form, Parameter, layout, row, scalar, tensor
+from neurald.hal.types import FeatureLevel, OperandType
+
+#: Types of input and output (T), filter (F) and bias (B).
+ROWS = (
+    row(
+        FeatureLevel.LEVEL_1,
+        T=OperandType.TENSOR_FLOAT32,
+        F=OperandType.TENSOR_FLOAT32,
+        B=OperandType.TENSOR_FLOAT32,
+    ),
+    row(
+        FeatureLevel.LEVEL_3,
+        T=OperandType.TENSOR_FLOAT16,
+        F=OperandType.TENSOR_FLOAT16,
+        B=OperandType.TENSOR_FLOAT16,
+    ),
+    row(
+        FeatureLevel.LEVEL_1,
+        T=OperandType.TENSOR_QUANT8_ASYMM,
+        F=OperandType.TENSOR_QUANT8_ASYMM,
+        B=OperandType.TENSOR_INT32,
+    ),
+    row(
+        FeatureLevel.LEVEL_3,
+        T=OperandType.TENSOR_QUANT8_ASYMM,
+        F=OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL,
+        B=OperandType.TENSOR_INT32,
+    ),
+    row(
+        FeatureLevel.LEVEL_4,
+        T=OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+        F=OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+        B=OperandType.TENSOR_INT32,
+    ),
+    row(
+        FeatureLevel.LEVEL_4,
+        T=OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+        F=OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL,
+        B=OperandType.TENSOR_INT32,
+    ),
+)
+
+#: No `signed` input is of larger magnitude.
+SIGNED_LARGEST = 128
+#: How far the scale of a bias may be from the product of the scales of input and filter, relatively.
+_SCALE_TOLERANCE = 1e-6
+#: Integers up to here are exact in float32.
+_EXACT_FLOAT32 = 1 << 24
+
+#: Writes outputs from sums: (sums, out), both of shape (n, channels) and contiguous. The sums may be overwritten.
+Writer = Callable[[Array, Array], None]
+
+
+def forms(*extra: Parameter) -> tuple[Form, ...]:
+    """Explicit and implicit padding; `extra` parameters come between strides and activation."""
+    return tuple(_form(padding, extra) for padding in (EXPLICIT_PADDING, IMPLICIT_PADDING))
+
+
+def _form(padding: tuple[Parameter, ...], extra: tuple[Parameter, ...]) -> Form:
+    tensors = (tensor("input", rank=4), tensor("filter", "F", rank=4), tensor("bias", "B", rank=1))
+    demanded = (*tensors, *padding, *STRIDES, *extra, scalar("activation"))
+    inputs = (*demanded, layout(), *DILATIONS)
+    # The dilations come together or not at all.
+    counts = (len(demanded), len(demanded) + 1, len(inputs))
+    return Form(inputs=inputs, outputs=(tensor("output", rank=4),), counts=counts)
+
+
+def bias_scale(call: Call) -> None:
+    """A quantised bias has the scale of the sums and zero point 0; per channel its scale is given as 0."""
+    bias = call.operand("bias")
+    if not call.has("bias") or bias.type is not OperandType.TENSOR_INT32:
+        return
+    if bias.zero_point:
+        raise BadData(f"{call.name('bias')} has zero point {bias.zero_point}; 0 is expected")
+    product = call.operand("input").scale * call.operand("filter").scale
+    if call.operand("filter").channel_quant is not None:
+        if bias.scale:
+            raise BadData(
+                f"{call.name('bias')} has scale {bias.scale:g}; 0 is expected with a filter per channel"
+            )
+    elif abs(bias.scale - product) > _SCALE_TOLERANCE * min(bias.scale, product):
+        raise BadData(
+            f"{call.name('bias')} has scale {bias.scale:g}; {product:g}, the product of the scales of input "
+            "and filter, is expected"
+        )
+
+
+def channel_scales(dimension: int) -> Check:
+    """A filter that is quantised per channel has its scales along `dimension`, one for each index."""
+
+    def check(call: Call) -> None:
+        filter_ = call.operand("filter")
+        if filter_.type is not OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL:
+            return
+        quant = filter_.channel_quant
+        if quant is None:
+            raise BadData(f"{call.name('filter')} has no scales; one for each channel is expected")
+        if quant.dimension != dimension:
+            raise BadData(
+                f"{call.name('filter')} has its channels along dimension {quant.dimension}; {dimension} is expected"
+            )
+        expect_scales(call, call.shape("filter")[dimension])
+
+    return check
+
+
+def expect_scales(call: Call, channels: int) -> None:
+    """Raises BadData unless a filter that is quantised per channel has a scale for each output channel."""
+    quant = call.operand("filter").channel_quant
+    if quant is not None and len(quant.scales) != channels:
+        raise BadData(
+            f"{call.name('filter')} has {len(quant.scales)} scales; one for each of its {channels} channels "
+            "is expected"
+        )
+
+
+def level(call: Call) -> FeatureLevel:
+    """A quantised output as fine as the products, or finer, came with level 3."""
+    output, filter_ = call.operand("output"), call.operand("filter")
+    is_fine = is_quantized(output) and not output.scale > call.operand("input").scale * filter_.scale
+    return FeatureLevel.LEVEL_3 if is_fine else FeatureLevel.LEVEL_1
+
+
+def expect_bias(call: Call, channels: int) -> None:
+    """Raises BadData unless the bias has one element for each output channel, of which there must be one."""
+    if channels < 1:
+        raise BadData(f"{call.name('filter')} has {channels} output channels; at least 1 is expected")
+    if call.has("bias") and call.shape("bias") != (channels,):
+        raise BadData(
+            f"{call.name('bias')} has shape {list(call.shape('bias'))}; {[channels]}, one element for each "
+            "output channel, is expected"
+        )
+
+
+def signed(call: Call) -> tuple[Array, int]:
+    """The input and its zero point, a quantised one as int8 so that its magnitudes stay below `SIGNED_LARGEST`."""
+    values, operand = call.array("input"), call.operand("input")
+    if operand.type is OperandType.TENSOR_QUANT8_ASYMM:
+        return (values ^ 0x80).view(np.int8), operand.zero_point - 0x80
+    return values, operand.zero_point
+
+
+def weights(call: Call, summed: tuple[int, ...], largest: int) -> Array:
+    """The filter as floating point, quantised ones less their zero point.
+
+    Args:
+        call: the operation.
+        summed: the axes of the filter along which products are summed.
+        largest: the largest magnitude of what quantised weights are multiplied with.
+
+    Returns:
+        float32; or float64 where the sums of quantised operands could not be exact otherwise.
+    """
+    filter_ = call.operand("filter")
+    values = call.array("filter").astype(np.float32)
+    if not is_quantized(filter_):
+        return values
+    values -= np.float32(filter_.zero_point)
+    low, high = stored_limits(filter_)
+    terms = math.prod(values.shape[axis] for axis in summed)
+    # What the types allow is looked at first, because that takes no time.
+    bound = largest * terms * max(high - filter_.zero_point, filter_.zero_point - low)
+    if bound > _EXACT_FLOAT32:
+        bound = largest * int(np.abs(values).sum(axis=summed).max())
+    return values if bound <= _EXACT_FLOAT32 else values.astype(np.float64)
+
+
+def output_writer(
+    call: Call, zero_offset: Array | None = None, rounding: Rounding = Rounding.TWICE
+) -> Writer:
+    """How sums become outputs: bias, fused activation, and for quantised outputs the change of scale.
+
+    Where the bias may be left out, output channels are the filter's first dimension.
+
+    Args:
+        call: the operation.
+        zero_offset: for each channel of a quantised output, what is missing in the sums beside the bias.
+        rounding: of quantised outputs.
+    """
+    output = call.operand("output")
+    bias = call.array("bias") if call.has("bias") else np.zeros(call.shape("filter")[0], np.int32)
+    activation = call.activation
+    if is_quantized(output):
+        low, high = stored_limits(output, activation)
+        return Requantization(
+            multipliers=_product_scales(call) / output.scale,
+            bias=bias if zero_offset is None else bias + zero_offset,
+            zero_point=output.zero_point,
+            low=low,
+            high=high,
+            dtype=output.type.dtype,
+            rounding=rounding,
+        )
+    added = bias.astype(np.float32)
+
+    def write_floats(sums: Array, out: Array) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums += added
+            out[...] = activate(sums, activation)
+
+    return write_floats
+
+
+def _product_scales(call: Call) -> Array:
+    """The scale of input times weights, of each channel or, shape (1,), of all."""
+    filter_ = call.operand("filter")
+    scales = (filter_.scale,) if filter_.channel_quant is None else filter_.channel_quant.scales
+    return np.array(scales, np.float64) * call.operand("input").scale

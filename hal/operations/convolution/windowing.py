@@ -1,0 +1,168 @@
+"""Where a window stands on an image: padding, strides and dilation of convolutions and poolings.
+
+All pairs are (height, width). Images are NHWC inside references; `to_nhwc` and `from_nhwc` serve the flag for NCHW.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.signature import scalar
+from neurald.hal.types import FeatureLevel, PaddingScheme
+
+Pair = tuple[int, int]
+
+EXPLICIT_PADDING = (
+    scalar("padding_left"),
+    scalar("padding_right"),
+    scalar("padding_top"),
+    scalar("padding_bottom"),
+)
+IMPLICIT_PADDING = (scalar("padding_scheme"),)
+STRIDES = (scalar("stride_width"), scalar("stride_height"))
+DILATIONS = (
+    scalar("dilation_width", default=1, level=FeatureLevel.LEVEL_3),
+    scalar("dilation_height", default=1, level=FeatureLevel.LEVEL_3),
+)
+
+_AXES = ("height", "width")
+_SIDES = (("padding_top", "padding_bottom"), ("padding_left", "padding_right"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A window and the positions that it takes.
+
+    Attributes:
+        kernel: elements of the window that are looked at, without the gaps of dilation.
+        padding: elements outside the image, ((top, bottom), (left, right)).
+        output: how many positions there are.
+    """
+
+    kernel: Pair
+    stride: Pair
+    dilation: Pair
+    padding: tuple[Pair, Pair]
+    output: Pair
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether each output position sees one element of the image, and none outside it."""
+        return self.kernel == (1, 1) and self.padding == ((0, 0), (0, 0))
+
+    def overlap(self, axis: int, tap: int, length: int, start: int, stop: int) -> tuple[slice, slice]:
+        """For which positions an element of the window lies inside the image, and where it lies.
+
+        Args:
+            axis: 0 for height, 1 for width.
+            tap: index of the element in the window along that axis.
+            length: of the image along that axis.
+            start, stop: the range of output positions to look at.
+
+        Returns:
+            The positions, counted from `start`, and the elements of the image; of equal length, maybe none.
+        """
+        stride = self.stride[axis]
+        offset = tap * self.dilation[axis] - self.padding[axis][0]
+        first = max(start, -(offset // stride))
+        last = max(first, min(stop, (length - 1 - offset) // stride + 1))
+        if first == last:
+            return slice(0, 0), slice(0, 0)
+        begin = first * stride + offset
+        return slice(first - start, last - start), slice(
+            begin, begin + (last - first - 1) * stride + 1, stride
+        )
+
+
+def window(call: Call, input_hw: Pair, kernel_hw: Pair) -> Window:
+    """The window of an operation, from its padding, strides and (where the form has them) dilations.
+
+    Raises:
+        BadData: a number is out of range, or the window does not fit on the padded image.
+        UnknownValue: a parameter is not known yet.
+    """
+    axes = [_axis(call, axis, input_hw[axis], kernel_hw[axis]) for axis in (0, 1)]
+    stride, dilation, padding, output = zip(*axes, strict=True)
+    return Window(kernel=kernel_hw, stride=stride, dilation=dilation, padding=padding, output=output)
+
+
+def _axis(call: Call, axis: int, size: int, kernel: int) -> tuple[int, int, Pair, int]:
+    """Stride, dilation, padding and output positions along one axis."""
+    name, along = call.binding.type.name, _AXES[axis]
+    for what, length in (("image", size), ("window", kernel)):
+        if length < 1:
+            raise BadData(f"{name}: the {along} of the {what} is {length}; it must be at least 1")
+    stride = call.scalar_in(f"stride_{along}", 1)
+    dilated = f"dilation_{along}" in call.binding.inputs
+    dilation = call.scalar_in(f"dilation_{along}", 1) if dilated else 1
+    extent = (kernel - 1) * dilation + 1
+    if "padding_scheme" in call.binding.inputs:
+        head, tail = _implicit_padding(call.padding_scheme, size, extent, stride)
+    else:
+        # A window may never lie outside the image altogether.
+        head, tail = (call.scalar_in(side, 0, extent - 1) for side in _SIDES[axis])
+    output = (size + head + tail - extent) // stride + 1
+    if output < 1:
+        raise BadData(
+            f"{name}: a window of {along} {extent} does not fit on an image of {along} {size} "
+            f"with padding {head} and {tail}"
+        )
+    return stride, dilation, (head, tail), output
+
+
+def _implicit_padding(scheme: PaddingScheme, size: int, extent: int, stride: int) -> Pair:
+    """Padding that gives ceil(size / stride) positions for SAME, the odd one at the end; none for VALID."""
+    if scheme is PaddingScheme.VALID:
+        return 0, 0
+    positions = -(-size // stride)
+    total = max(0, (positions - 1) * stride + extent - size)
+    return total // 2, total - total // 2
+
+
+def blocks(positions: Shape, limit: int) -> Iterator[tuple[slice, slice, slice]]:
+    """Cuts positions (images, height, width) into runs that follow one another in memory.
+
+    Yields:
+        The ranges of each run, of at most `limit` positions: parts of a row, or rows of an image, or whole images.
+    """
+    _, height, width = positions
+    steps = (
+        max(1, limit // max(1, height * width)),
+        max(1, min(height, limit // max(1, width))),
+        max(1, min(width, limit)),
+    )
+    images, rows, columns = (_ranges(length, step) for length, step in zip(positions, steps, strict=True))
+    return product(images, rows, columns)
+
+
+def _ranges(length: int, step: int) -> Iterator[slice]:
+    return (slice(start, min(start + step, length)) for start in range(0, length, step))
+
+
+def is_nchw(call: Call) -> bool:
+    """Whether the operation's data are NCHW."""
+    return bool(call.scalar("nchw"))
+
+
+def to_nhwc(array: Array) -> Array:
+    """An NCHW array as NHWC, a view."""
+    return np.moveaxis(array, 1, 3)
+
+
+def from_nhwc(array: Array) -> Array:
+    """An NHWC array as NCHW, contiguous."""
+    return np.ascontiguousarray(np.moveaxis(array, 3, 1))
+
+
+def shape_to_nhwc(shape: Shape) -> Shape:
+    """The NHWC shape of an NCHW one."""
+    return shape[0], shape[2], shape[3], shape[1]
+
+
+def shape_from_nhwc(shape: Shape) -> Shape:
+    """The NCHW shape of an NHWC one."""
+    return shape[0], shape[3], shape[1], shape[2]

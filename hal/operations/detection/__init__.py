@@ -1,0 +1,1 @@
+"""Boxes, regions of interest and suppression of boxes that overlap."""

@@ -1,0 +1,307 @@
+"""Boxes on images: AXIS_ALIGNED_BBOX_TRANSFORM, BOX_WITH_NMS_LIMIT.
+
+A box is [x1, y1, x2, y2], the upper left and the lower right corner. Quantised boxes count in eighths of a pixel.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED, is_quantized, real, store
+from neurald.hal.operations.detection.suppression import Decay, suppress_softly
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Check, Definition
+from neurald.hal.operations.machinery.rules import data_rows
+from neurald.hal.operations.machinery.signature import Form, Row, scalar, tensor
+from neurald.hal.types import FeatureLevel, OperandType
+
+#: What one step of a quantised coordinate is, in pixels.
+_COORDINATE_SCALE = 0.125
+
+#: Kernels of BOX_WITH_NMS_LIMIT.
+_HARD, _LINEAR, _GAUSSIAN = range(3)
+
+
+def box_rows() -> tuple[Row, ...]:
+    """Rows of operations whose data have the type T, their boxes the type R, and their real scalars the type S."""
+    return tuple(
+        replace(each, types={**each.types, "R": _box_type(each.types["T"])})
+        for each in data_rows(FeatureLevel.LEVEL_3, quant8=FeatureLevel.LEVEL_3)
+    )
+
+
+def _box_type(data: OperandType) -> OperandType:
+    return OperandType.TENSOR_QUANT16_ASYMM if data in QUANTIZED else data
+
+
+def coordinate_scale(*names: str) -> Check:
+    """Where the named inputs or outputs are quantised, they have scale 0.125 and zero point 0."""
+
+    def check(call: Call) -> None:
+        for name in names:
+            operand = call.operand(name)
+            if is_quantized(operand) and (operand.scale, operand.zero_point) != (_COORDINATE_SCALE, 0):
+                raise BadData(
+                    f"{call.name(name)} has scale {operand.scale:g} and zero point {operand.zero_point}; "
+                    f"{_COORDINATE_SCALE:g} and 0 are expected"
+                )
+
+    return check
+
+
+def equal_scale(name: str, source: str) -> Check:
+    """A quantised output must have the scale and zero point of an input."""
+
+    def check(call: Call) -> None:
+        output, given = call.operand(name), call.operand(source)
+        is_same = (
+            np.float32(output.scale) == np.float32(given.scale) and output.zero_point == given.zero_point
+        )
+        if is_quantized(output) and not is_same:
+            raise BadData(
+                f"{call.name(name)} has scale {output.scale:g} and zero point {output.zero_point}; "
+                f"those of {source}, {given.scale:g} and {given.zero_point}, are expected"
+            )
+
+    return check
+
+
+def positive(*names: str) -> Check:
+    """The named scalars are positive and finite."""
+
+    def check(call: Call) -> None:
+        for name in names:
+            value = call.scalar(name)
+            if not 0 < value < np.inf:
+                raise BadData(f"{call.name(name)} is {value:g}; it must be positive and finite")
+
+    return check
+
+
+def expect_shape(call: Call, name: str, expected: Shape, why: str) -> None:
+    """Raises BadData unless an input has the expected shape; `why` says what it comes from."""
+    if call.shape(name) != expected:
+        raise BadData(
+            f"{call.name(name)} has shape {list(call.shape(name))}; {list(expected)}, {why}, is expected"
+        )
+
+
+def expect_boxes(call: Call, name: str, boxes: Array) -> None:
+    """Raises BadData unless all boxes, (n, 4), have their corners in order."""
+    wrong = np.flatnonzero(~(boxes[:, :2] <= boxes[:, 2:]).all(axis=1))
+    if wrong.size:
+        raise BadData(
+            f"{call.name(name)}: box {wrong[0]} is {boxes[wrong[0]].tolist()}; [x1, y1, x2, y2] with x1 <= x2 "
+            "and y1 <= y2 is expected"
+        )
+
+
+def float32(call: Call, name: str) -> Array:
+    """An input as float32, less its zero point and scaled where it is quantised."""
+    return real(call, name).astype(np.float32, copy=False)
+
+
+def transform(boxes: Array, deltas: Array, height: Array, width: Array) -> Array:
+    """Boxes that are moved and stretched, and cut at the edges of their images.
+
+    Args:
+        boxes: (..., 4), float32 as all others.
+        deltas: (..., 4): [dx, dy, dw, dh], the way of the centre in widths and heights of the box, and the logarithms
+            of the factors of width and height.
+        height, width: of the images, (...).
+
+    Returns:
+        Of the shape that boxes and deltas broadcast to.
+    """
+    with np.errstate(all="ignore"):
+        sizes = boxes[..., 2:] - boxes[..., :2]
+        centers = (boxes[..., :2] + boxes[..., 2:]) / 2 + deltas[..., :2] * sizes
+        halves = np.exp(deltas[..., 2:]) * sizes / 2
+        edges = np.stack((width, height), axis=-1)
+        corners = [np.minimum(np.maximum(c, 0), edges) for c in (centers - halves, centers + halves)]
+    return np.concatenate(corners, axis=-1)
+
+
+def _transform_shape(call: Call) -> tuple[Shape, ...]:
+    count = call.shape("boxes")[0]
+    expect_shape(call, "boxes", (count, 4), "four coordinates for each box")
+    _, columns = call.shape("deltas")
+    classes = max(1, columns // 4)
+    expect_shape(call, "deltas", (count, 4 * classes), "four deltas for each box and class")
+    expect_shape(call, "images", (count,), "one image for each box")
+    batches = max(1, call.shape("image_sizes")[0])
+    expect_shape(call, "image_sizes", (batches, 2), "height and width of each image")
+    return ((count, 4 * classes),)
+
+
+def expect_images(call: Call, name: str, batches: int) -> Array:
+    """The indexes of images in an input.
+
+    Raises:
+        BadData: there is no such image; `batches` is how many there are.
+    """
+    images = call.array(name)
+    wrong = np.flatnonzero((images < 0) | (images >= batches))
+    if wrong.size:
+        raise BadData(
+            f"{call.name(name)}: element {wrong[0]} is {images[wrong[0]]}; an image from 0 to {batches - 1} "
+            "is expected"
+        )
+    return images
+
+
+def _transform(call: Call) -> tuple[Array, ...]:
+    (shape,) = _transform_shape(call)
+    boxes, deltas, sizes = float32(call, "boxes"), float32(call, "deltas"), float32(call, "image_sizes")
+    expect_boxes(call, "boxes", boxes)
+    sizes = sizes[expect_images(call, "images", len(sizes))][:, np.newaxis]
+    moved = transform(
+        boxes[:, np.newaxis], deltas.reshape(len(boxes), shape[1] // 4, 4), sizes[..., 0], sizes[..., 1]
+    )
+    with np.errstate(all="ignore"):
+        return (store(moved.reshape(shape), call.operand("output")),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Selection:
+    """What was selected, in order: `rows` and `classes` of the boxes, their scores, and how many there are."""
+
+    rows: Array
+    classes: Array
+    scores: Array
+
+    @property
+    def count(self) -> int:
+        return len(self.rows)
+
+
+def _decay(call: Call) -> Decay:
+    kernel = call.scalar_in("kernel", _HARD, _GAUSSIAN)
+    threshold = call.scalar("iou_threshold")
+    if kernel == _HARD:
+        return lambda overlap: np.where(overlap < threshold, np.float32(1), np.float32(0))
+    if kernel == _LINEAR:
+        return lambda overlap: np.where(overlap < threshold, np.float32(1), 1 - overlap)
+    sigma = call.scalar("sigma")
+    if not sigma > 0:
+        raise BadData(f"{call.name('sigma')} is {sigma:g}; it must be positive")
+    return lambda overlap: np.exp(-overlap * overlap / np.float32(sigma))
+
+
+def _known_kernel(call: Call) -> None:
+    call.scalar_in("kernel", _HARD, _GAUSSIAN)
+
+
+def _select(call: Call) -> _Selection:
+    """Selects in each image by itself; images are runs of equal indexes."""
+    rois, classes = call.shape("scores")
+    if classes < 2:
+        raise BadData(
+            f"{call.name('scores')} has {classes} classes; at least 2, the background being the first, are expected"
+        )
+    expect_shape(call, "boxes", (rois, 4 * classes), "four coordinates for each score")
+    expect_shape(call, "images", (rois,), "one image for each row of scores")
+    boxes, images = float32(call, "boxes").reshape(rois, classes, 4), call.array("images")
+    expect_boxes(call, "boxes", boxes.reshape(-1, 4))
+    limit = call.scalar("limit")
+    bounds = [0, *(np.flatnonzero(images[1:] != images[:-1]) + 1), rois]
+    parts = [
+        _select_in_image(call, boxes, slice(start, stop), None if limit < 0 else limit)
+        for start, stop in pairwise(bounds)
+    ]
+    return _Selection(
+        rows=np.concatenate([part.rows for part in parts]),
+        classes=np.concatenate([part.classes for part in parts]),
+        scores=np.concatenate([part.scores for part in parts]),
+    )
+
+
+def _select_in_image(call: Call, boxes: Array, rows: slice, limit: int | None) -> _Selection:
+    """The best of all classes but the background, in the order of classes and within them of scores."""
+    scores, decay = float32(call, "scores")[rows], _decay(call)
+    threshold, lowest = call.scalar("score_threshold"), call.scalar("nms_score_threshold")
+    found: list[tuple[Array, Array, Array]] = []
+    for index in range(1, scores.shape[1]):
+        candidates = np.flatnonzero(scores[:, index] > threshold)
+        kept, lowered = suppress_softly(
+            boxes[rows][candidates, index], scores[candidates, index], decay, lowest, limit
+        )
+        found.append((candidates[kept] + rows.start, np.full(len(kept), index), lowered))
+    chosen, classes, best = (np.concatenate(part) for part in zip(*found, strict=True))
+    top = np.argsort(-best, kind="stable")[:limit]
+    top = top[np.argsort(classes[top], kind="stable")]
+    return _Selection(rows=chosen[top], classes=classes[top], scores=best[top])
+
+
+def _select_shape(call: Call) -> tuple[Shape, ...]:
+    count = call.once(_select).count
+    return (count,), (count, 4), (count,), (count,)
+
+
+def _select_reference(call: Call) -> tuple[Array, ...]:
+    chosen = call.once(_select)
+    rois, classes = call.shape("scores")
+    boxes = call.array("boxes").reshape(rois, classes, 4)
+    return (
+        store(chosen.scores, call.operand("scores_out")),
+        boxes[chosen.rows, chosen.classes],
+        chosen.classes.astype(np.int32),
+        call.array("images")[chosen.rows],
+    )
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.AXIS_ALIGNED_BBOX_TRANSFORM,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("boxes", "R", rank=2),
+                    tensor("deltas", rank=2),
+                    tensor("images", OperandType.TENSOR_INT32, rank=1),
+                    tensor("image_sizes", "R", rank=2),
+                ),
+                outputs=(tensor("output", "R", rank=2),),
+            ),
+        ),
+        rows=box_rows(),
+        checks=(coordinate_scale("boxes", "image_sizes", "output"),),
+        shape=_transform_shape,
+        reference=_transform,
+    ),
+    Definition(
+        type=OperationType.BOX_WITH_NMS_LIMIT,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("scores", rank=2),
+                    tensor("boxes", "R", rank=2),
+                    tensor("images", OperandType.TENSOR_INT32, rank=1),
+                    scalar("score_threshold", "S"),
+                    scalar("limit"),
+                    scalar("kernel"),
+                    scalar("iou_threshold", "S"),
+                    scalar("sigma", "S"),
+                    scalar("nms_score_threshold", "S"),
+                ),
+                outputs=(
+                    tensor("scores_out", rank=1),
+                    tensor("boxes_out", "R", rank=2),
+                    tensor("classes_out", OperandType.TENSOR_INT32, rank=1),
+                    tensor("images_out", OperandType.TENSOR_INT32, rank=1),
+                ),
+            ),
+        ),
+        rows=box_rows(),
+        checks=(
+            coordinate_scale("boxes", "boxes_out"),
+            equal_scale("scores_out", "scores"),
+            _known_kernel,
+        ),
+        shape=_select_shape,
+        reference=_select_reference,
+    ),
+)

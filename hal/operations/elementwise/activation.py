@@ -1,0 +1,122 @@
+"""Activations of one tensor: RELU, RELU1, RELU6, LOGISTIC, TANH."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import activate, dequantize, is_quantized, quantize, saturate
+from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.rules import (
+    OutputScales,
+    data_rows,
+    fixed_scale,
+    same_scale,
+    shape_of_input,
+)
+from neurald.hal.operations.machinery.signature import Form, tensor
+from neurald.hal.types import FeatureLevel, FusedActivation, Operand, OperandType
+
+_FORM = Form(inputs=(tensor("input", rank=(0, 4)),), outputs=(tensor("output", rank=(0, 4)),))
+
+
+def table_lookup(
+    function: Callable[[Array], Array], values: Array, operand: Operand, result: Operand
+) -> Array:
+    """A function of real numbers on 8-bit stored values, by a table of all 256 results.
+
+    Args:
+        function: from float64 to float64, element by element.
+        values: stored values of `operand`.
+        operand, result: scale and zero point of what goes in and what comes out.
+    """
+    limits = np.iinfo(values.dtype)
+    every = np.arange(limits.min, limits.max + 1)
+    table = quantize(function(dequantize(every, operand)), result)
+    return table[values.astype(np.intp) - limits.min]
+
+
+def _clamp(activation: FusedActivation) -> Callable[[Call], tuple[Array, ...]]:
+    """A reference that cuts values off; stored values are cut where the limits are stored."""
+
+    def reference(call: Call) -> tuple[Array, ...]:
+        output, values = call.operand("output"), call.array("input")
+        if is_quantized(output):
+            return (saturate(values, output, activation),)
+        return (activate(values, activation),)
+
+    return reference
+
+
+def _curve(function: Callable[[Array], Array]) -> Callable[[Call], tuple[Array, ...]]:
+    """A reference of a smooth function."""
+
+    def reference(call: Call) -> tuple[Array, ...]:
+        operand, output = call.operand("input"), call.operand("output")
+        values = call.array("input")
+        if is_quantized(output):
+            return (table_lookup(function, values, operand, output),)
+        return (function(values.astype(np.float32)).astype(output.type.dtype),)
+
+    return reference
+
+
+def sigmoid(values: Array) -> Array:
+    """1 / (1 + e^-x), of floats; 0 where e^-x overflows."""
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-values))
+
+
+def _clamping(operation_type: OperationType, activation: FusedActivation) -> Definition:
+    return Definition(
+        type=operation_type,
+        forms=(_FORM,),
+        rows=data_rows(quant8=FeatureLevel.LEVEL_1),
+        checks=(same_scale("input"),),
+        shape=shape_of_input,
+        reference=_clamp(activation),
+        arithmetic=frozenset({"input"}),
+    )
+
+
+def _smooth(
+    operation_type: OperationType,
+    function: Callable[[Array], Array],
+    quant8: FeatureLevel,
+    scales: OutputScales,
+) -> Definition:
+    return Definition(
+        type=operation_type,
+        forms=(_FORM,),
+        rows=data_rows(quant8=quant8),
+        checks=(fixed_scale(scales),),
+        shape=shape_of_input,
+        reference=_curve(function),
+        arithmetic=frozenset({"input"}),
+    )
+
+
+DEFINITIONS = (
+    _clamping(OperationType.RELU, FusedActivation.RELU),
+    _clamping(OperationType.RELU1, FusedActivation.RELU1),
+    _clamping(OperationType.RELU6, FusedActivation.RELU6),
+    _smooth(
+        OperationType.LOGISTIC,
+        sigmoid,
+        FeatureLevel.LEVEL_1,
+        {
+            OperandType.TENSOR_QUANT8_ASYMM: (1 / 256, 0),
+            OperandType.TENSOR_QUANT8_ASYMM_SIGNED: (1 / 256, -128),
+        },
+    ),
+    _smooth(
+        OperationType.TANH,
+        np.tanh,
+        FeatureLevel.LEVEL_3,
+        {
+            OperandType.TENSOR_QUANT8_ASYMM: (1 / 128, 128),
+            OperandType.TENSOR_QUANT8_ASYMM_SIGNED: (1 / 128, 0),
+        },
+    ),
+)

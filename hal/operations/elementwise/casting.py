@@ -1,0 +1,72 @@
+"""CAST to another type of element. Scales and zero points are ignored: what counts are the stored numbers."""
+
+import numpy as np
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, row, tensor
+from neurald.hal.types import FeatureLevel, OperandType
+
+_CONVERTIBLE = (
+    OperandType.TENSOR_FLOAT16,
+    OperandType.TENSOR_FLOAT32,
+    OperandType.TENSOR_INT32,
+    OperandType.TENSOR_QUANT8_ASYMM,
+)
+#: Types that are cast to themselves only.
+_COPIED = (
+    OperandType.TENSOR_BOOL8,
+    OperandType.TENSOR_QUANT16_ASYMM,
+    OperandType.TENSOR_QUANT16_SYMM,
+    OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+    OperandType.TENSOR_QUANT8_SYMM,
+)
+
+_ROWS = (
+    *(row(FeatureLevel.LEVEL_3, T=source, U=target) for source in _CONVERTIBLE for target in _CONVERTIBLE),
+    *(row(FeatureLevel.LEVEL_4, T=kind, U=kind) for kind in _COPIED),
+)
+
+
+def cast(values: Array, dtype: "np.dtype[np.generic]") -> Array:
+    """`values` as another type of element.
+
+    Reals lose their fraction where integers are wanted, and what an integer type cannot hold becomes the end of its
+    range that is nearest; not a number becomes 0.
+    """
+    if values.dtype == dtype:
+        return values
+    if dtype.kind not in "iu":
+        with np.errstate(over="ignore"):
+            return values.astype(dtype)
+    limits = np.iinfo(dtype.name)
+    if values.dtype.kind == "f":
+        real = values.astype(np.float64)
+        return np.clip(np.where(np.isnan(real), 0, real), limits.min, limits.max).astype(dtype)
+    return np.clip(values.astype(np.int64), limits.min, limits.max).astype(dtype)
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    return (call.shape("input"),)
+
+
+def _reference(call: Call) -> tuple[Array, ...]:
+    return (cast(call.array("input"), call.operand("output").type.dtype),)
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.CAST,
+        forms=(
+            Form(
+                inputs=(tensor("input", "T", rank=(0, MAXIMUM_RANK)),),
+                outputs=(tensor("output", "U", rank=(0, MAXIMUM_RANK)),),
+            ),
+        ),
+        rows=_ROWS,
+        shape=_shape,
+        reference=_reference,
+        arithmetic=frozenset({"input"}),
+    ),
+)

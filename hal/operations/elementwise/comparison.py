@@ -1,0 +1,70 @@
+"""Truth values: EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, LOGICAL_AND, LOGICAL_OR, LOGICAL_NOT."""
+
+import numpy as np
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.operations.machinery.broadcasting import broadcast_shape
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.rules import data_rows, shape_of_input
+from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Row, tensor
+from neurald.hal.types import FeatureLevel, OperandType
+
+_RESULT = (tensor("output", OperandType.TENSOR_BOOL8, rank=ANY_RANK),)
+_OF_TWO = Form(inputs=(tensor("input1", rank=ANY_RANK), tensor("input2", rank=ANY_RANK)), outputs=_RESULT)
+_OF_ONE = Form(inputs=(tensor("input", rank=ANY_RANK),), outputs=_RESULT)
+
+_LEVEL = FeatureLevel.LEVEL_3
+_TRUTHS = data_rows(None, bool8=_LEVEL)
+_ALL = data_rows(_LEVEL, quant8=_LEVEL, int32=_LEVEL, bool8=_LEVEL)
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    return (broadcast_shape(call, "input1", "input2"),)
+
+
+def _comparable(call: Call, name: str) -> Array:
+    """An input; a quantised one as the real numbers it stands for, in float32 as Android NN compares them."""
+    operand, values = call.operand(name), call.array(name)
+    if not is_quantized(operand):
+        return values
+    return (values.astype(np.float32) - np.float32(operand.zero_point)) * np.float32(operand.scale)
+
+
+def _compare(operation_type: OperationType, function: np.ufunc, rows: tuple[Row, ...] = _ALL) -> Definition:
+    def reference(call: Call) -> tuple[Array, ...]:
+        return (np.asarray(function(_comparable(call, "input1"), _comparable(call, "input2"))),)
+
+    return Definition(
+        type=operation_type,
+        forms=(_OF_TWO,),
+        rows=rows,
+        shape=_shape,
+        reference=reference,
+        arithmetic=frozenset({"input1", "input2"}),
+    )
+
+
+def _not(call: Call) -> tuple[Array, ...]:
+    return (np.asarray(np.logical_not(call.array("input"))),)
+
+
+DEFINITIONS = (
+    _compare(OperationType.EQUAL, np.equal),
+    _compare(OperationType.NOT_EQUAL, np.not_equal),
+    _compare(OperationType.GREATER, np.greater),
+    _compare(OperationType.GREATER_EQUAL, np.greater_equal),
+    _compare(OperationType.LESS, np.less),
+    _compare(OperationType.LESS_EQUAL, np.less_equal),
+    _compare(OperationType.LOGICAL_AND, np.logical_and, _TRUTHS),
+    _compare(OperationType.LOGICAL_OR, np.logical_or, _TRUTHS),
+    Definition(
+        type=OperationType.LOGICAL_NOT,
+        forms=(_OF_ONE,),
+        rows=_TRUTHS,
+        shape=shape_of_input,
+        reference=_not,
+        arithmetic=frozenset({"input"}),
+    ),
+)

@@ -1,0 +1,86 @@
+"""HARD_SWISH: x * min(max(x + 3, 0), 6) / 6.
+
+Stored values go through TFLite's arithmetic of 16 bits, where numbers are fractions of 2^15. The input is taken at 128
+times its precision, and is multiplied twice: once to the output's scale, but for a power of two, and once to the factor
+that the definition has beside x, of which 3 is 2^15 here. The product of both is shifted to the output's scale.
+"""
+
+import numpy as np
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier
+from neurald.hal.operations.arithmetic.quantized import is_quantized, saturate
+from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.rules import data_rows, shape_of_input
+from neurald.hal.operations.machinery.signature import ANY_RANK, Form, tensor
+from neurald.hal.types import FeatureLevel, Operand
+
+_PRECISION_BITS = 7
+_FRACTION_BITS = 15
+
+
+def _saturate_int16(values: Array) -> Array:
+    limits = np.iinfo(np.int16)
+    return np.clip(values, limits.min, limits.max)
+
+
+def _multiplier(real: float) -> tuple[int, int]:
+    """`real` as (mantissa, exponent), the mantissa a fraction of 2^15."""
+    mantissa, exponent = quantize_multiplier(real)
+    return min((mantissa + (1 << 15)) >> 16, np.iinfo(np.int16).max), exponent
+
+
+def _product(values: Array, mantissa: int) -> Array:
+    """The product of two fractions, rounded to the nearest; a positive mantissa lets nothing overflow."""
+    return (values * mantissa + (1 << _FRACTION_BITS - 1)) >> _FRACTION_BITS
+
+
+def _shift_right(values: Array, bits: int) -> Array:
+    """Rounds to the nearest, ties away from zero."""
+    half = (1 << bits) >> 1
+    return np.where(values < 0, -((-values + half) >> bits), (values + half) >> bits)
+
+
+def _factor(precise: Array, scale: float) -> Array:
+    """min(max(x + 3, 0), 6) / 6 as a fraction, from x at that scale."""
+    mantissa, exponent = _multiplier(scale * (1 << _FRACTION_BITS) / 3)
+    # One bit of a shift to the left comes last, so that what saturates before it is no more than what does after it.
+    early, late = max(exponent - 1, 0), min(max(exponent, 0), 1)
+    factor = _product(_saturate_int16(precise << early), mantissa)
+    factor = _shift_right(_saturate_int16(factor << late), max(-exponent, 0))
+    return (factor + (1 << _FRACTION_BITS)) >> 1
+
+
+def _table(operand: Operand, output: Operand) -> Array:
+    """The result for each of the 256 stored values, the lowest first."""
+    limits = np.iinfo(operand.type.dtype.name)
+    precise = (np.arange(limits.min, limits.max + 1) - operand.zero_point) << _PRECISION_BITS
+    scale = operand.scale / (1 << _PRECISION_BITS)
+    mantissa, exponent = _multiplier(scale / output.scale)
+    products = _factor(precise, scale) * _product(precise, mantissa)
+    # This one product is rounded towards zero.
+    result = np.sign(products) * (np.abs(products) >> _FRACTION_BITS)
+    result = np.clip(result << max(exponent, 0), -(1 << _FRACTION_BITS), 1 << _FRACTION_BITS)
+    return saturate(_shift_right(result, max(-exponent, 0)) + output.zero_point, output)
+
+
+def _reference(call: Call) -> tuple[Array, ...]:
+    operand, output, values = call.operand("input"), call.operand("output"), call.array("input")
+    if is_quantized(output):
+        return (_table(operand, output)[values.astype(np.intp) - np.iinfo(values.dtype).min],)
+    real = values.astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return ((real * np.clip(real + 3, 0, 6) / 6).astype(output.type.dtype),)
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.HARD_SWISH,
+        forms=(Form(inputs=(tensor("input", rank=ANY_RANK),), outputs=(tensor("output", rank=ANY_RANK),)),),
+        rows=data_rows(FeatureLevel.LEVEL_4, quant8=FeatureLevel.LEVEL_4),
+        shape=shape_of_input,
+        reference=_reference,
+        arithmetic=frozenset({"input"}),
+    ),
+)

@@ -1,0 +1,41 @@
+"""What families share whose arguments say how much there is and where: such numbers may ask for anything."""
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Check
+
+
+def integers(call: Call, name: str, shape: Shape) -> Array:
+    """The value of an input that must have that shape.
+
+    Raises:
+        BadData: it has another one.
+        UnknownValue: shape or value is not known yet.
+    """
+    found = call.shape(name)
+    if found != shape:
+        raise BadData(f"{call.name(name)} has shape {list(found)}; {list(shape)} is expected")
+    return call.array(name)
+
+
+def one_scale(many: str, one: str) -> Check:
+    """Each of the variadic arguments `many` must have the scale and zero point of `one`, if they are quantised."""
+
+    def check(call: Call) -> None:
+        expected = call.operand(one)
+        if not is_quantized(expected):
+            return
+        arguments = zip(call.indexes(many), call.operands(many), strict=True)
+        for position, (index, operand) in enumerate(arguments):
+            same = np.float32(operand.scale) == np.float32(expected.scale)
+            if not same or operand.zero_point != expected.zero_point:
+                raise BadData(
+                    f"{call.place(index)} ({many}[{position}] of {call.binding.type.name}) has scale {operand.scale:g} "
+                    f"and zero point {operand.zero_point}; those of {one}, {expected.scale:g} and "
+                    f"{expected.zero_point}, are expected"
+                )
+
+    return check

@@ -1,0 +1,261 @@
+"""One operation with the operands, shapes and values that are known so far.
+
+Checks, shape rules and references all read their arguments from a `Call`, by name. At compile time few
+values are known, at execution all are: a rule asks for what it needs, and `UnknownValue` says that it is too early.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.numbering import operand_name
+from neurald.hal.operations.machinery.signature import Binding, Parameter
+from neurald.hal.types import FusedActivation, Lifetime, Operand, PaddingScheme, Subgraph
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Shape = tuple[int, ...]
+Result = TypeVar("Result")
+
+
+class GraphRunner(Protocol):
+    """What control flow needs of whoever executes it."""
+
+    def run(self, graph: int, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs of the model's referenced graph of that index."""
+        ...
+
+    def loop_deadline_s(self) -> float:
+        """When a loop that starts now must have ended, on the clock of `time.monotonic()`."""
+        ...
+
+
+class UnknownValue(Exception):
+    """A shape or value is not known yet. Never leaves `neurald.hal`."""
+
+
+class Call:
+    """Arguments of one operation, by parameter name.
+
+    Args:
+        binding: which operand each parameter stands for.
+        operands: of the operation's subgraph.
+        shape_of: the shape of an operand by index, None while it is not fully known.
+        value_of: the value of an operand by index, None while it is not known.
+        omitted: indexes of graph inputs that this execution leaves out.
+        referenced: the model's other graphs.
+        runner: executes them; only there at execution.
+    """
+
+    __slots__ = (
+        "_defaults",
+        "_omitted",
+        "_once",
+        "_operands",
+        "_referenced",
+        "_runner",
+        "_shape_of",
+        "_value_of",
+        "binding",
+    )
+
+    def __init__(
+        self,
+        binding: Binding,
+        operands: Sequence[Operand],
+        shape_of: Callable[[int], Shape | None],
+        value_of: Callable[[int], Array | None],
+        omitted: frozenset[int] = frozenset(),
+        referenced: Sequence[Subgraph] = (),
+        runner: GraphRunner | None = None,
+    ) -> None:
+        self.binding = binding
+        self._operands = operands
+        self._shape_of = shape_of
+        self._value_of = value_of
+        self._omitted = omitted
+        self._referenced = referenced
+        self._runner = runner
+        self._defaults: Mapping[str, Parameter] = {p.name: p for p in binding.form.inputs}
+        self._once: dict[Callable[[Call], Any], Any] = {}
+
+    def once(self, rule: Callable[["Call"], Result]) -> Result:
+        """What `rule` gives for this call, worked out the first time only: for shapes that follow from results."""
+        if rule not in self._once:
+            self._once[rule] = rule(self)
+        result: Result = self._once[rule]
+        return result
+
+    def has(self, name: str) -> bool:
+        """Whether the operation gives that input and does not omit it."""
+        indexes = self.binding.inputs.get(name)
+        return (
+            indexes is not None
+            and indexes[0] not in self._omitted
+            and self._operands[indexes[0]].lifetime is not Lifetime.NO_VALUE
+        )
+
+    def index(self, name: str) -> int:
+        """The operand index of an input or output."""
+        return self.indexes(name)[0]
+
+    def indexes(self, name: str) -> tuple[int, ...]:
+        """The operand indexes of a variadic input or output."""
+        inputs = self.binding.inputs.get(name)
+        return inputs if inputs is not None else self.binding.outputs[name]
+
+    def operand(self, name: str) -> Operand:
+        """Type and quantisation of an input or output."""
+        return self._operands[self.index(name)]
+
+    def operands(self, name: str) -> tuple[Operand, ...]:
+        """Types and quantisations of a variadic input or output."""
+        return tuple(self._operands[i] for i in self.indexes(name))
+
+    def shape(self, name: str) -> Shape:
+        """The shape of an input.
+
+        Raises:
+            UnknownValue: it is not fully known yet.
+            BadData: the operation does not take that rank, and the model leaves the rank open.
+        """
+        return self.shapes(name)[0]
+
+    def shapes(self, name: str) -> tuple[Shape, ...]:
+        """The shapes of a variadic input, see `shape`."""
+        shapes = []
+        for index in self.indexes(name):
+            shape = self._shape_of(index)
+            if shape is None:
+                raise UnknownValue(name)
+            low, high = self._defaults[name].ranks if name in self._defaults else (0, len(shape))
+            if self._operands[index].type.is_tensor and not low <= len(shape) <= high:
+                ranks = f"rank {low}" if low == high else f"a rank from {low} to {high}"
+                raise BadData(
+                    f"{self.place(index)} ({name} of {self.binding.type.name}) has rank {len(shape)}; {ranks} is expected"
+                )
+            shapes.append(shape)
+        return tuple(shapes)
+
+    def array(self, name: str) -> Array:
+        """The value of an input, not to be written to.
+
+        Raises:
+            UnknownValue: it is not known yet.
+        """
+        value = self._value_of(self.indexes(name)[0])
+        if value is None:
+            raise UnknownValue(name)
+        return value
+
+    def arrays(self, name: str) -> tuple[Array, ...]:
+        """The values of a variadic input."""
+        values = tuple(self._value_of(i) for i in self.indexes(name))
+        if any(value is None for value in values):
+            raise UnknownValue(name)
+        return values  # type: ignore[return-value]
+
+    def replaced(self, name: str, value: Array) -> "Call":
+        """The same call with another value for an input."""
+        index, shape_of, value_of = self.index(name), self._shape_of, self._value_of
+        return Call(
+            self.binding,
+            self._operands,
+            lambda each: value.shape if each == index else shape_of(each),
+            lambda each: value if each == index else value_of(each),
+            self._omitted,
+            self._referenced,
+            self._runner,
+        )
+
+    def scalar(self, name: str) -> Any:
+        """The value of a scalar input as a Python number, or its default where it is left out.
+
+        Raises:
+            BadData: the operation takes a tensor there, and it has not exactly one element.
+        """
+        if name not in self.binding.inputs:
+            return self._defaults[name].default if name in self._defaults else None
+        value = self.array(name)
+        if value.size != 1:
+            raise BadData(f"{self.name(name)} has shape {list(value.shape)}; exactly one element is expected")
+        return value.item()
+
+    def scalar_in(self, name: str, low: int, high: int | None = None) -> int:
+        """An integer scalar that must not leave `low` to `high`.
+
+        Raises:
+            BadData: it does.
+        """
+        value = int(self.scalar(name))
+        if value < low or (high is not None and value > high):
+            limit = f"at least {low}" if high is None else f"from {low} to {high}"
+            raise BadData(f"{self.name(name)} is {value}; it must be {limit}")
+        return value
+
+    @property
+    def activation(self) -> FusedActivation:
+        """The operation's fused activation.
+
+        Raises:
+            BadData: the number stands for none.
+        """
+        value = self.scalar("activation")
+        try:
+            return FusedActivation(value)
+        except ValueError:
+            raise BadData(
+                f"{self.name('activation')} is {value}; 0 (NONE), 1 (RELU), 2 (RELU1) or 3 (RELU6) is expected"
+            ) from None
+
+    @property
+    def padding_scheme(self) -> PaddingScheme:
+        """The operation's implicit padding.
+
+        Raises:
+            BadData: the number stands for none.
+        """
+        value = self.scalar("padding_scheme")
+        try:
+            return PaddingScheme(value)
+        except ValueError:
+            raise BadData(
+                f"{self.name('padding_scheme')} is {value}; 1 (SAME) or 2 (VALID) is expected"
+            ) from None
+
+    def graph(self, name: str) -> Subgraph:
+        """The graph that an operand of type MODEL refers to.
+
+        Raises:
+            BadData: it refers to none.
+        """
+        return self._referenced[self.graph_index(name)]
+
+    def graph_index(self, name: str) -> int:
+        """The index of `graph(name)` among the model's referenced graphs."""
+        index = self.operand(name).subgraph
+        if index is None or not 0 <= index < len(self._referenced):
+            raise BadData(f"{self.name(name)} refers to no graph")
+        return index
+
+    @property
+    def runner(self) -> GraphRunner:
+        """What executes referenced graphs.
+
+        Raises:
+            UnknownValue: nothing is executed yet.
+        """
+        if self._runner is None:
+            raise UnknownValue("a graph")
+        return self._runner
+
+    def place(self, index: int) -> str:
+        """How messages name the operand of an index."""
+        return operand_name(self._operands, index)
+
+    def name(self, name: str) -> str:
+        """How messages name an argument."""
+        if name in self.binding.inputs or name in self.binding.outputs:
+            return f"{self.place(self.index(name))} ({name} of {self.binding.type.name})"
+        return f"{name} of {self.binding.type.name}"

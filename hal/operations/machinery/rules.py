@@ -1,0 +1,140 @@
+"""Type tables, checks and shape rules that several families share."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.operations.machinery.call import Call, Shape
+from neurald.hal.operations.machinery.definition import Check
+from neurald.hal.operations.machinery.signature import Row, row
+from neurald.hal.types import FeatureLevel, OperandType
+
+#: Scale and zero point that an operation demands of its output, by the output's type.
+OutputScales = Mapping[OperandType, tuple[float, int]]
+
+
+def data_rows(
+    float32: FeatureLevel | None = FeatureLevel.LEVEL_1,
+    *,
+    quant8: FeatureLevel | None = None,
+    int32: FeatureLevel | None = None,
+    bool8: FeatureLevel | None = None,
+) -> tuple[Row, ...]:
+    """The rows of an operation whose data all have the type T, and its real scalars the type S.
+
+    Args:
+        float32: the level of TENSOR_FLOAT32; TENSOR_FLOAT16 comes with it, from level 3 on.
+        quant8: the level of TENSOR_QUANT8_ASYMM; its signed counterpart comes with it, from level 4 on.
+        int32: the level of TENSOR_INT32.
+        bool8: the level of TENSOR_BOOL8.
+    """
+    levels: list[tuple[FeatureLevel, OperandType]] = []
+    if float32 is not None:
+        levels.append((float32, OperandType.TENSOR_FLOAT32))
+        levels.append((max(float32, FeatureLevel.LEVEL_3), OperandType.TENSOR_FLOAT16))
+    if int32 is not None:
+        levels.append((int32, OperandType.TENSOR_INT32))
+    if bool8 is not None:
+        levels.append((bool8, OperandType.TENSOR_BOOL8))
+    if quant8 is not None:
+        levels.append((quant8, OperandType.TENSOR_QUANT8_ASYMM))
+        levels.append((max(quant8, FeatureLevel.LEVEL_4), OperandType.TENSOR_QUANT8_ASYMM_SIGNED))
+    return tuple(
+        row(
+            level,
+            T=data,
+            S=OperandType.FLOAT16 if data is OperandType.TENSOR_FLOAT16 else OperandType.FLOAT32,
+        )
+        for level, data in levels
+    )
+
+
+def has_same_scale(call: Call, *names: str) -> bool:
+    """Whether the named inputs have the output's scale (compared as float32) and zero point."""
+    output = call.operand("output")
+    return all(
+        np.float32(operand.scale) == np.float32(output.scale) and operand.zero_point == output.zero_point
+        for name in names
+        for operand in call.operands(name)
+    )
+
+
+def same_scale(*names: str) -> Check:
+    """A quantised output must have the scale and zero point of the named inputs."""
+
+    def check(call: Call) -> None:
+        output = call.operand("output")
+        for name in names:
+            if is_quantized(output) and not has_same_scale(call, name):
+                operand = call.operand(name)
+                raise BadData(
+                    f"{call.name('output')} has scale {output.scale:g} and zero point {output.zero_point}; "
+                    f"those of {name}, {operand.scale:g} and {operand.zero_point}, are expected"
+                )
+
+    return check
+
+
+def fixed_scale(scales: OutputScales) -> Check:
+    """An output of one of these types must have that scale and zero point."""
+
+    def check(call: Call) -> None:
+        output = call.operand("output")
+        expected = scales.get(output.type)
+        if expected is not None and (float(np.float32(output.scale)), output.zero_point) != expected:
+            raise BadData(
+                f"{call.name('output')} has scale {output.scale:g} and zero point {output.zero_point}; "
+                f"{expected[0]:g} and {expected[1]} are expected"
+            )
+
+    return check
+
+
+def known_activation(call: Call) -> None:
+    """The fused activation must be one of the four that there are."""
+    _ = call.activation
+
+
+def shape_of_input(call: Call) -> tuple[Shape, ...]:
+    """The shape rule of an operation that keeps the shape of its only tensor, `input`."""
+    return (call.shape("input"),)
+
+
+def resolve_axis(axis: int, rank: int, what: str) -> int:
+    """An axis that may count from the end, as one that counts from 0.
+
+    Raises:
+        BadData: there is no such axis; `what` names the argument.
+    """
+    if not -rank <= axis < rank:
+        raise BadData(f"{what} is {axis}; an axis of rank {rank}, from {-rank} to {rank - 1}, is expected")
+    return axis % rank
+
+
+def require_representable(call: Call, number: int, output: str) -> None:
+    """Checks that the type of an output can hold a number that may be one of its elements.
+
+    Raises:
+        BadData: it cannot; the result would wrap around.
+    """
+    kind = call.operand(output).type
+    most = int(np.iinfo(kind.dtype.name).max)
+    if number > most:
+        raise BadData(
+            f"{call.name(output)} is {kind.name}, which holds numbers up to {most}; "
+            f"input {list(call.shape('input'))} needs {number}"
+        )
+
+
+def resolve_axes(call: Call, name: str) -> tuple[int, ...]:
+    """The axes of `input` that the list `name` holds, each once and counted from 0, in order.
+
+    Raises:
+        BadData: one of them is no axis of `input`.
+        UnknownValue: the list or the rank is not known yet.
+    """
+    rank, what = len(call.shape("input")), call.name(name)
+    call.shape(name)  # The rank of the list itself may have been left open.
+    return tuple(sorted({resolve_axis(axis, rank, what) for axis in np.unique(call.array(name)).tolist()}))

@@ -1,0 +1,87 @@
+"""CONCATENATION of any number of tensors along an axis."""
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import round_away, saturate
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.rules import data_rows, has_same_scale, resolve_axis
+from neurald.hal.operations.machinery.signature import Form, scalar, tensor
+from neurald.hal.types import FeatureLevel, Operand, OperandType
+
+#: Types of inputs that are brought to the output's scale; others are copied.
+RESCALED = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
+
+_FORM = Form(
+    inputs=(tensor("inputs", rank=(1, 4), variadic=True), scalar("axis")),
+    outputs=(tensor("output", rank=(1, 4)),),
+)
+
+
+def _level(call: Call) -> FeatureLevel:
+    """Inputs of another scale or zero point than the output's came with level 3."""
+    return FeatureLevel.LEVEL_1 if has_same_scale(call, "inputs") else FeatureLevel.LEVEL_3
+
+
+def concatenation_axis(call: Call) -> int:
+    """The axis to join along, from 0. Only that of `neurald.tflite` may be given as one that counts from the end.
+
+    Raises:
+        BadData: there is no such axis.
+    """
+    rank = len(call.shapes("inputs")[0])
+    if call.binding.type is OperationType.CONCATENATION:
+        return call.scalar_in("axis", 0, rank - 1)
+    return resolve_axis(int(call.scalar("axis")), rank, call.name("axis"))
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    first, *others = call.shapes("inputs")
+    axis = concatenation_axis(call)
+    total = first[axis]
+    for position, shape in enumerate(others, start=1):
+        if len(shape) != len(first) or shape[:axis] != first[:axis] or shape[axis + 1 :] != first[axis + 1 :]:
+            index = call.indexes("inputs")[position]
+            raise BadData(
+                f"{call.place(index)} (inputs[{position}] of CONCATENATION) has shape {list(shape)}; "
+                f"that of inputs[0], {list(first)}, is expected except along axis {axis}"
+            )
+        total += shape[axis]
+    return ((*first[:axis], total, *first[axis + 1 :]),)
+
+
+def rescale(values: Array, operand: Operand, output: Operand) -> Array:
+    """Stored values brought to the output's scale and zero point, in float32 as Android NN does."""
+    if (operand.scale, operand.zero_point) == (output.scale, output.zero_point):
+        return values
+    lowest = np.iinfo(values.dtype).min
+    ratio = np.float32(operand.scale) * (np.float32(1) / np.float32(output.scale))
+    offset = np.float32(lowest - operand.zero_point) * ratio
+    scaled = (values.astype(np.float32) - np.float32(lowest)) * ratio + offset
+    return saturate(round_away(scaled.astype(np.float64)) + output.zero_point, output)
+
+
+def _reference(call: Call) -> tuple[Array, ...]:
+    output = call.operand("output")
+    values = call.arrays("inputs")
+    if output.type in RESCALED:
+        values = tuple(
+            rescale(value, operand, output)
+            for value, operand in zip(values, call.operands("inputs"), strict=True)
+        )
+    return (np.concatenate(values, axis=concatenation_axis(call)),)
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.CONCATENATION,
+        forms=(_FORM,),
+        rows=data_rows(quant8=FeatureLevel.LEVEL_1),
+        shape=_shape,
+        reference=_reference,
+        arithmetic=frozenset({"inputs"}),
+        level=_level,
+    ),
+)

@@ -1,0 +1,178 @@
+"""Images of another size: RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import is_quantized, round_away, saturate
+from neurald.hal.operations.convolution.windowing import (
+    Pair,
+    from_nhwc,
+    is_nchw,
+    shape_from_nhwc,
+    shape_to_nhwc,
+    to_nhwc,
+)
+from neurald.hal.operations.machinery.arguments import integers
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.rules import data_rows, same_scale
+from neurald.hal.operations.machinery.signature import Form, Parameter, layout, scalar, tensor
+from neurald.hal.types import FeatureLevel, OperandType
+
+FLAGS = (
+    scalar("align_corners", OperandType.BOOL, default=False, level=FeatureLevel.LEVEL_4),
+    scalar("half_pixel_centers", OperandType.BOOL, default=False, level=FeatureLevel.LEVEL_4),
+)
+
+_LONGEST = 2**31 - 1
+
+
+def _forms(nchw: Parameter) -> tuple[Form, ...]:
+    """By size and by scale; only RESIZE_BILINEAR may leave the layout out."""
+    image, output = tensor("input", rank=4), (tensor("output", rank=4),)
+    return (
+        Form(inputs=(image, scalar("width"), scalar("height"), nchw, *FLAGS), outputs=output),
+        Form(
+            inputs=(image, scalar("width_scale", "S"), scalar("height_scale", "S"), nchw, *FLAGS),
+            outputs=output,
+            level=FeatureLevel.LEVEL_3,
+        ),
+    )
+
+
+def _length(call: Call, along: str, length: int) -> int:
+    """The output's height or width; by scale, the product is taken in float32 and rounded down."""
+    if "size" in call.binding.inputs:
+        size = int(integers(call, "size", (2,))[("height", "width").index(along)])
+        if size < 1:
+            raise BadData(f"{call.name('size')} has {along} {size}; it must be at least 1")
+        return size
+    if along in call.binding.inputs:
+        return call.scalar_in(along, 1)
+    scale = call.scalar(f"{along}_scale")
+    with np.errstate(over="ignore"):
+        product = float(np.float32(length) * np.float32(scale))
+    if not 1 <= product <= _LONGEST:
+        raise BadData(
+            f"{call.name(f'{along}_scale')} is {scale:g}; {along} {length} becomes {product:g} then"
+        )
+    return math.floor(product)
+
+
+def _nhwc_shape(call: Call) -> Shape:
+    shape = call.shape("input")
+    return shape_to_nhwc(shape) if is_nchw(call) else shape
+
+
+def flags(call: Call) -> tuple[bool, bool]:
+    """Whether corners are aligned, and whether pixels count from their centres; TFLite lets the nearest have both."""
+    align_corners, half_pixel_centers = (bool(call.scalar(flag.name)) for flag in FLAGS)
+    takes_both = call.binding.type is OperationType.TFLITE_RESIZE_NEAREST_NEIGHBOR
+    if align_corners and half_pixel_centers and not takes_both:
+        raise BadData(f"{call.binding.type.name}: align_corners and half_pixel_centers exclude each other")
+    return align_corners, half_pixel_centers
+
+
+def flags_fit(call: Call) -> None:
+    """Raises BadData where both flags are set and exclude each other."""
+    flags(call)
+
+
+def output_size(call: Call) -> Pair:
+    """Height and width of the output."""
+    _, height, width, channels = _nhwc_shape(call)
+    for what, length in (("height", height), ("width", width), ("number of channels", channels)):
+        if length < 1:
+            raise BadData(f"{call.name('input')}: the {what} is {length}; it must be at least 1")
+    return _length(call, "height", height), _length(call, "width", width)
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    batches, _, _, channels = _nhwc_shape(call)
+    shape = (batches, *output_size(call), channels)
+    return (shape_from_nhwc(shape) if is_nchw(call) else shape,)
+
+
+def coordinates(call: Call, length: int, result: int) -> Array:
+    """Where each of `result` output elements lies on an input of `length` elements, in float32.
+
+    For half pixel centres that is the centre's place, not yet moved back by half an element.
+    """
+    align_corners, half_pixel_centers = flags(call)
+    if align_corners and result > 1:
+        scale = np.float32(length - 1) / np.float32(result - 1)
+    else:
+        scale = np.float32(length) / np.float32(result)
+    return (np.arange(result, dtype=np.float32) + np.float32(0.5 * half_pixel_centers)) * scale
+
+
+def nearest_places(call: Call, length: int, result: int) -> Array:
+    """Which of `length` elements each of `result` is; ties go away from zero where corners are aligned. int64."""
+    align_corners, _ = flags(call)
+    places = coordinates(call, length, result)
+    picked = round_away(places) if align_corners else np.floor(places)
+    return np.asarray(np.clip(picked.astype(np.int64), 0, length - 1))
+
+
+def _nearest(call: Call, values: Array) -> Array:
+    """Rows and columns picked."""
+    for axis, result in zip((1, 2), output_size(call), strict=True):
+        values = np.take(values, nearest_places(call, values.shape[axis], result), axis=axis)
+    return values
+
+
+def neighbours(call: Call, length: int, result: int) -> tuple[Array, Array, Array]:
+    """Between which of `length` elements each of `result` lies, int64, and how far from the first, float32."""
+    _, half_pixel_centers = flags(call)
+    places = coordinates(call, length, result) - np.float32(0.5 * half_pixel_centers)
+    lower = np.clip(np.floor(places), 0, length - 1)
+    upper = np.clip(np.ceil(places), 0, length - 1)
+    return lower.astype(np.int64), upper.astype(np.int64), places - lower
+
+
+def _bilinear(call: Call, values: Array) -> Array:
+    """One axis after the other, in float32; stored values are rounded at the end, ties away from zero."""
+    output = call.operand("output")
+    real = values.astype(np.float32)
+    for axis, result in zip((1, 2), output_size(call), strict=True):
+        lower, upper, after = neighbours(call, real.shape[axis], result)
+        weight = after.reshape((-1, 1, 1) if axis == 1 else (-1, 1))
+        first, second = (np.take(real, ends, axis=axis) for ends in (lower, upper))
+        real = first * (1 - weight) + second * weight
+    return saturate(round_away(real), output) if is_quantized(output) else real.astype(values.dtype)
+
+
+def _reference(resize: Callable[[Call, Array], Array]) -> Callable[[Call], tuple[Array, ...]]:
+    def reference(call: Call) -> tuple[Array, ...]:
+        values = call.array("input")
+        if is_nchw(call):
+            return (from_nhwc(resize(call, to_nhwc(values))),)
+        return (resize(call, values),)
+
+    return reference
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.RESIZE_BILINEAR,
+        forms=_forms(layout()),
+        rows=data_rows(quant8=FeatureLevel.LEVEL_3),
+        checks=(same_scale("input"), flags_fit),
+        shape=_shape,
+        reference=_reference(_bilinear),
+        arithmetic=frozenset({"input"}),
+    ),
+    Definition(
+        type=OperationType.RESIZE_NEAREST_NEIGHBOR,
+        forms=_forms(scalar("nchw", OperandType.BOOL, level=FeatureLevel.LEVEL_3)),
+        rows=data_rows(FeatureLevel.LEVEL_3, quant8=FeatureLevel.LEVEL_3),
+        checks=(same_scale("input"), flags_fit),
+        shape=_shape,
+        reference=_reference(_nearest),
+        arithmetic=frozenset({"input"}),
+    ),
+)

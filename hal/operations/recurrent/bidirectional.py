@@ -1,0 +1,122 @@
+"""What operations with a forward and a backward cell share: how an auxiliary input is linked, and the outputs.
+
+Without an auxiliary input both cells take the input. With one and auxiliary weights (cross-linking) both cells take both;
+with one but no such weights (parallel linking) the forward cell takes the input, the backward cell the auxiliary input.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operations.arithmetic.quantized import real
+from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
+from neurald.hal.operations.machinery.signature import Form, Parameter, tensor
+from neurald.hal.operations.recurrent.recurrent import all_or_none, expect_shape, is_given, stored, swap_batch
+from neurald.hal.types import FeatureLevel
+
+#: The auxiliary input; where it is omitted, models declare it with any rank.
+AUXILIARY = tensor("aux_input", rank=(1, 3), optional=True)
+
+
+def bidirectional_forms(inputs: Sequence[Parameter], states: Sequence[str]) -> tuple[Form, ...]:
+    """The outputs of both cells apart or merged, without and with their last states."""
+    apart = (tensor("fw_output", rank=3), tensor("bw_output", rank=3))
+    last = tuple(tensor(name, rank=2) for name in states)
+    return tuple(
+        Form(inputs=tuple(inputs), outputs=(*outputs, *more), level=level)
+        for more, level in (((), FeatureLevel.LEVEL_3), (last, FeatureLevel.LEVEL_4))
+        for outputs in (apart, apart[:1])
+    )
+
+
+def merged_as_declared(call: Call) -> None:
+    """The number of outputs must be that of merged outputs exactly if `merge_outputs` says so."""
+    merged = bool(call.scalar("merge_outputs"))
+    if merged != is_merged(call):
+        count = len(call.binding.outputs)
+        raise BadData(
+            f"{call.name('merge_outputs')} is {merged}; an operation of {count} outputs needs {not merged}"
+        )
+
+
+def expect_linking(call: Call, weights: Sequence[str]) -> None:
+    """The auxiliary weights must be given for both cells or none, and only with an auxiliary input.
+
+    Raises:
+        BadData: they are not.
+        UnknownValue: see `is_given`.
+    """
+    if all_or_none(call, weights, "cross-linking") and not is_given(call, "aux_input"):
+        raise BadData(
+            f"{call.name('aux_input')} is omitted, {call.name(weights[0])} is given; "
+            "auxiliary weights need an auxiliary input"
+        )
+
+
+def auxiliary_size(call: Call) -> int | None:
+    """How many elements the auxiliary input has a step; None where it is omitted or not known yet.
+
+    Raises:
+        BadData: it has another number of steps or another batch than the input.
+    """
+    try:
+        if not is_given(call, "aux_input"):
+            return None
+        expect_shape(call, "aux_input", (*call.shape("input")[:2], None))
+        return call.shape("aux_input")[2]
+    except UnknownValue:
+        return None
+
+
+def backward_size(call: Call, auxiliary_weights: str) -> int | None:
+    """How many elements the backward cell's main input has a step; None while that is not known."""
+    try:
+        is_parallel = is_given(call, "aux_input") and not is_given(call, auxiliary_weights)
+    except UnknownValue:
+        return None
+    return auxiliary_size(call) if is_parallel else call.shape("input")[2]
+
+
+def sequences(call: Call, auxiliary_weights: str) -> tuple[Array, Array, Array | None]:
+    """The main inputs of the forward and the backward cell, and the auxiliary input of both, all time-major."""
+    time_major = call.scalar("time_major")
+    forward = swap_batch(real(call, "input"), time_major=time_major)
+    if not is_given(call, "aux_input"):
+        return forward, forward, None
+    auxiliary = swap_batch(real(call, "aux_input"), time_major=time_major)
+    if is_given(call, auxiliary_weights):
+        return forward, forward, auxiliary
+    return forward, auxiliary, None
+
+
+def output_shapes(call: Call, sizes: tuple[int, int], states: Sequence[Shape]) -> tuple[Shape, ...]:
+    """Shapes of all outputs.
+
+    Args:
+        call: the operation.
+        sizes: elements a step of the forward and the backward output.
+        states: the shapes of the states, whether they are outputs or not.
+    """
+    leading = call.shape("input")[:2]
+    lengths = (sum(sizes),) if is_merged(call) else sizes
+    return (*((*leading, length) for length in lengths), *(states if has_states(call) else ()))
+
+
+def store_outputs(call: Call, forward: Array, backward: Array, states: Sequence[Array]) -> tuple[Array, ...]:
+    """All outputs, from time-major ones of both cells and from the states; see `output_shapes`."""
+    both = (np.concatenate((forward, backward), axis=2),) if is_merged(call) else (forward, backward)
+    time_major = call.scalar("time_major")
+    results = [swap_batch(output, time_major=time_major) for output in both]
+    results += states if has_states(call) else ()
+    return stored(call, *results)
+
+
+def is_merged(call: Call) -> bool:
+    """Whether both cells share one output."""
+    return "bw_output" not in call.binding.outputs
+
+
+def has_states(call: Call) -> bool:
+    """Whether the last states are outputs."""
+    return len(call.binding.outputs) > 2

@@ -1,0 +1,200 @@
+"""What recurrent operations share: activations of their cells, optional operands, shapes, and time as an axis.
+
+The cells compute in float32 whatever the operands are, also from one time step to the next, and round once at the end.
+Weights reach a cell as linear maps, so that it need not know how they are stored.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import IntEnum
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operations.arithmetic.quantized import is_quantized, real
+from neurald.hal.operations.elementwise.activation import sigmoid
+from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
+from neurald.hal.operations.machinery.definition import Check
+from neurald.hal.operations.tflite.convolution.hybrid import quantize_rows
+from neurald.hal.types import Lifetime
+
+#: A linear map of rows: from shape (n, elements) to (n, units), both float32.
+Linear = Callable[[Array], Array]
+
+
+class CellActivation(IntEnum):
+    """The activation inside of a cell. The numbers are TFLite's; SIGN_BIT, 5, is none."""
+
+    NONE = 0
+    RELU = 1
+    RELU1 = 2
+    RELU6 = 3
+    TANH = 4
+    SIGMOID = 6
+
+    def __call__(self, values: Array) -> Array:
+        """The function itself, of floats."""
+        return _FUNCTIONS[self](values)
+
+
+_FUNCTIONS: dict[CellActivation, Callable[[Array], Array]] = {
+    CellActivation.NONE: lambda values: values,
+    CellActivation.RELU: lambda values: np.maximum(values, 0),
+    CellActivation.RELU1: lambda values: np.clip(values, -1, 1),
+    CellActivation.RELU6: lambda values: np.clip(values, 0, 6),
+    CellActivation.TANH: np.tanh,
+    CellActivation.SIGMOID: sigmoid,
+}
+
+#: The activations of basic cells and of SVDF: the fused ones, and the two curves.
+BASIC_ACTIVATIONS = tuple(CellActivation)
+
+
+def cell_activation(call: Call, allowed: Sequence[CellActivation]) -> CellActivation:
+    """The activation that the parameter `cell_activation` stands for.
+
+    Raises:
+        BadData: the number is none of the allowed.
+    """
+    value = call.scalar("cell_activation")
+    if value not in allowed:
+        known = ", ".join(f"{int(kind)} ({kind.name})" for kind in allowed)
+        raise BadData(f"{call.name('cell_activation')} is {value}; one of {known} is expected")
+    return CellActivation(value)
+
+
+def known_cell_activation(allowed: Sequence[CellActivation]) -> Check:
+    """The parameter `cell_activation` must be one of `allowed`."""
+
+    def check(call: Call) -> None:
+        cell_activation(call, allowed)
+
+    return check
+
+
+def is_given(call: Call, name: str) -> bool:
+    """Whether an input has a value.
+
+    Raises:
+        UnknownValue: it is optional and an input of the graph: only an execution will say.
+    """
+    if not call.has(name):
+        return False
+    if call.operand(name).lifetime is Lifetime.SUBGRAPH_INPUT and _is_optional(call, name):
+        call.array(name)
+    return True
+
+
+def _is_optional(call: Call, name: str) -> bool:
+    return any(parameter.optional for parameter in call.binding.form.inputs if parameter.name == name)
+
+
+def all_or_none(call: Call, names: Sequence[str], purpose: str) -> bool:
+    """Whether the named inputs are given, which together serve one purpose.
+
+    Raises:
+        BadData: some are and some are not.
+        UnknownValue: see `is_given`.
+    """
+    given = [name for name in names if is_given(call, name)]
+    missing = [name for name in names if name not in given]
+    if given and missing:
+        raise BadData(
+            f"{call.name(missing[0])} is omitted, {call.name(given[0])} is given; "
+            f"{purpose} needs all or none of {', '.join(names)}"
+        )
+    return bool(given)
+
+
+def expect_omitted(call: Call, name: str, reason: str) -> None:
+    """Raises BadData if that input is given, UnknownValue as `is_given` does."""
+    if is_given(call, name):
+        raise BadData(f"{call.name(name)} is given; it must be omitted {reason}")
+
+
+def expect_shape(call: Call, name: str, expected: Sequence[int | None]) -> None:
+    """Raises BadData unless the named input has that shape; None stands for any length."""
+    shape = call.shape(name)
+    if len(shape) != len(expected) or any(e not in (None, s) for s, e in zip(shape, expected, strict=True)):
+        lengths = ", ".join("any" if length is None else str(length) for length in expected)
+        raise BadData(f"{call.name(name)} has shape {list(shape)}; [{lengths}] is expected")
+
+
+def expect_shapes(call: Call, shapes: Mapping[str, Sequence[int | None]]) -> None:
+    """Raises BadData unless the named inputs have those shapes, as far as they are given and known."""
+    for name, expected in shapes.items():
+        try:
+            if is_given(call, name):
+                expect_shape(call, name, expected)
+        except UnknownValue:
+            continue
+
+
+def expect_elements(call: Call, name: str) -> None:
+    """Raises BadData if the named weights have no elements."""
+    shape = call.shape(name)
+    if 0 in shape:
+        raise BadData(
+            f"{call.name(name)} has shape {list(shape)}; at least 1 along each dimension is expected"
+        )
+
+
+def dense(weights: Array) -> Linear:
+    """The linear map of float32 weights of shape (units, elements).
+
+    Sums are infinite only where they are too large for float32, whatever the order in which they are added: partial sums
+    that overflow to infinities of both signs would make NaN of it, on some processors and not on others.
+    """
+    columns = weights.T
+
+    def linear(rows: Array) -> Array:
+        products: Array = rows @ columns
+        if not np.isfinite(products).all():
+            products = (rows.astype(np.float64) @ columns.astype(np.float64)).astype(np.float32)
+        return products
+
+    return linear
+
+
+def quantized(weights: Array, scale: float, *, asymmetric: bool) -> Linear:
+    """The linear map of stored weights of 8 bits; the floats that it is given are quantised row by row first."""
+    columns, step = weights.T.astype(np.float64), np.float32(scale)
+
+    def linear(rows: Array) -> Array:
+        stored, scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
+        sums = (stored.astype(np.float64) - zero_points[:, np.newaxis]) @ columns
+        products: Array = sums.astype(np.float32) * (scales * step)[:, np.newaxis]
+        return products
+
+    return linear
+
+
+def linear_map(call: Call, name: str) -> Linear:
+    """The linear map of an operation's weights, which are floats, or stored in 8 bits for an operation that is `asymmetric` or not."""
+    operand = call.operand(name)
+    if is_quantized(operand):
+        return quantized(call.array(name), operand.scale, asymmetric=call.scalar("asymmetric"))
+    return dense(real(call, name))
+
+
+def linear_rows(linear: Linear, sequence: Array) -> Array:
+    """A linear map of every step of a sequence at once: from (time, batch, elements) to (time, batch, units)."""
+    time, batch, elements = sequence.shape
+    rows = linear(sequence.reshape(time * batch, elements))
+    return rows.reshape(time, batch, rows.shape[-1])
+
+
+def time_steps(count: int, *, backward: bool) -> Iterable[int]:
+    """The steps in the order in which a cell takes them."""
+    return range(count - 1, -1, -1) if backward else range(count)
+
+
+def stored(call: Call, *results: Array) -> tuple[Array, ...]:
+    """Results in the type of the operation's input, which is that of all its outputs."""
+    dtype = call.operand("input").type.dtype
+    with np.errstate(over="ignore"):
+        return tuple(result.astype(dtype, copy=False) for result in results)
+
+
+def swap_batch(sequence: Array, *, time_major: bool) -> Array:
+    """A sequence that is time-major or batch-major, as time-major; and the same the other way round."""
+    return sequence if time_major else sequence.swapaxes(0, 1)

@@ -1,0 +1,1 @@
+"""Reductions, searches, softmax and normalisation along axes."""

@@ -1,0 +1,180 @@
+"""Normalisations: L2_NORMALIZATION, LOCAL_RESPONSE_NORMALIZATION, INSTANCE_NORMALIZATION, LOG_SOFTMAX."""
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import is_quantized, round_away, saturate
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.rules import data_rows, fixed_scale, resolve_axis, shape_of_input
+from neurald.hal.operations.machinery.signature import Form, scalar, tensor
+from neurald.hal.types import FeatureLevel, OperandType
+
+_RANKS = (1, 4)
+_AXIS = scalar("axis", default=-1, level=FeatureLevel.LEVEL_3)
+
+#: No norm is taken to be less, so that zeros stay zeros.
+LEAST_NORM = np.float32(1e-6)
+
+
+def _level(call: Call) -> FeatureLevel:
+    """Ranks below 4 came with level 3."""
+    dimensions = call.operand("input").dimensions
+    return FeatureLevel.LEVEL_1 if dimensions is None or len(dimensions) == 4 else FeatureLevel.LEVEL_3
+
+
+def _axis(call: Call) -> int:
+    return resolve_axis(call.scalar("axis"), len(call.shape("input")), call.name("axis"))
+
+
+def _shape_along_axis(call: Call) -> tuple[Shape, ...]:
+    _axis(call)
+    return (call.shape("input"),)
+
+
+def _l2(call: Call) -> tuple[Array, ...]:
+    """Stored values need no scale: it is the same in an element and in the norm."""
+    values, operand, output = call.array("input"), call.operand("input"), call.operand("output")
+    axis = _axis(call)
+    if is_quantized(operand):
+        wide = values.astype(np.float64) - operand.zero_point
+        norm = np.maximum(np.sqrt(np.square(wide).sum(axis=axis, keepdims=True)), 1)
+        return (saturate(round_away(wide / norm / output.scale) + output.zero_point, output),)
+    real = values.astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        norm = np.maximum(np.sqrt(np.square(real).sum(axis=axis, keepdims=True)), LEAST_NORM)
+        return ((real / norm).astype(output.type.dtype),)
+
+
+def _radius(call: Call) -> None:
+    call.scalar_in("radius", 0)
+
+
+def _local_response(call: Call) -> tuple[Array, ...]:
+    values, axis = call.array("input").astype(np.float32), _axis(call)
+    length = values.shape[axis]
+    radius = min(call.scalar_in("radius", 0), max(0, length - 1))
+    bias, alpha, beta = (np.float32(call.scalar(name)) for name in ("bias", "alpha", "beta"))
+    with np.errstate(all="ignore"):
+        squares = np.moveaxis(np.square(values), axis, 0)
+        sums = squares.copy()
+        for distance in range(1, radius + 1):
+            sums[distance:] += squares[:-distance]
+            sums[:-distance] += squares[distance:]
+        factors = np.power(bias + alpha * sums, -beta)
+        result = values * np.moveaxis(factors, 0, axis)
+        return (result.astype(call.operand("output").type.dtype),)
+
+
+def _instance(call: Call) -> tuple[Array, ...]:
+    """Each channel of each image by itself."""
+    values = call.array("input").astype(np.float32)
+    if not values.size:
+        return (call.array("input"),)
+    spatial = (2, 3) if call.scalar("nchw") else (1, 2)
+    gamma, beta, epsilon = (np.float32(call.scalar(name)) for name in ("gamma", "beta", "epsilon"))
+    with np.errstate(all="ignore"):
+        centered = values - values.mean(axis=spatial, keepdims=True)
+        variance = np.square(centered).mean(axis=spatial, keepdims=True)
+        result = centered * gamma / np.sqrt(variance + epsilon) + beta
+        return (result.astype(call.operand("output").type.dtype),)
+
+
+def _positive_beta(call: Call) -> None:
+    beta = call.scalar("beta")
+    if not 0 < beta < np.inf:
+        raise BadData(f"{call.name('beta')} is {beta:g}; it must be positive and finite")
+
+
+def _log_softmax(call: Call) -> tuple[Array, ...]:
+    _positive_beta(call)
+    values, axis = call.array("input").astype(np.float32), _axis(call)
+    if not values.size:
+        return (call.array("input"),)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # The largest exponent becomes 0, so that none overflows; the sum is at least 1 then.
+        exponents = (values - values.max(axis=axis, keepdims=True)) * np.float32(call.scalar("beta"))
+        result = exponents - np.log(np.exp(exponents).sum(axis=axis, keepdims=True))
+        return (result.astype(call.operand("output").type.dtype),)
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.L2_NORMALIZATION,
+        forms=(
+            Form(
+                inputs=(tensor("input", rank=_RANKS), _AXIS),
+                outputs=(tensor("output", rank=_RANKS),),
+            ),
+        ),
+        rows=data_rows(quant8=FeatureLevel.LEVEL_3),
+        checks=(
+            fixed_scale(
+                {
+                    OperandType.TENSOR_QUANT8_ASYMM: (1 / 128, 128),
+                    OperandType.TENSOR_QUANT8_ASYMM_SIGNED: (1 / 128, 0),
+                }
+            ),
+        ),
+        shape=_shape_along_axis,
+        reference=_l2,
+        arithmetic=frozenset({"input"}),
+        level=_level,
+    ),
+    Definition(
+        type=OperationType.LOCAL_RESPONSE_NORMALIZATION,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("input", rank=_RANKS),
+                    scalar("radius"),
+                    scalar("bias", "S"),
+                    scalar("alpha", "S"),
+                    scalar("beta", "S"),
+                    _AXIS,
+                ),
+                outputs=(tensor("output", rank=_RANKS),),
+            ),
+        ),
+        rows=data_rows(),
+        checks=(_radius,),
+        shape=_shape_along_axis,
+        reference=_local_response,
+        arithmetic=frozenset({"input"}),
+        level=_level,
+    ),
+    Definition(
+        type=OperationType.INSTANCE_NORMALIZATION,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("input", rank=4),
+                    scalar("gamma", "S"),
+                    scalar("beta", "S"),
+                    scalar("epsilon", "S"),
+                    scalar("nchw", OperandType.BOOL),
+                ),
+                outputs=(tensor("output", rank=4),),
+            ),
+        ),
+        rows=data_rows(FeatureLevel.LEVEL_3),
+        shape=shape_of_input,
+        reference=_instance,
+        arithmetic=frozenset({"input"}),
+    ),
+    Definition(
+        type=OperationType.LOG_SOFTMAX,
+        forms=(
+            Form(
+                inputs=(tensor("input"), scalar("beta", "S"), scalar("axis")),
+                outputs=(tensor("output"),),
+            ),
+        ),
+        rows=data_rows(FeatureLevel.LEVEL_3),
+        checks=(_positive_beta,),
+        shape=_shape_along_axis,
+        reference=_log_softmax,
+        arithmetic=frozenset({"input"}),
+    ),
+)

@@ -1,0 +1,137 @@
+"""Reductions over a set of axes: MEAN, and REDUCE_ALL, _ANY, _MAX, _MIN, _PROD and _SUM."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
+from neurald.hal.operations.arithmetic.quantized import is_quantized, saturate
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Check, Definition
+from neurald.hal.operations.machinery.rules import data_rows, resolve_axes, same_scale
+from neurald.hal.operations.machinery.signature import Form, Row, scalar, tensor
+from neurald.hal.types import FeatureLevel, Operand, OperandType
+
+
+def _form(keep_dims: OperandType) -> Form:
+    ranks = (0, 4)
+    return Form(
+        inputs=(
+            tensor("input", rank=ranks),
+            tensor("axes", OperandType.TENSOR_INT32, rank=1),
+            scalar("keep_dims", keep_dims),
+        ),
+        outputs=(tensor("output", rank=ranks),),
+    )
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    """Reduced axes go, or stay with length 1; of a result of rank 0 one dimension stays."""
+    axes = resolve_axes(call, "axes")
+    if call.scalar("keep_dims") > 0:
+        return (tuple(1 if axis in axes else length for axis, length in enumerate(call.shape("input"))),)
+    return (tuple(length for axis, length in enumerate(call.shape("input")) if axis not in axes) or (1,),)
+
+
+def _mean(call: Call) -> tuple[Array, ...]:
+    """Floats sum in float32; stored values sum exactly, and are rescaled once as TFLite does.
+
+    Raises:
+        BadData: a mean of no elements is asked for.
+    """
+    values, axes, (shape,) = call.array("input"), resolve_axes(call, "axes"), _shape(call)
+    operand, output = call.operand("input"), call.operand("output")
+    count = math.prod(values.shape[axis] for axis in axes)
+    if not math.prod(shape):
+        return (np.zeros(shape, output.type.dtype),)
+    if not count:
+        raise BadData(
+            f"{call.name('axes')} is {list(axes)}; input {list(values.shape)} has no elements there"
+        )
+    if not is_quantized(output):
+        mean = values.astype(np.float32).sum(axis=axes, dtype=np.float32) / np.float32(count)
+        return (mean.astype(output.type.dtype).reshape(shape),)
+    total = values.sum(axis=axes, dtype=np.int64) - operand.zero_point * count
+    return (quantized_mean(np.asarray(total), count, operand, output).reshape(shape),)
+
+
+def quantized_mean(total: Array, count: int, operand: Operand, output: Operand) -> Array:
+    """`total`, sums of `count` differences from the operand's zero point, over `count`, as the output stores it."""
+    return saturate(multiply(total, *mean_multiplier(count, operand, output)) + output.zero_point, output)
+
+
+def mean_multiplier(count: int, operand: Operand, output: Operand) -> tuple[int, int]:
+    """Mantissa and exponent of what makes the output's mean of the sum of `count` differences from the zero point."""
+    mantissa, exponent = quantize_multiplier(operand.scale / output.scale)
+    # The division by the count goes into the multiplier, with as many more bits as it can take.
+    shift = min(count.bit_length() - 1, 32, 31 + exponent)
+    return (mantissa << shift) // count, exponent - shift
+
+
+def _fold(function: np.ufunc, start: Callable[[Array], Any]) -> Callable[[Call], tuple[Array, ...]]:
+    """A reference that folds elements with `function`: floats in float32, others as they are stored.
+
+    Args:
+        function: of two elements.
+        start: gives what a fold over no element is, from an array of the type that is folded.
+    """
+
+    def reference(call: Call) -> tuple[Array, ...]:
+        values, (shape,) = call.array("input"), _shape(call)
+        wide = values.astype(np.float32) if values.dtype.kind == "f" else values
+        with np.errstate(over="ignore"):
+            folded = function.reduce(wide, axis=resolve_axes(call, "axes"), initial=start(wide))
+        return (np.asarray(folded).astype(values.dtype).reshape(shape),)
+
+    return reference
+
+
+def _lowest(values: Array) -> float:
+    return -np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).min
+
+
+def _highest(values: Array) -> float:
+    return np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).max
+
+
+def _definition(
+    operation_type: OperationType,
+    form: Form,
+    rows: tuple[Row, ...],
+    reference: Callable[[Call], tuple[Array, ...]],
+    checks: tuple[Check, ...] = (same_scale("input"),),
+) -> Definition:
+    return Definition(
+        type=operation_type,
+        forms=(form,),
+        rows=rows,
+        checks=checks,
+        shape=_shape,
+        reference=reference,
+        arithmetic=frozenset({"input"}),
+    )
+
+
+_REDUCE_FORM = _form(OperandType.BOOL)
+_LOGICAL_ROWS = data_rows(None, bool8=FeatureLevel.LEVEL_3)
+_FLOAT_ROWS = data_rows(FeatureLevel.LEVEL_3)
+_EXTREME_ROWS = data_rows(FeatureLevel.LEVEL_3, quant8=FeatureLevel.LEVEL_3)
+
+DEFINITIONS = (
+    _definition(
+        OperationType.MEAN,
+        _form(OperandType.INT32),
+        data_rows(FeatureLevel.LEVEL_2, quant8=FeatureLevel.LEVEL_2),
+        _mean,
+    ),
+    _definition(OperationType.REDUCE_ALL, _REDUCE_FORM, _LOGICAL_ROWS, _fold(np.logical_and, lambda _: True)),
+    _definition(OperationType.REDUCE_ANY, _REDUCE_FORM, _LOGICAL_ROWS, _fold(np.logical_or, lambda _: False)),
+    _definition(OperationType.REDUCE_MAX, _REDUCE_FORM, _EXTREME_ROWS, _fold(np.maximum, _lowest)),
+    _definition(OperationType.REDUCE_MIN, _REDUCE_FORM, _EXTREME_ROWS, _fold(np.minimum, _highest)),
+    _definition(OperationType.REDUCE_PROD, _REDUCE_FORM, _FLOAT_ROWS, _fold(np.multiply, lambda _: 1)),
+    _definition(OperationType.REDUCE_SUM, _REDUCE_FORM, _FLOAT_ROWS, _fold(np.add, lambda _: 0)),
+)

@@ -1,0 +1,93 @@
+"""The logistic function and the hyperbolic tangent of int16 numbers, by TFLite's table of 256 entries.
+
+The table holds the logistic function at multiples of 1/24, in fractions of 2^16; between them it is interpolated. An argument
+is brought to 3 × 2^12 times its real value first. Results are fractions of 2^15.
+"""
+
+import math
+
+import numpy as np
+
+from neurald.hal.operations.machinery.call import Array
+
+_ENTRIES = 256
+_STEPS_PER_UNIT = 24
+_UNIT = 3 << 12
+#: The multiplier of an argument has at most so many bits, and is shifted by at most so many.
+_MULTIPLIER_LIMIT = 32767 / 2
+_SHIFT_LIMIT = 31
+#: How near to a power of two a scale's logarithm must be to count as one.
+_TOLERANCE = 1e-3
+
+
+def _table() -> Array:
+    """Moved by half of what interpolation is wrong in the middle of a step; the last entry is 1, as near as it can be."""
+    values = 1 / (1 + np.exp(-np.arange(_ENTRIES) / _STEPS_PER_UNIT))
+    curvature = values * (1 - values) * (2 * values - 1)
+    table = np.floor((1 << 16) * (values + curvature / (16 * _STEPS_PER_UNIT**2)) + 0.5).astype(np.int64)
+    table[-1] = (1 << 16) - 1
+    return table
+
+
+_TABLE = _table()
+
+
+def logistic16(values: Array, scale: float) -> Array:
+    """1 / (1 + e^-x).
+
+    Args:
+        values: int16.
+        scale: of the values.
+
+    Returns:
+        int16, fractions of 2^15.
+    """
+    arguments = _argument(values, scale, most_shifted=0)
+    magnitudes = np.abs(arguments)
+    results = _interpolate(magnitudes, 9, ((1 << 15) - 1) << 10)
+    half = 1 << 9
+    results = np.where(arguments >= 0, results + half, (1 << 25) - results + half - 1)
+    return (results >> 10).astype(np.int16)
+
+
+def tanh16(values: Array, scale: float) -> Array:
+    """The hyperbolic tangent, which is twice the logistic function of 2 x, less 1.
+
+    Args:
+        values: int16.
+        scale: of the values.
+
+    Returns:
+        int16, fractions of 2^15.
+    """
+    arguments = _argument(values, scale, most_shifted=1)
+    magnitudes = np.abs(arguments)
+    results = _interpolate(magnitudes, 8, ((1 << 16) - 1) << 8) - (1 << 23)
+    half = 1 << 7
+    results = np.where(arguments >= 0, results + half, half - 1 - results)
+    return (results >> 8).astype(np.int16)
+
+
+def _argument(values: Array, scale: float, *, most_shifted: int) -> Array:
+    """The number × 3 × 2^12. A power of two as scale is exact if the bits to shift are none, or at most `most_shifted`."""
+    logarithm = math.log2(scale)
+    left = 12 + round(logarithm)
+    if abs(logarithm - round(logarithm)) < _TOLERANCE and 0 <= left <= most_shifted:
+        return values.astype(np.int64) * (3 << left)
+    multiplier, shift = scale * _UNIT, 0
+    while multiplier <= _MULTIPLIER_LIMIT and shift < _SHIFT_LIMIT:
+        multiplier, shift = multiplier * 2, shift + 1
+    half = (1 << shift) >> 1
+    # More saturates anyway.
+    products = values.astype(np.int64) * min(int(multiplier), 1 << 31)
+    return np.asarray((products + half) >> shift)
+
+
+def _interpolate(magnitudes: Array, fraction_bits: int, saturated: int) -> Array:
+    """The table at `magnitudes` / 2^fraction_bits, times 2^fraction_bits."""
+    index = magnitudes >> fraction_bits
+    inside = np.minimum(index, _ENTRIES - 2)
+    fraction = magnitudes & ((1 << fraction_bits) - 1)
+    low = _TABLE[inside]
+    results = (low << fraction_bits) + fraction * (_TABLE[inside + 1] - low)
+    return np.where(index >= _ENTRIES - 1, saturated, results)

@@ -1,0 +1,1 @@
+"""TFLite's forms: convolutions, poolings, fully connected layers and matrix products."""

@@ -1,0 +1,196 @@
+"""Convolutions with TFLite's types: CONV_2D (of groups too), DEPTHWISE_CONV_2D, TRANSPOSE_CONV.
+
+Beside Android's types they take activations of 16 bits, and float activations with weights of 8 bits.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.fixed_point import Rounding
+from neurald.hal.operations.convolution import convolution, depthwise_convolution, transpose_convolution
+from neurald.hal.operations.convolution.convolution import convolve
+from neurald.hal.operations.convolution.weighted_sum import (
+    ROWS,
+    SIGNED_LARGEST,
+    Writer,
+    bias_scale,
+    channel_scales,
+    output_writer,
+    signed,
+    weights,
+)
+from neurald.hal.operations.convolution.windowing import (
+    Window,
+    from_nhwc,
+    is_nchw,
+    shape_from_nhwc,
+    to_nhwc,
+)
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Check, Definition
+from neurald.hal.operations.machinery.rules import known_activation
+from neurald.hal.operations.machinery.signature import row
+from neurald.hal.operations.tflite.convolution import hybrid
+from neurald.hal.types import FeatureLevel, OperandType
+
+#: Types with activations of 16 bits.
+SHORT_ROWS = tuple(
+    row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_QUANT16_SYMM, F=filter_, B=bias)
+    for filter_ in (OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
+    for bias in (OperandType.TENSOR_INT64, OperandType.TENSOR_INT32)
+)
+#: No activation of 16 bits is of larger magnitude.
+SHORT_LARGEST = 1 << 15
+#: No activation of 8 bits less its zero point is of larger magnitude.
+_BYTE_LARGEST = 255
+
+_ROWS = (*ROWS, *hybrid.ROWS, *SHORT_ROWS)
+
+#: Gives window and NHWC shape of the output.
+_Geometry = Callable[[Call], tuple[Window, Shape]]
+
+
+def is_short(call: Call) -> bool:
+    """Whether the activations have 16 bits."""
+    return call.operand("input").type is OperandType.TENSOR_QUANT16_SYMM
+
+
+def rounding(call: Call) -> Rounding:
+    """How quantised sums become outputs of a convolution."""
+    return Rounding.SHORT if is_short(call) else Rounding.TWICE
+
+
+def has_zero_points(call: Call) -> bool:
+    """Whether images get a zero point: they do where the weights' scales differ."""
+    return len(set(hybrid.weight_scales(call.operand("filter")).tolist())) > 1
+
+
+def _nhwc(call: Call) -> Array:
+    return to_nhwc(call.array("input")) if is_nchw(call) else call.array("input")
+
+
+def _images(values: Array, *, asymmetric: bool) -> tuple[Array, Array, Array]:
+    """Stored images, and the scale and zero point of each."""
+    rows = np.ascontiguousarray(values).reshape(len(values), np.prod(values.shape[1:], dtype=np.int64))
+    stored, scales, zero_points = hybrid.quantize_rows(rows, asymmetric=asymmetric)
+    return stored.reshape(values.shape), scales, zero_points
+
+
+def _grouped_geometry(call: Call) -> tuple[Window, Shape]:
+    return convolution.geometry(call, grouped=True)
+
+
+def _sum(call: Call, place: Window, output: Array) -> None:
+    channels = output.shape[3]
+    if hybrid.is_hybrid(call):
+        stored, scales, zero_points = _images(_nhwc(call), asymmetric=has_zero_points(call))
+        matrix = hybrid.stored_weights(call, (1, 2, 3)).reshape(channels, -1)
+        total = matrix.sum(axis=1, dtype=np.float64)
+        for image, scale, zero_point, result in zip(stored, scales, zero_points, output, strict=True):
+            write = hybrid.float_writer(call, scale, -zero_point * total)
+            convolve(image[np.newaxis], int(zero_point), matrix, place, write, result[np.newaxis])
+        return
+    values, zero_point = signed(call)
+    values = to_nhwc(values) if is_nchw(call) else values
+    largest = SHORT_LARGEST if is_short(call) else SIGNED_LARGEST
+    matrix = weights(call, (1, 2, 3), largest).reshape(channels, -1)
+    zero_offset = -zero_point * matrix.sum(axis=1, dtype=np.float64).astype(np.int64) if zero_point else None
+    convolve(values, zero_point, matrix, place, output_writer(call, zero_offset, rounding(call)), output)
+
+
+def _depthwise_sum(call: Call, place: Window, output: Array) -> None:
+    if hybrid.is_hybrid(call):
+        filter_ = hybrid.stored_weights(call, (0, 1, 2))[0]
+        _each_image(call, depthwise_convolution.convolve, filter_, place, output, asymmetric=True)
+        return
+    largest = SHORT_LARGEST if is_short(call) else depthwise_convolution.largest(call)
+    filter_ = weights(call, (0, 1, 2), largest)[0]
+    write = output_writer(call, rounding=rounding(call))
+    zero_point = call.operand("input").zero_point
+    depthwise_convolution.convolve(_nhwc(call), zero_point, filter_, place, write, output)
+
+
+def _transposed_sum(call: Call, place: Window, output: Array) -> None:
+    if hybrid.is_hybrid(call):
+        filter_ = hybrid.stored_weights(call, (1, 2, 3))
+        _each_image(call, transpose_convolution.convolve, filter_, place, output, asymmetric=True)
+        return
+    filter_ = weights(call, (1, 2, 3), SHORT_LARGEST if is_short(call) else _BYTE_LARGEST)
+    write = output_writer(call, rounding=rounding(call))
+    zero_point = call.operand("input").zero_point
+    transpose_convolution.convolve(_nhwc(call), zero_point, filter_, place, write, output)
+
+
+def _each_image(
+    call: Call,
+    sum_image: Callable[[Array, int, Array, Window, Writer, Array], None],
+    filter_: Array,
+    place: Window,
+    output: Array,
+    *,
+    asymmetric: bool,
+) -> None:
+    """Fills `output` from images that are quantised one by one; `sum_image` takes their zero point away."""
+    images = zip(*_images(_nhwc(call), asymmetric=asymmetric), output, strict=True)
+    for image, scale, zero_point, result in images:
+        write = hybrid.float_writer(call, scale)
+        sum_image(image[np.newaxis], int(zero_point), filter_, place, write, result[np.newaxis])
+
+
+def _definition(
+    operation_type: OperationType,
+    android: Definition,
+    geometry: _Geometry,
+    fill: Callable[[Call, Window, Array], None],
+    checks: tuple[Check, ...],
+) -> Definition:
+    """`android` under another type and for more types, with the window of `geometry`, its output filled by `fill`."""
+
+    def shape(call: Call) -> tuple[Shape, ...]:
+        _, shape = geometry(call)
+        return (shape_from_nhwc(shape) if is_nchw(call) else shape,)
+
+    def reference(call: Call) -> tuple[Array, ...]:
+        place, shape = geometry(call)
+        output = np.empty(shape, call.operand("output").type.dtype)
+        fill(call, place, output)
+        return (from_nhwc(output) if is_nchw(call) else output,)
+
+    return replace(
+        android,
+        type=operation_type,
+        rows=_ROWS,
+        checks=checks,
+        shape=shape,
+        reference=reference,
+        level=None,
+        widens=android.type,
+    )
+
+
+DEFINITIONS = (
+    _definition(
+        OperationType.TFLITE_CONV_2D,
+        convolution.DEFINITIONS[0],
+        _grouped_geometry,
+        _sum,
+        (known_activation, bias_scale, channel_scales(0)),
+    ),
+    _definition(
+        OperationType.TFLITE_DEPTHWISE_CONV_2D,
+        depthwise_convolution.DEFINITIONS[0],
+        depthwise_convolution.geometry,
+        _depthwise_sum,
+        (known_activation, bias_scale, channel_scales(3)),
+    ),
+    _definition(
+        OperationType.TFLITE_TRANSPOSE_CONV,
+        transpose_convolution.DEFINITIONS[0],
+        transpose_convolution.geometry,
+        _transposed_sum,
+        (known_activation, bias_scale, channel_scales(0)),
+    ),
+)

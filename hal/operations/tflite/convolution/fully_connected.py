@@ -1,0 +1,173 @@
+"""FULLY_CONNECTED with TFLite's types and ranks.
+
+Beside Android's types it takes weights per channel, activations of 16 bits, also as the output of ones of 8 bits, and float
+activations with weights of 8 bits. Such weights may have a scale for each block of a row, as language models have them.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.fixed_point import Rounding
+from neurald.hal.operations.convolution.weighted_sum import (
+    ROWS,
+    SIGNED_LARGEST,
+    bias_scale,
+    channel_scales,
+    expect_bias,
+    output_writer,
+    signed,
+    weights,
+)
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.rules import known_activation
+from neurald.hal.operations.machinery.signature import ANY_RANK, Form, row, scalar, tensor
+from neurald.hal.operations.tflite.convolution import hybrid
+from neurald.hal.operations.tflite.convolution.convolution import SHORT_LARGEST, SHORT_ROWS, is_short
+from neurald.hal.types import FeatureLevel, OperandType
+
+_INT16, _UINT8 = OperandType.TENSOR_QUANT16_SYMM, OperandType.TENSOR_QUANT8_ASYMM
+
+_FORM = Form(
+    inputs=(
+        tensor("input", rank=ANY_RANK),
+        tensor("filter", "F", rank=2),
+        tensor("bias", "B", rank=1, optional=True),
+        scalar("activation"),
+        scalar("keep_dimensions", OperandType.BOOL, default=False),
+        scalar("asymmetric", OperandType.BOOL, default=False),
+        scalar("rounds_twice", OperandType.BOOL, default=False),
+    ),
+    outputs=(tensor("output", "O", rank=ANY_RANK),),
+)
+#: With a scale for each block of each row of the weights: (units, blocks).
+_BLOCKWISE_FORM = replace(
+    _FORM, inputs=(*_FORM.inputs, tensor("block_scales", OperandType.TENSOR_FLOAT32, rank=2))
+)
+#: Weights of 16 bits, and an output of more bits than the input. Output (O) and input (T) else have one type.
+_WIDE_ROWS = (
+    *(
+        row(FeatureLevel.LEVEL_1, T=_INT16, O=_INT16, F=_INT16, B=bias)
+        for bias in (OperandType.TENSOR_INT64, OperandType.TENSOR_INT32)
+    ),
+    row(FeatureLevel.LEVEL_1, T=_UINT8, O=_INT16, F=_UINT8, B=OperandType.TENSOR_INT32),
+)
+_ROWS = (
+    *(replace(r, types={**r.types, "O": r.types["T"]}) for r in (*ROWS, *hybrid.ROWS, *SHORT_ROWS)),
+    *_WIDE_ROWS,
+)
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    """Rows of as many elements as a unit takes; unless the dimensions are kept, whatever the input's shape."""
+    shape, (units, depth) = call.shape("input"), call.shape("filter")
+    expect_bias(call, units)
+    if call.scalar("keep_dimensions"):
+        if depth < 1 or shape[-1:] != (depth,):
+            raise BadData(
+                f"{call.name('input')} has shape {list(shape)}; a last dimension of {depth}, the row length of "
+                f"{call.name('filter')}, is expected"
+            )
+        return ((*shape[:-1], units),)
+    elements = math.prod(shape)
+    if depth < 1 or elements % depth:
+        raise BadData(
+            f"{call.name('input')} has shape {list(shape)}, {elements} elements; "
+            f"a multiple of {depth}, the row length of {call.name('filter')}, is expected"
+        )
+    return ((elements // depth, units),)
+
+
+def _blocks_fit(call: Call) -> None:
+    """Scales of blocks go with weights of 8 bits and one scale; each row of weights has the same whole blocks."""
+    if not call.has("block_scales"):
+        return
+    filter_ = call.operand("filter")
+    if not hybrid.is_hybrid(call) or filter_.type is not OperandType.TENSOR_QUANT8_ASYMM_SIGNED:
+        raise BadData(
+            f"{call.name('block_scales')}: scales of blocks go with an input of TENSOR_FLOAT32 and a filter of "
+            f"TENSOR_QUANT8_ASYMM_SIGNED; they are {call.operand('input').type.name} and {filter_.type.name}"
+        )
+    if filter_.zero_point:
+        raise BadData(f"{call.name('filter')} has zero point {filter_.zero_point}; 0 is expected")
+    (units, depth), (rows, blocks) = call.shape("filter"), call.shape("block_scales")
+    if rows != units or blocks < 1 or depth % blocks:
+        raise BadData(
+            f"{call.name('block_scales')} has shape {[rows, blocks]}; {units} rows, of as many scales as the "
+            f"{depth} weights of a row have blocks of equal length, are expected"
+        )
+
+
+def _hybrid(call: Call, output: Array) -> None:
+    if call.has("block_scales"):
+        _blockwise(call, output)
+        return
+    matrix = hybrid.stored_weights(call, (1,))
+    asymmetric = bool(call.scalar("asymmetric"))
+    rows = call.array("input").reshape(len(output), matrix.shape[1])
+    stored, scales, zero_points = hybrid.quantize_rows(rows, asymmetric=asymmetric)
+    sums = stored.astype(matrix.dtype) @ matrix.T
+    sums -= np.outer(zero_points, matrix.sum(axis=1, dtype=np.float64)).astype(matrix.dtype)
+    hybrid.float_writer(call, scales[:, np.newaxis])(sums, output)
+
+
+def _blockwise(call: Call, output: Array) -> None:
+    """Sums of a block are exact; times its scale, they are added up as floats."""
+    scales = call.array("block_scales")
+    (units, blocks), depth = scales.shape, call.shape("filter")[1]
+    matrix = call.array("filter").reshape(units, blocks, depth // blocks).astype(np.float64)
+    rows = call.array("input").reshape(len(output), depth)
+    stored, row_scales, zero_points = hybrid.quantize_rows(rows, asymmetric=bool(call.scalar("asymmetric")))
+    centred = (stored - zero_points[:, np.newaxis]).reshape(len(rows), blocks, depth // blocks)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.zeros(output.shape, np.float32)
+        for block in range(blocks):
+            sums = (centred[:, block].astype(np.float64) @ matrix[:, block].T).astype(np.float32)
+            total += sums * scales[:, block]
+    hybrid.float_writer(call, row_scales[:, np.newaxis])(total, output)
+
+
+def rounding(call: Call) -> Rounding:
+    """That of the kernels that LiteRT's interpreter takes by default, which differ for outputs of 16 bits."""
+    filter_ = call.operand("filter")
+    if filter_.type is _INT16:
+        return Rounding.SHORT
+    if call.scalar("rounds_twice"):
+        return Rounding.TWICE
+    has_long_bias = call.has("bias") and call.operand("bias").type is OperandType.TENSOR_INT64
+    is_by_reference = is_short(call) and (has_long_bias or filter_.zero_point != 0)
+    is_wide = call.operand("output").type is _INT16 and not is_by_reference
+    return Rounding.TWICE_UP if is_wide else Rounding.ONCE
+
+
+def _reference(call: Call) -> tuple[Array, ...]:
+    (shape,) = _shape(call)
+    output = np.empty(shape, call.operand("output").type.dtype)
+    flat = output.reshape(math.prod(shape[:-1]), shape[-1])
+    if hybrid.is_hybrid(call):
+        _hybrid(call, flat)
+        return (output,)
+    values, zero_point = signed(call)
+    matrix = weights(call, (1,), SHORT_LARGEST if is_short(call) else SIGNED_LARGEST)
+    zero_offset = -zero_point * matrix.sum(axis=1, dtype=np.float64) if zero_point else None
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = values.reshape(len(flat), matrix.shape[1]).astype(matrix.dtype) @ matrix.T
+    output_writer(call, zero_offset, rounding(call))(sums, flat)
+    return (output,)
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.TFLITE_FULLY_CONNECTED,
+        forms=(_FORM, _BLOCKWISE_FORM),
+        rows=_ROWS,
+        checks=(known_activation, bias_scale, channel_scales(0), _blocks_fit),
+        shape=_shape,
+        reference=_reference,
+        widens=OperationType.FULLY_CONNECTED,
+    ),
+)

@@ -1,0 +1,31 @@
+"""AVERAGE_POOL_2D and MAX_POOL_2D for stored values of 16 bits too, with scales that are not looked at."""
+
+from dataclasses import replace
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.convolution import pooling
+from neurald.hal.operations.machinery.rules import data_rows, known_activation
+from neurald.hal.operations.machinery.signature import row
+from neurald.hal.types import FeatureLevel, OperandType
+
+_ROWS = (
+    *data_rows(quant8=FeatureLevel.LEVEL_1),
+    row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_QUANT16_SYMM, S=OperandType.FLOAT32, zero_points16=True),
+)
+
+_TYPES = {
+    OperationType.AVERAGE_POOL_2D: OperationType.TFLITE_AVERAGE_POOL_2D,
+    OperationType.MAX_POOL_2D: OperationType.TFLITE_MAX_POOL_2D,
+}
+
+DEFINITIONS = tuple(
+    replace(
+        definition,
+        type=_TYPES[definition.type],
+        rows=_ROWS,
+        checks=(known_activation,),
+        widens=definition.type,
+    )
+    for definition in pooling.DEFINITIONS
+    if definition.type in _TYPES
+)

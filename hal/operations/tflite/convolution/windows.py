@@ -1,0 +1,169 @@
+"""REDUCE_WINDOW, and STABLEHLO_PAD, which also pads between elements and cuts off."""
+
+from collections.abc import Callable
+from enum import IntEnum
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.arguments import integers
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import ANY_RANK, Form, scalar, tensor
+from neurald.hal.operations.tflite.machinery.elements import ELEMENTS, element_rows, indexes
+from neurald.hal.types import MAXIMUM_OPERAND_BYTES, OperandType
+
+
+class Reduction(IntEnum):
+    """What REDUCE_WINDOW makes of a window; numbered as TFLite numbers them."""
+
+    ADD = 1
+    MUL = 2
+    MINIMUM = 3
+    MAXIMUM = 4
+    ALL = 5
+    ANY = 6
+
+
+_FUNCTIONS: dict[int, Callable[[Array, Array], Array]] = {
+    Reduction.ADD: np.add,
+    Reduction.MUL: np.multiply,
+    Reduction.MINIMUM: np.minimum,
+    Reduction.MAXIMUM: np.maximum,
+    Reduction.ALL: np.logical_and,
+    Reduction.ANY: np.logical_or,
+}
+#: Types whose elements have an order.
+_ORDERED = tuple(kind for kind in ELEMENTS if kind is not OperandType.TENSOR_COMPLEX64)
+
+
+def _function(call: Call) -> None:
+    number = call.scalar("function")
+    if number not in _FUNCTIONS:
+        names = ", ".join(f"{kind.value} ({kind.name})" for kind in Reduction)
+        raise BadData(f"{call.name('function')} is {number}; one of {names} is expected")
+
+
+def window_numbers(call: Call, name: str) -> list[int]:
+    """The lengths, strides or dilations, which `name` says, of REDUCE_WINDOW's window along all axes."""
+    values: list[int] = integers(call, name, (len(call.shape("input")),)).tolist()
+    if min(values, default=1) < 1:
+        raise BadData(f"{call.name(name)} is {values}; numbers of at least 1 are expected")
+    return values
+
+
+def _reduced_shape(call: Call) -> tuple[Shape, ...]:
+    """As many windows as fit in without padding."""
+    sizes, strides, dilations = (window_numbers(call, name) for name in ("window", "strides", "dilations"))
+    spans = [(size - 1) * dilation + 1 for size, dilation in zip(sizes, dilations, strict=True)]
+    return (
+        tuple(
+            (length - span) // stride + 1 if length >= span else 0
+            for length, span, stride in zip(call.shape("input"), spans, strides, strict=True)
+        ),
+    )
+
+
+def _reduce(call: Call) -> tuple[Array, ...]:
+    """Axis by axis, since all functions may be applied in any order."""
+    (shape,) = _reduced_shape(call)
+    initial, function = call.array("initial"), _FUNCTIONS[call.scalar("function")]
+    if initial.size != 1:
+        raise BadData(
+            f"{call.name('initial')} has shape {list(initial.shape)}; exactly one element is expected"
+        )
+    values = call.array("input")
+    if 0 in shape:
+        return (np.empty(shape, values.dtype),)
+    sizes, strides, dilations = (window_numbers(call, name) for name in ("window", "strides", "dilations"))
+    with np.errstate(all="ignore"):
+        for axis, (size, stride, dilation) in enumerate(zip(sizes, strides, dilations, strict=True)):
+            before = (slice(None),) * axis
+            reach = (shape[axis] - 1) * stride + 1
+            total: Array | None = None
+            for step in range(size):
+                part = values[(*before, slice(step * dilation, step * dilation + reach, stride))]
+                total = part if total is None else function(total, part)
+            values = values if total is None else total
+        return (np.asarray(function(initial.reshape(()), values)).astype(initial.dtype),)
+
+
+def interior_paddings(call: Call) -> list[tuple[int, int, int]]:
+    """Of each axis: elements before (fewer than none cut off), after, and between two."""
+    rank = len(call.shape("input"))
+    low, high, between = (integers(call, name, (rank,)).tolist() for name in ("low", "high", "interior"))
+    if min(between, default=0) < 0:
+        raise BadData(f"{call.name('interior')} is {between}; no number may be negative")
+    numbers = list(zip(low, high, between, strict=True))
+    if any(abs(number) > MAXIMUM_OPERAND_BYTES for axis in numbers for number in axis):
+        raise BadData(f"{call.name('low')}, high and interior have a number that is larger than any operand")
+    return numbers
+
+
+def _padded_shape(call: Call) -> tuple[Shape, ...]:
+    shape = tuple(
+        low + (max(0, length - 1) * between + length) + high
+        for length, (low, high, between) in zip(call.shape("input"), interior_paddings(call), strict=True)
+    )
+    if min(shape, default=0) < 0:
+        raise BadData(f"{call.name('low')}: the output would have shape {list(shape)}")
+    return (shape,)
+
+
+def _pad(call: Call) -> tuple[Array, ...]:
+    (shape,) = _padded_shape(call)
+    values, value = call.array("input"), call.array("value")
+    if value.size != 1:
+        raise BadData(f"{call.name('value')} has shape {list(value.shape)}; exactly one element is expected")
+    result = np.full(shape, value.reshape(()))
+    sources, targets = [], []
+    for length, end, (low, _, between) in zip(values.shape, shape, interior_paddings(call), strict=True):
+        places = low + np.arange(length) * (between + 1)
+        kept = np.flatnonzero((places >= 0) & (places < end))
+        sources.append(kept)
+        targets.append(places[kept])
+    result[np.ix_(*targets)] = values[np.ix_(*sources)]
+    return (result,)
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.TFLITE_REDUCE_WINDOW,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("input", rank=ANY_RANK),
+                    tensor("initial", rank=ANY_RANK),
+                    indexes("window"),
+                    indexes("strides"),
+                    indexes("dilations"),
+                    scalar("function"),
+                ),
+                outputs=(tensor("output", rank=ANY_RANK),),
+            ),
+        ),
+        rows=element_rows(_ORDERED),
+        checks=(_function,),
+        shape=_reduced_shape,
+        reference=_reduce,
+    ),
+    Definition(
+        type=OperationType.TFLITE_STABLEHLO_PAD,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("input", rank=ANY_RANK),
+                    tensor("value", rank=ANY_RANK),
+                    indexes("low"),
+                    indexes("high"),
+                    indexes("interior"),
+                ),
+                outputs=(tensor("output", rank=ANY_RANK),),
+            ),
+        ),
+        rows=element_rows(),
+        shape=_padded_shape,
+        reference=_pad,
+    ),
+)

@@ -1,0 +1,108 @@
+"""Numbers, and bits, as another type: CAST, BITCAST, and parts of complex numbers."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.rules import shape_of_input
+from neurald.hal.operations.machinery.signature import ANY_RANK, Form, row, tensor
+from neurald.hal.operations.tflite.machinery.tables import REALS
+from neurald.hal.types import FeatureLevel, OperandType
+
+_COMPLEX = OperandType.TENSOR_COMPLEX64
+_TYPES = (*REALS, OperandType.TENSOR_BOOL8, _COMPLEX)
+_LEVEL = FeatureLevel.LEVEL_1
+
+_FORM = Form(inputs=(tensor("input", "T", rank=ANY_RANK),), outputs=(tensor("output", "U", rank=ANY_RANK),))
+
+
+def cast(values: Array, dtype: "np.dtype[np.generic]") -> Array:
+    """`values` as another type of element.
+
+    Whole numbers keep the bits that fit. Reals lose their fraction, and what an integer type cannot hold becomes the end
+    of its range that is nearest; not a number becomes the largest. Of complex numbers the real part is taken.
+    """
+    if values.dtype.kind == "c" and dtype.kind != "c":
+        values = values.real
+    with np.errstate(all="ignore"):
+        if values.dtype.kind != "f" or dtype.kind not in "iu":
+            return values.astype(dtype)
+        limits = np.iinfo(dtype.name)
+        whole = np.trunc(values.astype(np.float64))
+        # The largest of 64 bits is no float64: what is not below it is put in by itself.
+        is_large = ~(whole < float(limits.max))
+        inside = np.where(is_large, 0, np.maximum(whole, float(limits.min))).astype(dtype)
+        return np.where(is_large, dtype.type(limits.max), inside)
+
+
+def _cast(call: Call) -> tuple[Array, ...]:
+    return (cast(call.array("input"), call.operand("output").type.dtype),)
+
+
+def _bitcast_shape(call: Call) -> tuple[Shape, ...]:
+    """A smaller type adds an axis, a larger one takes the last away."""
+    shape = call.shape("input")
+    source, target = (call.operand(name).type.dtype.itemsize for name in ("input", "output"))
+    if source == target:
+        return (shape,)
+    if source > target:
+        return ((*shape, source // target),)
+    if shape[-1:] != (target // source,):
+        raise BadData(
+            f"{call.name('input')} has shape {list(shape)}; a last length of {target // source} is expected"
+        )
+    return (shape[:-1],)
+
+
+def _bitcast(call: Call) -> tuple[Array, ...]:
+    (shape,) = _bitcast_shape(call)
+    content = np.ascontiguousarray(call.array("input")).tobytes()
+    return (np.frombuffer(content, call.operand("output").type.dtype).reshape(shape).copy(),)
+
+
+#: A truth value is one of two bytes, so that bytes do not become truth values.
+_BITS = (*REALS, _COMPLEX)
+
+
+def _part(operation_type: OperationType, function: Callable[[Array], Array]) -> Definition:
+    def reference(call: Call) -> tuple[Array, ...]:
+        with np.errstate(over="ignore"):
+            return (np.array(function(call.array("input")), np.float32),)
+
+    return Definition(
+        type=operation_type,
+        forms=(_FORM,),
+        rows=(row(_LEVEL, T=_COMPLEX, U=OperandType.TENSOR_FLOAT32),),
+        shape=shape_of_input,
+        reference=reference,
+    )
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.TFLITE_CAST,
+        forms=(_FORM,),
+        rows=tuple(
+            row(_LEVEL, T=source, U=target, zero_points16=True) for source in _TYPES for target in _TYPES
+        ),
+        shape=shape_of_input,
+        reference=_cast,
+        widens=OperationType.CAST,
+    ),
+    Definition(
+        type=OperationType.TFLITE_BITCAST,
+        forms=(_FORM,),
+        rows=tuple(
+            row(_LEVEL, T=source, U=target, zero_points16=True) for source in _BITS for target in _BITS
+        ),
+        shape=_bitcast_shape,
+        reference=_bitcast,
+    ),
+    _part(OperationType.TFLITE_COMPLEX_ABS, np.abs),
+    _part(OperationType.TFLITE_REAL, np.real),
+    _part(OperationType.TFLITE_IMAG, np.imag),
+)

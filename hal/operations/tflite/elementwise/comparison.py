@@ -1,0 +1,158 @@
+"""Truth values of all types and ranks, and choices by them: SELECT, SELECT_V2, MAXIMUM, MINIMUM.
+
+TFLite compares stored values in 32 bits, at 256 times their real values; small scales make different numbers equal there.
+It chooses between stored values without a look at their scales.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
+from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.operations.machinery.broadcasting import broadcast_shape
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import ANY_RANK, Form, tensor
+from neurald.hal.operations.tflite.machinery.tables import (
+    REALS,
+    binary_form,
+    binary_shape,
+    typed_rows,
+)
+from neurald.hal.types import OperandType
+
+#: Bits behind the point of compared numbers.
+PRECISION_BITS = 8
+
+_COMPARED = Form(
+    inputs=(tensor("input1", rank=ANY_RANK), tensor("input2", rank=ANY_RANK)),
+    outputs=(tensor("output", OperandType.TENSOR_BOOL8, rank=ANY_RANK),),
+)
+_CHOSEN = Form(
+    inputs=(
+        tensor("condition", OperandType.TENSOR_BOOL8, rank=ANY_RANK),
+        tensor("input1", rank=ANY_RANK),
+        tensor("input2", rank=ANY_RANK),
+    ),
+    outputs=(tensor("output", rank=ANY_RANK),),
+)
+_ANY = (*REALS, OperandType.TENSOR_BOOL8)
+#: What can be told apart without an order.
+_EQUATED = (*_ANY, OperandType.TENSOR_STRING)
+#: The comparisons that heed the scales of int16.
+_SCALES_INT16 = (OperationType.TFLITE_EQUAL, OperationType.TFLITE_NOT_EQUAL)
+
+
+def is_compared_by_scale(call: Call) -> bool:
+    """Whether a comparison looks at the real numbers that stored ones stand for."""
+    operand = call.operand("input1")
+    is_int16 = operand.type is OperandType.TENSOR_QUANT16_SYMM
+    return is_quantized(operand) and (not is_int16 or call.binding.type in _SCALES_INT16)
+
+
+def _comparable(call: Call, name: str) -> Array:
+    operand, values = call.operand(name), call.array(name)
+    precise = (values.astype(np.int64) - operand.zero_point) << PRECISION_BITS
+    return multiply(precise, *quantize_multiplier(operand.scale))
+
+
+def _compare(
+    operation_type: OperationType,
+    widened: OperationType,
+    function: np.ufunc,
+    *,
+    types: Sequence[OperandType] = _ANY,
+) -> Definition:
+    """A comparison of values of one of the types."""
+
+    def reference(call: Call) -> tuple[Array, ...]:
+        read = _comparable if is_compared_by_scale(call) else Call.array
+        return (np.asarray(function(read(call, "input1"), read(call, "input2"))),)
+
+    return Definition(
+        type=operation_type,
+        forms=(_COMPARED,),
+        rows=typed_rows(*types, zero_points16=True),
+        shape=binary_shape,
+        reference=reference,
+        widens=widened,
+    )
+
+
+def _extreme(
+    operation_type: OperationType, widened: OperationType, is_first: Callable[[Array, Array], Array]
+) -> Definition:
+    """The larger or smaller of two; if one is not a number, the second."""
+
+    def reference(call: Call) -> tuple[Array, ...]:
+        first, second = call.array("input1"), call.array("input2")
+        return (np.where(is_first(first, second), first, second),)
+
+    return Definition(
+        type=operation_type,
+        forms=(binary_form(),),
+        rows=typed_rows(*REALS, zero_points16=True),
+        shape=binary_shape,
+        reference=reference,
+        widens=widened,
+    )
+
+
+def _select_shape(call: Call) -> tuple[Shape, ...]:
+    """A condition of rank 1 chooses along the first axis, one of rank 0 everything."""
+    condition, shape, other = (call.shape(name) for name in ("condition", "input1", "input2"))
+    if other != shape:
+        raise BadData(
+            f"{call.name('input2')} has shape {list(other)}; that of input1, {list(shape)}, is expected"
+        )
+    if condition not in ((), shape, shape[:1]):
+        raise BadData(
+            f"{call.name('condition')} has shape {list(condition)}; "
+            f"[], {list(shape[:1])} or {list(shape)} is expected"
+        )
+    return (shape,)
+
+
+def _select(call: Call) -> tuple[Array, ...]:
+    condition, first = call.array("condition"), call.array("input1")
+    if condition.ndim != first.ndim:
+        condition = condition.reshape(condition.shape + (1,) * (first.ndim - condition.ndim))
+    return (np.where(condition, first, call.array("input2")),)
+
+
+def _select_broadcast_shape(call: Call) -> tuple[Shape, ...]:
+    return (broadcast_shape(call, "condition", "input1", "input2"),)
+
+
+def _select_broadcast(call: Call) -> tuple[Array, ...]:
+    return (np.where(call.array("condition"), call.array("input1"), call.array("input2")),)
+
+
+DEFINITIONS = (
+    _compare(OperationType.TFLITE_EQUAL, OperationType.EQUAL, np.equal, types=_EQUATED),
+    _compare(OperationType.TFLITE_NOT_EQUAL, OperationType.NOT_EQUAL, np.not_equal, types=_EQUATED),
+    _compare(OperationType.TFLITE_LESS, OperationType.LESS, np.less),
+    _compare(OperationType.TFLITE_LESS_EQUAL, OperationType.LESS_EQUAL, np.less_equal),
+    _compare(OperationType.TFLITE_GREATER, OperationType.GREATER, np.greater),
+    _compare(OperationType.TFLITE_GREATER_EQUAL, OperationType.GREATER_EQUAL, np.greater_equal),
+    _extreme(OperationType.TFLITE_MAXIMUM, OperationType.MAXIMUM, np.greater),
+    _extreme(OperationType.TFLITE_MINIMUM, OperationType.MINIMUM, np.less),
+    Definition(
+        type=OperationType.TFLITE_SELECT,
+        forms=(_CHOSEN,),
+        rows=typed_rows(*_ANY, OperandType.TENSOR_COMPLEX64, zero_points16=True),
+        shape=_select_shape,
+        reference=_select,
+        widens=OperationType.SELECT,
+    ),
+    Definition(
+        type=OperationType.TFLITE_SELECT_V2,
+        forms=(_CHOSEN,),
+        rows=typed_rows(*_ANY, OperandType.TENSOR_COMPLEX64, zero_points16=True),
+        shape=_select_broadcast_shape,
+        reference=_select_broadcast,
+    ),
+)

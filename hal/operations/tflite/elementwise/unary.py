@@ -1,0 +1,183 @@
+"""Functions of one number for all types that TFLite has them for."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
+from neurald.hal.operations.arithmetic.gemmlowp import inverse_square_root
+from neurald.hal.operations.arithmetic.quantized import is_quantized, saturate
+from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.rules import shape_of_input
+from neurald.hal.operations.machinery.signature import Row
+from neurald.hal.operations.tflite.machinery.tables import FLOATS, STORED, lookup, typed_rows, unary_form
+from neurald.hal.types import Operand, OperandType
+
+_SIGNED = (OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT16_SYMM)
+_WHOLE = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
+_FLOAT64 = OperandType.TENSOR_FLOAT64
+
+#: The inverse of a root is taken at so many bits more, to be whole.
+_ROOT_BITS = 20
+
+Quantized = Callable[[Array, Operand, Operand], Array]
+
+
+def _by_table(function: Callable[[Array, Operand], Array]) -> Quantized:
+    """A function of real numbers, given the output too, by TFLite's table."""
+
+    def compute(values: Array, operand: Operand, output: Operand) -> Array:
+        return lookup(lambda real: function(real, output), values, operand, output)
+
+    return compute
+
+
+def _absolute(values: Array, operand: Operand, output: Operand) -> Array:
+    magnitudes = np.abs(values.astype(np.int64) - operand.zero_point)
+    ratio = single_ratio(operand.scale, 1, output.scale)
+    if ratio != 1:
+        magnitudes = multiply(magnitudes, *quantize_multiplier(ratio))
+    return saturate(magnitudes + output.zero_point, output)
+
+
+def _not_negative(values: Array, operand: Operand) -> Array:
+    """Differences from the zero point.
+
+    Raises:
+        BadData: one is negative.
+    """
+    differences = values.astype(np.int64) - operand.zero_point
+    if (differences < 0).any():
+        raise BadData(f"a root of {differences.min() * operand.scale:g} is asked for")
+    return differences
+
+
+def _root(values: Array, operand: Operand, output: Operand) -> Array:
+    """Cut off, not rounded."""
+    real = np.float32(operand.scale) * _not_negative(values, operand).astype(np.float32)
+    with np.errstate(over="ignore"):
+        quotient = (np.sqrt(real) / np.float32(output.scale)).astype(np.float64)
+    return saturate(np.trunc(quotient) + output.zero_point, output)
+
+
+def _inverse_root(values: Array, operand: Operand, output: Operand) -> Array:
+    """Of 0 the largest value that can be stored."""
+    differences = _not_negative(values, operand)
+    if values.dtype.itemsize == 2:
+        largest = np.float32(np.iinfo(np.int16).max) * np.float32(output.scale)
+        return lookup(
+            lambda real: np.where(real <= 0, largest, 1 / np.sqrt(np.maximum(real, 0))),
+            values,
+            operand,
+            output,
+        )
+    flat = differences.reshape(-1)
+    mantissas, exponents = inverse_square_root(flat)
+    roots = multiply(np.ones_like(flat), mantissas, exponents + _ROOT_BITS)
+    scale = 1 / (float(np.sqrt(np.float32(operand.scale))) * float(np.float32(output.scale)))
+    mantissa, exponent = quantize_multiplier(scale)
+    results = multiply(roots, mantissa, exponent - _ROOT_BITS) + output.zero_point
+    results = np.where(flat == 0, np.iinfo(values.dtype).max, results)
+    return saturate(results.reshape(values.shape), output)
+
+
+def _logarithm(values: Array, output: Operand) -> Array:
+    """What has none gets the lowest value that can be stored."""
+    lowest = (np.iinfo(output.type.dtype.name).min - output.zero_point) * np.float32(output.scale)
+    is_positive = values > 0
+    return np.where(is_positive, np.log(np.where(is_positive, values, 1)), np.float32(lowest))
+
+
+def _exponential(values: Array, _: Operand) -> Array:
+    return np.exp(values)
+
+
+def _apply(
+    function: Callable[[Array], Array], quantized: Quantized | None
+) -> Callable[[Call], tuple[Array, ...]]:
+    """A reference: half precision is computed in float32, stored values by `quantized`, or as whole numbers."""
+
+    def reference(call: Call) -> tuple[Array, ...]:
+        operand, output, values = call.operand("input"), call.operand("output"), call.array("input")
+        with np.errstate(all="ignore"):
+            if quantized is not None and is_quantized(output):
+                return (quantized(values, operand, output),)
+            real = values.astype(np.float32) if values.dtype == np.float16 else values
+            return (np.asarray(function(real)).astype(output.type.dtype, copy=False),)
+
+    return reference
+
+
+def _definition(
+    operation_type: OperationType,
+    function: Callable[[Array], Array],
+    rows: tuple[Row, ...],
+    *,
+    quantized: Quantized | None = None,
+    widens: OperationType | None = None,
+) -> Definition:
+    return Definition(
+        type=operation_type,
+        forms=(unary_form(),),
+        rows=rows,
+        shape=shape_of_input,
+        reference=_apply(function, quantized),
+        widens=widens,
+    )
+
+
+_REAL_ROWS = typed_rows(*FLOATS)
+_STORED_ROWS = typed_rows(*FLOATS, *_SIGNED)
+
+DEFINITIONS = (
+    _definition(
+        OperationType.TFLITE_ABS,
+        np.abs,
+        typed_rows(*FLOATS, *_WHOLE, *_SIGNED),
+        quantized=_absolute,
+        widens=OperationType.ABS,
+    ),
+    _definition(OperationType.TFLITE_CEIL, np.ceil, _REAL_ROWS),
+    _definition(OperationType.TFLITE_COS, np.cos, _REAL_ROWS),
+    _definition(
+        OperationType.TFLITE_EXP,
+        np.exp,
+        _STORED_ROWS,
+        quantized=_by_table(_exponential),
+        widens=OperationType.EXP,
+    ),
+    _definition(OperationType.TFLITE_FLOOR, np.floor, _REAL_ROWS, widens=OperationType.FLOOR),
+    _definition(
+        OperationType.TFLITE_LOG,
+        np.log,
+        _STORED_ROWS,
+        quantized=_by_table(_logarithm),
+        widens=OperationType.LOG,
+    ),
+    _definition(
+        OperationType.TFLITE_NEG,
+        np.negative,
+        typed_rows(*FLOATS, *_WHOLE, *STORED, zero_points16=True),
+        widens=OperationType.NEG,
+    ),
+    _definition(OperationType.TFLITE_ROUND, np.rint, _REAL_ROWS),
+    _definition(
+        OperationType.TFLITE_RSQRT,
+        lambda values: 1 / np.sqrt(values),
+        _STORED_ROWS,
+        quantized=_inverse_root,
+        widens=OperationType.RSQRT,
+    ),
+    _definition(OperationType.TFLITE_SIGN, np.sign, typed_rows(*FLOATS, _FLOAT64, OperandType.TENSOR_INT32)),
+    _definition(
+        OperationType.TFLITE_SQRT,
+        np.sqrt,
+        _STORED_ROWS,
+        quantized=_root,
+        widens=OperationType.SQRT,
+    ),
+    _definition(OperationType.TFLITE_SQUARE, np.square, typed_rows(*FLOATS, OperandType.TENSOR_INT32)),
+)

@@ -1,0 +1,144 @@
+"""What operations share that move elements and never look at them: they take every type, and copy stored values."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Check, Definition
+from neurald.hal.operations.machinery.signature import ANY_RANK, MAXIMUM_RANK, Form, Parameter, Row, row
+from neurald.hal.types import FeatureLevel, OperandType
+
+#: Types whose elements are moved as they are stored.
+ELEMENTS = (
+    OperandType.TENSOR_FLOAT32,
+    OperandType.TENSOR_FLOAT16,
+    OperandType.TENSOR_INT32,
+    OperandType.TENSOR_QUANT8_ASYMM,
+    OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+    OperandType.TENSOR_QUANT16_SYMM,
+    OperandType.TENSOR_QUANT16_ASYMM,
+    OperandType.TENSOR_BOOL8,
+    OperandType.TENSOR_INT64,
+    OperandType.TENSOR_UINT32,
+    OperandType.TENSOR_UINT64,
+    OperandType.TENSOR_FLOAT64,
+    OperandType.TENSOR_COMPLEX64,
+)
+#: Those, and strings, which most operations do not move.
+ELEMENTS_AND_STRINGS = (*ELEMENTS, OperandType.TENSOR_STRING)
+#: Types of indexes and lengths.
+INDEXES = frozenset((OperandType.TENSOR_INT32, OperandType.TENSOR_INT64))
+#: Those that a few operators take besides.
+SHORT_INDEXES = INDEXES | {
+    OperandType.TENSOR_QUANT16_SYMM,
+    OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+}
+
+
+def element_rows(types: Sequence[OperandType] = ELEMENTS) -> tuple[Row, ...]:
+    """Rows for data that all have one of the types."""
+    return tuple(row(FeatureLevel.LEVEL_1, T=kind, zero_points16=True) for kind in types)
+
+
+def indexes(
+    name: str,
+    *,
+    rank: int | tuple[int, int] = 1,
+    types: frozenset[OperandType] = INDEXES,
+    optional: bool = False,
+) -> Parameter:
+    """A tensor of indexes or lengths."""
+    ranks = (rank, rank) if isinstance(rank, int) else rank
+    return Parameter(name=name, types=types, ranks=ranks, optional=optional)
+
+
+def number(name: str) -> Parameter:
+    """A whole number: a scalar, or a tensor with one element."""
+    return Parameter(name=name, types=SHORT_INDEXES | {OperandType.INT32}, ranks=ANY_RANK)
+
+
+def moved(
+    definition: Definition,
+    operation_type: OperationType,
+    *,
+    types: Sequence[OperandType] = ELEMENTS,
+    checks: Sequence[Check] = (),
+    shape: Callable[[Call], tuple[Shape, ...]] | None = None,
+    reference: Callable[[Call], tuple[Array, ...]] | None = None,
+) -> Definition:
+    """An Android operation that moves elements, for all of their types, any rank, and whatever type of indexes.
+
+    Scales are not compared: what is stored is copied, and the output's scale says what it stands for.
+
+    Args:
+        definition: of the Android operation.
+        operation_type: of the extension.
+        types: of the elements.
+        checks: its rules instead.
+        shape, reference: where Android's do not do.
+    """
+    return replace(
+        definition,
+        type=operation_type,
+        forms=tuple(_of_any_index(form) for form in definition.forms),
+        rows=element_rows(types),
+        checks=tuple(checks),
+        shape=shape or definition.shape,
+        reference=reference or definition.reference,
+        level=None,
+        widens=definition.type,
+    )
+
+
+def _of_any_index(form: Form) -> Form:
+    return replace(
+        form,
+        inputs=tuple(_of_any_type(parameter) for parameter in form.inputs),
+        outputs=tuple(_of_any_type(parameter) for parameter in form.outputs),
+    )
+
+
+def _of_any_type(parameter: Parameter) -> Parameter:
+    if isinstance(parameter.types, str):
+        return replace(parameter, ranks=ANY_RANK)
+    if parameter.types == {OperandType.TENSOR_INT32}:
+        return replace(parameter, types=SHORT_INDEXES)
+    if parameter.types == {OperandType.INT32}:
+        return replace(parameter, types=number(parameter.name).types, ranks=ANY_RANK)
+    return parameter
+
+
+def lengths(call: Call, name: str) -> Shape:
+    """The value of a list of lengths that is a shape.
+
+    Raises:
+        BadData: it is no list, too long, or a length is negative.
+        UnknownValue: it is not known yet.
+    """
+    (rank,) = call.shape(name)
+    if rank > MAXIMUM_RANK:
+        raise BadData(f"{call.name(name)} has {rank} lengths; at most {MAXIMUM_RANK} are allowed")
+    shape = tuple(int(length) for length in call.array(name))
+    if min(shape, default=0) < 0:
+        raise BadData(f"{call.name(name)} is {list(shape)}; no length may be negative")
+    return shape
+
+
+def places(call: Call, name: str, length: int) -> Array:
+    """Indexes into something of that length, as int64.
+
+    Raises:
+        BadData: one of them is outside.
+        UnknownValue: they are not known yet.
+    """
+    found: Array = call.array(name).astype(np.int64)
+    outside = (found < 0) | (found >= length)
+    if outside.any():
+        raise BadData(
+            f"{call.name(name)} has {found[outside].flat[0]}; indexes from 0 to {length - 1} are expected"
+        )
+    return found

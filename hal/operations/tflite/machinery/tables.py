@@ -1,0 +1,144 @@
+"""Type tables and forms of element-wise operations, and functions of stored values by TFLite's tables."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from neurald.hal.operations.arithmetic.quantized import round_away
+from neurald.hal.operations.machinery.broadcasting import broadcast_shape
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, Row, row, tensor
+from neurald.hal.types import FeatureLevel, Operand, OperandType
+
+FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
+QUANT8 = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
+#: Quantised types, which unscaled whole numbers of 8 and 16 bits have too.
+STORED = (*QUANT8, OperandType.TENSOR_QUANT16_SYMM, OperandType.TENSOR_QUANT16_ASYMM)
+#: Whole numbers that have no scale.
+INTEGERS = (
+    OperandType.TENSOR_INT32,
+    OperandType.TENSOR_INT64,
+    OperandType.TENSOR_UINT32,
+    OperandType.TENSOR_UINT64,
+)
+#: All types of real numbers.
+REALS = (*FLOATS, OperandType.TENSOR_FLOAT64, *INTEGERS, *STORED)
+
+#: Steps of a table for 16 bits; between them it is interpolated.
+STEPS = 512
+STEP_BITS = 7
+
+
+def typed_rows(*types: OperandType, zero_points16: bool = False) -> tuple[Row, ...]:
+    """Rows of an operation whose data all have the type T, and its real scalars the type S; see `Row.zero_points16`."""
+    return tuple(
+        row(
+            FeatureLevel.LEVEL_1,
+            zero_points16=zero_points16,
+            T=data,
+            S=OperandType.FLOAT16 if data is OperandType.TENSOR_FLOAT16 else OperandType.FLOAT32,
+        )
+        for data in types
+    )
+
+
+def unary_form(*scalars: Parameter) -> Form:
+    """`input`, then scalars."""
+    return Form(inputs=(tensor("input", rank=ANY_RANK), *scalars), outputs=(tensor("output", rank=ANY_RANK),))
+
+
+def binary_form(*scalars: Parameter) -> Form:
+    """`input1` and `input2`, then scalars."""
+    inputs = tensor("input1", rank=ANY_RANK), tensor("input2", rank=ANY_RANK), *scalars
+    return Form(inputs=inputs, outputs=(tensor("output", rank=ANY_RANK),))
+
+
+def binary_shape(call: Call) -> tuple[Shape, ...]:
+    """The inputs broadcast."""
+    return (broadcast_shape(call, "input1", "input2"),)
+
+
+def lowest(values: Array) -> float:
+    """The lowest finite number of the values' type."""
+    if values.dtype.kind == "b":
+        return False
+    return float(np.finfo(values.dtype).min) if values.dtype.kind == "f" else np.iinfo(values.dtype).min
+
+
+def highest(values: Array) -> float:
+    """The highest finite number of the values' type."""
+    if values.dtype.kind == "b":
+        return True
+    return float(np.finfo(values.dtype).max) if values.dtype.kind == "f" else np.iinfo(values.dtype).max
+
+
+def lookup(function: Callable[[Array], Array], values: Array, operand: Operand, output: Operand) -> Array:
+    """A function of real numbers on stored values, as TFLite tabulates it.
+
+    Args:
+        function: from float32 to float32, element by element, never NaN.
+        values: stored values of 8 or 16 bits of `operand`.
+        operand, output: scale and zero point of what goes in and what comes out.
+    """
+    limits = np.iinfo(values.dtype)
+    with np.errstate(all="ignore"):
+        if limits.bits == 8:
+            table = _table8(function, operand, output)
+            return np.asarray(table[values.astype(np.intp) - limits.min])
+        parts = np.float32(operand.scale), operand.zero_point, np.float32(output.scale), output.zero_point
+        return interpolate(table16(function, *parts), values)
+
+
+def _table8(function: Callable[[Array], Array], operand: Operand, output: Operand) -> Array:
+    """Of all 256 results, the lowest argument first."""
+    limits = np.iinfo(operand.type.dtype.name)
+    stored = np.arange(limits.min, limits.max + 1) - operand.zero_point
+    real = function(np.float32(operand.scale) * stored.astype(np.float32))
+    inverse = np.float32(1) / np.float32(output.scale)
+    quantized = round_away(real * inverse).astype(np.float64) + output.zero_point
+    table: Array = np.clip(quantized, limits.min, limits.max).astype(operand.type.dtype)
+    return table
+
+
+def table16(
+    function: Callable[[Array], Array],
+    scale: Any,
+    zero_point: int,
+    output_scale: Any,
+    output_zero_point: int,
+) -> Array:
+    """The 513 results of int16 arguments that lie 128 apart, shifted so that values between are nearer too.
+
+    Args:
+        function: element by element, of the scales' type, in which all is computed.
+        scale, zero_point: of the arguments.
+        output_scale, output_zero_point: of the results.
+    """
+    real = np.result_type(scale).type
+    limits = np.iinfo(np.int16)
+    lowest, highest = (scale * real(limit - zero_point) for limit in (limits.min, limits.max))
+    output_range = output_scale * real(limits.max - output_zero_point) - output_scale * real(
+        limits.min - output_zero_point
+    )
+    step = (highest - lowest) / real(STEPS)
+    factor = real(limits.max - limits.min + 1) / output_range
+    starts = lowest + np.arange(STEPS).astype(real) * step
+    samples = round_away(function(starts) * factor)
+    middles = round_away(function(starts + step / real(2)) * factor)
+    following = function(lowest + np.arange(1, STEPS + 1).astype(real) * step) * factor
+    errors = round_away((following + samples) / real(2)) - middles
+    last = round_away(function(np.array([highest])) * factor)
+    table = np.concatenate((samples - round_away(errors / real(2)), last))
+    clipped: Array = np.clip(table, limits.min, limits.max).astype(np.int16)
+    return clipped
+
+
+def interpolate(table: Array, values: Array) -> Array:
+    """Results for int16 `values` from a table of `table16`, as int16."""
+    index = (values.astype(np.int32) >> STEP_BITS) + STEPS // 2
+    offset = values.astype(np.int32) & ((1 << STEP_BITS) - 1)
+    base = table[index].astype(np.int32)
+    # The slope is kept in 16 bits.
+    slope = (table[index + 1].astype(np.int32) - base).astype(np.int16).astype(np.int32)
+    return np.asarray(base + ((slope * offset + (1 << STEP_BITS - 1)) >> STEP_BITS)).astype(np.int16)

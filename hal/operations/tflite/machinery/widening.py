@@ -1,0 +1,49 @@
+"""Makes an operation that takes more than Android's of the same meaning."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.definition import Check, Definition
+from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, Row
+
+
+def widen(
+    definition: Definition,
+    operation_type: OperationType,
+    *,
+    rows: Sequence[Row] | None = None,
+    checks: Sequence[Check] | None = None,
+) -> Definition:
+    """`definition` under another type, for tensors of any rank.
+
+    Args:
+        definition: of the Android operation; its shape rule and reference must be able to do what is asked here.
+        operation_type: of the extension.
+        rows: the types that it takes instead.
+        checks: its rules instead.
+    """
+    return replace(
+        definition,
+        type=operation_type,
+        forms=tuple(_of_any_rank(form) for form in definition.forms),
+        rows=definition.rows if rows is None else tuple(rows),
+        checks=definition.checks if checks is None else tuple(checks),
+        level=None,
+        widens=definition.type,
+    )
+
+
+def _of_any_rank(form: Form) -> Form:
+    return replace(
+        form,
+        inputs=tuple(_ranked(parameter) for parameter in form.inputs),
+        outputs=tuple(_ranked(parameter) for parameter in form.outputs),
+    )
+
+
+def _ranked(parameter: Parameter) -> Parameter:
+    """Data tensors, those whose type is a variable, take any rank; others keep what they stand for."""
+    if isinstance(parameter.types, str):
+        return replace(parameter, ranks=ANY_RANK)
+    return parameter

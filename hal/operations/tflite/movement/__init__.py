@@ -1,0 +1,1 @@
+"""TFLite's forms: operations that move, repeat, pick or resample elements."""

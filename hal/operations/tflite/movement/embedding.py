@@ -1,0 +1,198 @@
+"""Rows of tables: EMBEDDING_LOOKUP from a table of 8 bits, and EMBEDDING_LOOKUP_SPARSE, which combines rows."""
+
+from enum import IntEnum
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, row, scalar, tensor
+from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
+from neurald.hal.types import FeatureLevel, OperandType
+
+_TABLE_RANKS = (2, MAXIMUM_RANK)
+
+FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
+STORED_TABLES = (OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL)
+
+
+class Combiner(IntEnum):
+    """What becomes of the rows of one place, each times its weight."""
+
+    SUM = 0
+    #: Divided by the sum of the weights.
+    MEAN = 1
+    #: Divided by the root of the sum of the weights' squares.
+    SQRTN = 2
+
+
+def _rows(call: Call, name: str) -> Array:
+    """The row numbers of a lookup, all of which the table has."""
+    numbers, length = call.array(name), call.shape("values")[0]
+    wrong = np.flatnonzero((numbers < 0) | (numbers >= length))
+    if wrong.size:
+        raise BadData(
+            f"{call.name(name)} has {numbers[wrong[0]]} at {wrong[0]}; indexes from 0 to {length - 1} are expected"
+        )
+    return numbers
+
+
+def _rows_exist(call: Call) -> None:
+    _rows(call, "lookups")
+
+
+def _dequantized_table(call: Call) -> None:
+    """A table of 8 bits that is looked up as floats has zero point 0, and one scale or one for each row."""
+    table = call.operand("values")
+    if call.operand("output").type not in FLOATS or table.type not in STORED_TABLES:
+        return
+    if table.zero_point:
+        raise BadData(f"{call.name('values')} has zero point {table.zero_point}; 0 is expected")
+    quant = table.channel_quant
+    if quant is not None and (quant.dimension != 0 or len(quant.scales) != call.shape("values")[0]):
+        raise BadData(f"{call.name('values')} has scales along dimension {quant.dimension}; 0 is expected")
+
+
+def _lookup_shape(call: Call) -> tuple[Shape, ...]:
+    return ((*call.shape("lookups"), *call.shape("values")[1:]),)
+
+
+def _lookup(call: Call) -> tuple[Array, ...]:
+    numbers, table, output = _rows(call, "lookups"), call.operand("values"), call.operand("output")
+    found = call.array("values")[numbers]
+    if output.type not in FLOATS or table.type not in STORED_TABLES:
+        return (found,)
+    quant = table.channel_quant
+    scales = np.array((table.scale,) if quant is None else quant.scales, np.float32)
+    each = scales if quant is None else scales[numbers]
+    with np.errstate(over="ignore"):
+        real = found.astype(np.float32) * each.reshape(-1, *(1,) * (found.ndim - 1))
+        return (real.astype(output.type.dtype),)
+
+
+def _lists_agree(call: Call) -> None:
+    """Each lookup has a place and a weight; the places are what the dense shape has all but one length of."""
+    (count,) = call.shape("lookups")
+    places, (rank,) = call.shape("indices"), call.shape("dense_shape")
+    if places != (count, rank) or call.shape("weights") != (count,) or rank < 1:
+        raise BadData(
+            f"{call.binding.type.name}: {count} lookups have indices of shape {list(places)} for a dense shape of "
+            f"{rank} lengths, and weights of shape {list(call.shape('weights'))}; {[count, rank]} and {[count]} are "
+            "expected"
+        )
+
+
+def _sparse_shape(call: Call) -> tuple[Shape, ...]:
+    lengths = [int(length) for length in call.array("dense_shape")]
+    if min(lengths, default=0) < 0:
+        raise BadData(f"{call.name('dense_shape')} is {lengths}; no length may be negative")
+    return ((*lengths[:-1], *call.shape("values")[1:]),)
+
+
+def known_combiner(call: Call) -> Combiner:
+    """What EMBEDDING_LOOKUP_SPARSE makes of the rows of a place.
+
+    Raises:
+        BadData: the number stands for nothing.
+    """
+    number = call.scalar("combiner")
+    if number not in list(Combiner):
+        raise BadData(f"{call.name('combiner')} is {number}; 0 (SUM), 1 (MEAN) or 2 (SQRTN) is expected")
+    return Combiner(number)
+
+
+def _combiner_is_known(call: Call) -> None:
+    known_combiner(call)
+
+
+def sparse_places(call: Call, lengths: Shape) -> Array:
+    """Which row of the output each lookup adds to.
+
+    Args:
+        call: of EMBEDDING_LOOKUP_SPARSE.
+        lengths: of the output, without those of a row.
+
+    Raises:
+        BadData: there is no such row.
+        UnknownValue: the indices are not known yet.
+    """
+    indices = call.array("indices")[:, : len(lengths)]
+    wrong = np.flatnonzero(((indices < 0) | (indices >= np.array(lengths, np.int64))).any(axis=1))
+    if wrong.size:
+        raise BadData(
+            f"{call.name('indices')} has {indices[wrong[0]].tolist()} at {wrong[0]}; indexes below {list(lengths)} are "
+            "expected"
+        )
+    places = np.zeros(len(indices), np.int64)
+    for axis, length in enumerate(lengths):
+        places = places * length + indices[:, axis]
+    return places
+
+
+def _lookup_sparse(call: Call) -> tuple[Array, ...]:
+    """Lookups of one place that follow one another are combined; a place may come again, and what it has counts once."""
+    (shape,) = _sparse_shape(call)
+    _lists_agree(call)
+    numbers, combiner = _rows(call, "lookups"), known_combiner(call)
+    table, weights = call.array("values"), call.array("weights")
+    lengths = shape[: len(shape) - table.ndim + 1]
+    places = sparse_places(call, lengths)
+    output = np.zeros(shape, np.float32)
+    flat = output.reshape(int(np.prod(lengths)), *table.shape[1:])
+    borders = np.flatnonzero(np.diff(places)) + 1
+    runs = np.split(np.arange(len(places)), borders) if len(places) else []
+    with np.errstate(all="ignore"):
+        for run in runs:
+            place, weight = places[run[0]], weights[run]
+            flat[place] += np.tensordot(weight, table[numbers[run]], 1)
+            if combiner is Combiner.MEAN:
+                flat[place] /= weight.sum(dtype=np.float32)
+            elif combiner is Combiner.SQRTN:
+                flat[place] /= np.sqrt(np.square(weight).sum(dtype=np.float32))
+    return (output,)
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.TFLITE_EMBEDDING_LOOKUP,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("lookups", OperandType.TENSOR_INT32, rank=1),
+                    tensor("values", "F", rank=_TABLE_RANKS),
+                ),
+                outputs=(tensor("output", rank=_TABLE_RANKS),),
+            ),
+        ),
+        rows=(
+            *(row(FeatureLevel.LEVEL_1, F=kind, T=kind, zero_points16=True) for kind in ELEMENTS),
+            *(row(FeatureLevel.LEVEL_1, F=stored, T=kind) for stored in STORED_TABLES for kind in FLOATS),
+        ),
+        checks=(_dequantized_table, _rows_exist),
+        shape=_lookup_shape,
+        reference=_lookup,
+        widens=OperationType.EMBEDDING_LOOKUP,
+    ),
+    Definition(
+        type=OperationType.TFLITE_EMBEDDING_LOOKUP_SPARSE,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("lookups", OperandType.TENSOR_INT32, rank=1),
+                    tensor("indices", OperandType.TENSOR_INT32, rank=2),
+                    tensor("dense_shape", OperandType.TENSOR_INT32, rank=1),
+                    tensor("weights", rank=1),
+                    tensor("values", rank=_TABLE_RANKS),
+                    scalar("combiner"),
+                ),
+                outputs=(tensor("output"),),
+            ),
+        ),
+        rows=(row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_FLOAT32),),
+        checks=(_lists_agree, _combiner_is_known, _rows_exist),
+        shape=_sparse_shape,
+        reference=_lookup_sparse,
+    ),
+)

@@ -1,0 +1,64 @@
+"""Diagonals of matrices, the last two axes of a tensor: MATRIX_DIAG, MATRIX_SET_DIAG."""
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, tensor
+from neurald.hal.operations.tflite.machinery.elements import element_rows
+
+
+def _diagonal_shape(call: Call) -> tuple[Shape, ...]:
+    shape = call.shape("diagonal")
+    return ((*shape, shape[-1]),)
+
+
+def _diagonal(call: Call) -> tuple[Array, ...]:
+    """The elements of the last axis on the diagonal of a square, zeros beside them."""
+    values = call.array("diagonal")
+    result = np.zeros(_diagonal_shape(call)[0], values.dtype)
+    places = np.arange(values.shape[-1])
+    result[..., places, places] = values
+    return (result,)
+
+
+def _set_shape(call: Call) -> tuple[Shape, ...]:
+    shape, diagonal = call.shape("input"), call.shape("diagonal")
+    expected = (*shape[:-2], min(shape[-2:]))
+    if diagonal != expected:
+        raise BadData(
+            f"{call.name('diagonal')} has shape {list(diagonal)}; {list(expected)} is expected for input {list(shape)}"
+        )
+    return (shape,)
+
+
+def _set(call: Call) -> tuple[Array, ...]:
+    values, result = call.array("diagonal"), call.array("input").copy()
+    places = np.arange(values.shape[-1])
+    result[..., places, places] = values
+    return (result,)
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.TFLITE_MATRIX_DIAG,
+        forms=(Form(inputs=(tensor("diagonal"),), outputs=(tensor("output", rank=(2, MAXIMUM_RANK)),)),),
+        rows=element_rows(),
+        shape=_diagonal_shape,
+        reference=_diagonal,
+    ),
+    Definition(
+        type=OperationType.TFLITE_MATRIX_SET_DIAG,
+        forms=(
+            Form(
+                inputs=(tensor("input", rank=(2, MAXIMUM_RANK)), tensor("diagonal")),
+                outputs=(tensor("output", rank=(2, MAXIMUM_RANK)),),
+            ),
+        ),
+        rows=element_rows(),
+        shape=_set_shape,
+        reference=_set,
+    ),
+)

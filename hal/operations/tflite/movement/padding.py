@@ -1,0 +1,93 @@
+"""Something around and between elements: PAD and MIRROR_PAD for every type, PADV2, DILATE."""
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.arguments import integers
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import ANY_RANK, Form, tensor
+from neurald.hal.operations.movement import padding
+from neurald.hal.operations.tflite.machinery.elements import SHORT_INDEXES, element_rows, indexes, moved
+
+_ANDROID = {definition.type: definition for definition in padding.DEFINITIONS}
+
+
+def _one_value(call: Call, name: str) -> Array:
+    value = call.array(name)
+    if value.size != 1:
+        raise BadData(f"{call.name(name)} has shape {list(value.shape)}; exactly one element is expected")
+    return value.reshape(())
+
+
+def _padded_shape(call: Call) -> tuple[Shape, ...]:
+    shape = call.shape("input")
+    pairs = padding.paddings(call, len(shape))
+    return (tuple(before + length + after for length, (before, after) in zip(shape, pairs, strict=True)),)
+
+
+def _pad(call: Call) -> tuple[Array, ...]:
+    values = call.array("input")
+    result = np.full(_padded_shape(call)[0], _one_value(call, "value"))
+    pairs = zip(padding.paddings(call, values.ndim), values.shape, strict=True)
+    result[tuple(slice(before, before + length) for (before, _), length in pairs)] = values
+    return (result,)
+
+
+def checked_dilations(call: Call) -> list[int]:
+    """How far apart DILATE moves elements along each axis."""
+    steps: list[int] = integers(call, "dilations", (len(call.shape("input")),)).tolist()
+    if min(steps, default=1) < 1:
+        raise BadData(f"{call.name('dilations')} is {steps}; numbers of at least 1 are expected")
+    return steps
+
+
+def _dilated_shape(call: Call) -> tuple[Shape, ...]:
+    pairs = zip(call.shape("input"), checked_dilations(call), strict=True)
+    return (tuple((length - 1) * step + 1 if length else 0 for length, step in pairs),)
+
+
+def _dilate(call: Call) -> tuple[Array, ...]:
+    """The value fills what lies between elements."""
+    result = np.full(_dilated_shape(call)[0], _one_value(call, "value"))
+    result[tuple(slice(None, None, step) for step in checked_dilations(call))] = call.array("input")
+    return (result,)
+
+
+DEFINITIONS = (
+    moved(_ANDROID[OperationType.PAD], OperationType.TFLITE_PAD),
+    moved(_ANDROID[OperationType.MIRROR_PAD], OperationType.TFLITE_MIRROR_PAD),
+    Definition(
+        type=OperationType.TFLITE_PADV2,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("input", rank=ANY_RANK),
+                    indexes("paddings", rank=2, types=SHORT_INDEXES),
+                    tensor("value", rank=ANY_RANK),
+                ),
+                outputs=(tensor("output", rank=ANY_RANK),),
+            ),
+        ),
+        rows=element_rows(),
+        shape=_padded_shape,
+        reference=_pad,
+    ),
+    Definition(
+        type=OperationType.TFLITE_DILATE,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("input", rank=ANY_RANK),
+                    indexes("dilations"),
+                    tensor("value", rank=ANY_RANK),
+                ),
+                outputs=(tensor("output", rank=ANY_RANK),),
+            ),
+        ),
+        rows=element_rows(),
+        shape=_dilated_shape,
+        reference=_dilate,
+    ),
+)

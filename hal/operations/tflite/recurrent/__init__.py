@@ -1,0 +1,1 @@
+"""TFLite's forms: recurrent cells and sequences of them."""

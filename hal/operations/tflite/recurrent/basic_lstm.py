@@ -1,0 +1,111 @@
+"""The basic LSTM cell of 8-bit integers with a 16-bit cell state, one step of it.
+
+It is Android's QUANTIZED_16BIT_LSTM with all weights in one matrix, but for its sums, whose ties LiteRT rounds upwards. Inputs and outputs have the scale
+1/128 and the zero point 128, and the cell state has 4 integer bits, whatever scales say of the rest; that of the bias is that of the products.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operations.arithmetic.fixed_point import Rounding
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Check, Definition
+from neurald.hal.operations.machinery.signature import Form, row, tensor
+from neurald.hal.operations.recurrent.quantized_lstm_cell import GATE_SCALE, run_quantized_16bit_lstm
+from neurald.hal.types import FeatureLevel, OperandType
+
+#: 4 integer bits.
+_CELL_SCALE = 2.0**-11
+_LOG2_TOLERANCE = 1e-3
+_GATES = 4
+
+_ROW = row(
+    FeatureLevel.LEVEL_1,
+    U=OperandType.TENSOR_QUANT8_ASYMM,
+    B=OperandType.TENSOR_INT32,
+    C=OperandType.TENSOR_QUANT16_SYMM,
+)
+
+_FORM = Form(
+    inputs=(
+        tensor("input", "U", rank=2),
+        tensor("output_state_in", "U", rank=2),
+        tensor("weights", "U", rank=2),
+        tensor("bias", "B", rank=1),
+        tensor("cell_state_in", "C", rank=2),
+    ),
+    outputs=(tensor("output", "U", rank=2), tensor("cell_state_out", "C", rank=2)),
+)
+
+
+def with_basic_cell(definition: Definition) -> Definition:
+    """The cell of floats with stored weights that takes the arguments of the basic one, too."""
+
+    def shape(call: Call) -> tuple[Shape, ...]:
+        return _shape(call) if is_basic(call) else definition.shape(call)
+
+    def reference(call: Call) -> tuple[Array, ...]:
+        return _reference(call) if is_basic(call) else definition.reference(call)
+
+    return replace(
+        definition,
+        forms=(*definition.forms, _FORM),
+        rows=(*definition.rows, _ROW),
+        checks=(*(_of_the_full_cell(check) for check in definition.checks), _scales),
+        shape=shape,
+        reference=reference,
+    )
+
+
+def is_basic(call: Call) -> bool:
+    """Whether the cell is the basic one."""
+    return "weights" in call.binding.inputs
+
+
+def _of_the_full_cell(check: Check) -> Check:
+    def checked(call: Call) -> None:
+        if not is_basic(call):
+            check(call)
+
+    return checked
+
+
+def _scales(call: Call) -> None:
+    if not is_basic(call):
+        return
+    scale = call.operand("cell_state_out").scale
+    if abs(np.log2(scale / _CELL_SCALE)) >= _LOG2_TOLERANCE:
+        raise BadData(f"{call.name('cell_state_out')} has scale {scale:g}; {_CELL_SCALE:g} is expected")
+    if not call.operand("bias").scale > 0:
+        raise BadData(f"{call.name('bias')} has no scale; that of the products is expected")
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    """The weights have a row for each unit of each gate, and a column for each input and each output before."""
+    (batch, elements), state = call.shape("input"), call.shape("output_state_in")
+    units = state[1]
+    expected = {
+        "output_state_in": (batch, units),
+        "cell_state_in": (batch, units),
+        "weights": (_GATES * units, elements + units),
+        "bias": (_GATES * units,),
+    }
+    for name, shape in expected.items():
+        if call.shape(name) != shape:
+            raise BadData(f"{call.name(name)} has shape {list(call.shape(name))}; {list(shape)} is expected")
+    return state, state
+
+
+def _reference(call: Call) -> tuple[Array, ...]:
+    state, output = run_quantized_16bit_lstm(
+        call.array("weights").astype(np.int64) - call.operand("weights").zero_point,
+        call.array("bias").astype(np.int64),
+        float(np.float32(call.operand("bias").scale)) / GATE_SCALE,
+        call.array("input"),
+        call.array("output_state_in"),
+        call.array("cell_state_in"),
+        Rounding.TWICE_UP,
+    )
+    return output, state

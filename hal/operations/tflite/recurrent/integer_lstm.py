@@ -1,0 +1,249 @@
+"""LSTM cells of 8-bit integers with a 16-bit cell state, one step or a sequence of them.
+
+They are the cells of `neurald.hal.operations.recurrent.quantized_lstm_cell`. Their operation is that on floats with 8-bit weights, whose arguments are
+followed here by how values inside of the cell are quantised: the scales of the sums of the gates, which count only with layer
+normalisation, and zero point and scale of what goes into the projection, or is the output where there is none. The activation is always the
+hyperbolic tangent, whatever the number says. An input of rank 2 is one step.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, single_ratio
+from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Check, Definition
+from neurald.hal.operations.machinery.signature import Form, row, scalar, tensor
+from neurald.hal.operations.recurrent.lstm import (
+    GATES,
+    SETTINGS,
+    cell_parameters,
+    expect_cell,
+    is_coupled,
+    norm_parameters,
+    state_parameters,
+)
+from neurald.hal.operations.recurrent.quantized_lstm_cell import (
+    GATE_SCALE,
+    UNIT_SCALE,
+    QuantizedGate,
+    QuantizedLstmCell,
+    ScaledWeights,
+    run_quantized_lstm,
+)
+from neurald.hal.operations.recurrent.recurrent import is_given, swap_batch
+from neurald.hal.types import FeatureLevel, OperandType
+
+#: A power of two may be off by so much in its logarithm.
+_LOG2_TOLERANCE = 1e-3
+#: A cell state may have so many integer bits.
+_MAXIMUM_CELL_BITS = 6
+#: A variance below 1 counts as the scale of the norm's weights times this, so that nothing overflows.
+_GUARD = 10000
+
+_ROW = row(
+    FeatureLevel.LEVEL_1,
+    I=OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+    V=OperandType.TENSOR_QUANT16_SYMM,
+    B=OperandType.TENSOR_INT32,
+    S=OperandType.FLOAT32,
+)
+
+_FORM = Form(
+    inputs=(
+        tensor("input", "I", rank=(2, 3)),
+        *cell_parameters(weights="I", vectors="V", bias="B"),
+        *state_parameters(output="I", cell="V"),
+        *SETTINGS,
+        scalar("time_major", OperandType.BOOL),
+        *norm_parameters(types="V"),
+        *(scalar(f"{gate}_intermediate_scale", OperandType.FLOAT32) for gate in GATES),
+        scalar("hidden_state_zero_point"),
+        scalar("hidden_state_scale", OperandType.FLOAT32),
+    ),
+    outputs=(
+        tensor("output", "I", rank=(2, 3)),
+        tensor("output_state_out", "I", rank=2),
+        tensor("cell_state_out", "V", rank=2),
+    ),
+)
+
+
+def with_integers(definition: Definition) -> Definition:
+    """A sequence of cells of floats that takes integers, too."""
+
+    def shape(call: Call) -> tuple[Shape, ...]:
+        return _shape(call) if is_integer(call) else definition.shape(call)
+
+    def reference(call: Call) -> tuple[Array, ...]:
+        return _reference(call) if is_integer(call) else definition.reference(call)
+
+    return replace(
+        definition,
+        forms=(*definition.forms, _FORM),
+        rows=(*definition.rows, _ROW),
+        checks=(*definition.checks, *map(_of_integers, (_scales, _inner_scales))),
+        shape=shape,
+        reference=reference,
+    )
+
+
+def is_integer(call: Call) -> bool:
+    """Whether the cell is one of integers."""
+    return is_quantized(call.operand("input"))
+
+
+def _of_integers(check: Callable[[Call], None]) -> Check:
+    def checked(call: Call) -> None:
+        if is_integer(call):
+            check(call)
+
+    return checked
+
+
+def _cell_bits(call: Call) -> int:
+    """The integer bits of the cell state."""
+    return 15 + round(math.log2(call.operand("cell_state_in").scale))
+
+
+def _scales(call: Call) -> None:
+    """States keep their scales, and that of the cell state is a power of two that the curves take."""
+    scale = call.operand("cell_state_in").scale
+    exponent = math.log2(scale)
+    if abs(exponent - round(exponent)) >= _LOG2_TOLERANCE or not 0 <= _cell_bits(call) <= _MAXIMUM_CELL_BITS:
+        raise BadData(
+            f"{call.name('cell_state_in')} has scale {scale:g}; "
+            f"a power of two from 2^-15 to 2^{_MAXIMUM_CELL_BITS - 15} is expected"
+        )
+    for name in ("output_state", "cell_state"):
+        before, after = call.operand(f"{name}_in"), call.operand(f"{name}_out")
+        if (before.scale, before.zero_point) != (after.scale, after.zero_point):
+            raise BadData(
+                f"{call.name(f'{name}_out')} has scale {after.scale:g} and zero point {after.zero_point}; "
+                f"those of the state that comes in, {before.scale:g} and {before.zero_point}, are expected"
+            )
+
+
+def _inner_scales(call: Call) -> None:
+    """What is used of the scales inside is positive, and the zero point one of 8 bits."""
+    names = [f"{gate}_intermediate_scale" for gate in GATES if is_given(call, f"{gate}_layer_norm_weights")]
+    for name in (*names, "hidden_state_scale"):
+        scale = call.scalar(name)
+        if not 0 < scale < math.inf:
+            raise BadData(f"{call.name(name)} is {scale:g}; it must be positive and finite")
+    call.scalar_in("hidden_state_zero_point", -128, 127)
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    *steps, size = call.shape("input")
+    batch = steps[_batch_axis(call, len(steps))]
+    units, outputs = expect_cell(call, batch, size)
+    if outputs > units and is_given(call, "cell_to_output_weights"):
+        raise BadData(
+            f"{call.name('recurrent_to_output_weights')} is for {outputs} outputs; "
+            f"at most {units}, as many as there are units, are expected with the peephole optimisation"
+        )
+    return (*steps, outputs), (batch, outputs), (batch, units)
+
+
+def _batch_axis(call: Call, axes: int) -> int:
+    return 1 if axes > 1 and call.scalar("time_major") else 0
+
+
+def _runs_rows_alone(call: Call) -> bool:
+    """Whether LiteRT runs the cell for each row of the batch by itself."""
+    return len(call.shape("input")) > 2 and not call.scalar("time_major")
+
+
+def _factor(first: float, second: float, divisor: float) -> tuple[int, int]:
+    """The multiplier from the product of two scales to a third."""
+    return quantize_multiplier(single_ratio(first, second, divisor))
+
+
+def _gate(call: Call, gate: str) -> QuantizedGate:
+    norm = f"{gate}_layer_norm_weights"
+    normalizes = is_given(call, norm)
+    # Without normalisation the sums go to the curves as they are.
+    sums = call.scalar(f"{gate}_intermediate_scale") if normalizes else GATE_SCALE
+
+    def weights(name: str, other: float) -> ScaledWeights:
+        return ScaledWeights(
+            values=call.array(name), multiplier=_factor(call.operand(name).scale, other, sums)
+        )
+
+    norm_scale = np.float32(call.operand(norm).scale if normalizes else 1)
+    # LiteRT has the peephole look at as many cell states as there are outputs.
+    _, outputs = call.shape("output_state_in")
+    peephole, seen = f"cell_to_{gate}_weights", None
+    if is_given(call, peephole):
+        seen = weights(peephole, 2.0 ** (_cell_bits(call) - 15))
+        seen = replace(seen, values=np.where(np.arange(len(seen.values)) < outputs, seen.values, 0))
+    return QuantizedGate(
+        inputs=weights(f"input_to_{gate}_weights", call.operand("input").scale),
+        recurrent=weights(f"recurrent_to_{gate}_weights", call.operand("output_state_in").scale),
+        bias=call.array(f"{gate}_gate_bias").astype(np.int64),
+        peephole=seen,
+        peephole_width=None if _runs_rows_alone(call) else outputs,
+        norm=ScaledWeights(values=call.array(norm), multiplier=quantize_multiplier(float(norm_scale)))
+        if normalizes
+        else None,
+        variance_guard=max(1, int(min(np.float32(_GUARD) * norm_scale, np.float32(1 << 30)))),
+    )
+
+
+def _stored_clip(call: Call, name: str, of: str, largest: int) -> int | None:
+    """A clip as a stored magnitude; None where there is none, or it is less than a step."""
+    with np.errstate(all="ignore"):
+        steps = np.float32(call.scalar(name)) / np.float32(call.operand(of).scale)
+    return int(min(steps, np.float32(largest))) or None
+
+
+def read_cell(call: Call) -> QuantizedLstmCell:
+    """The cell of an operation on integers."""
+    hidden_scale = call.scalar("hidden_state_scale")
+    output = call.operand("output_state_in")
+    cell = QuantizedLstmCell(
+        input=None if is_coupled(call) else _gate(call, "input"),
+        forget=_gate(call, "forget"),
+        cell=_gate(call, "cell"),
+        output=_gate(call, "output"),
+        input_zero_point=call.operand("input").zero_point,
+        output_zero_point=output.zero_point,
+        hidden_zero_point=call.scalar("hidden_state_zero_point"),
+        hidden_multiplier=_factor(UNIT_SCALE, UNIT_SCALE, hidden_scale),
+        cell_bits=_cell_bits(call),
+        cell_clip=_stored_clip(call, "cell_clip", "cell_state_in", (1 << 15) - 1),
+    )
+    if not is_given(call, "projection_weights"):
+        return cell
+    bias = call.array("projection_bias").astype(np.int64) if is_given(call, "projection_bias") else 0
+    # The stored value is what is clipped, as if there were no zero point.
+    clip = _stored_clip(call, "projection_clip", "output", (1 << 7) - 1)
+    return replace(
+        cell,
+        # LiteRT takes it off before a projection, and adds it there, which is the same but for what saturates.
+        hidden_zero_point=-cell.hidden_zero_point,
+        projection=ScaledWeights(
+            values=call.array("projection_weights"),
+            multiplier=_factor(call.operand("projection_weights").scale, hidden_scale, output.scale),
+        ),
+        projection_bias=bias,
+        output_limits=(-128, 127) if clip is None else (-clip, clip),
+    )
+
+
+def _reference(call: Call) -> tuple[Array, ...]:
+    values = call.array("input")
+    is_step = values.ndim == 2
+    time_major = is_step or call.scalar("time_major")
+    outputs, output_state, cell_state = run_quantized_lstm(
+        read_cell(call),
+        swap_batch(values[np.newaxis] if is_step else values, time_major=time_major),
+        call.array("output_state_in"),
+        call.array("cell_state_in"),
+    )
+    return output_state if is_step else swap_batch(outputs, time_major=time_major), output_state, cell_state

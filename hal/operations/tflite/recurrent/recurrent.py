@@ -1,0 +1,55 @@
+"""Recurrent cells of floats whose weights have 8 bits: what they multiply is quantised when it comes, row by row.
+
+The LSTM cell is one of integers, too, over a sequence: see `neurald.hal.operations.tflite.recurrent.integer_lstm`, and for one step: see
+`neurald.hal.operations.tflite.recurrent.basic_lstm`.
+
+They take the arguments of Android's operations on floats and, last, whether rows get a zero point. States, biases and the weights of layer
+normalisation are floats.
+"""
+
+from dataclasses import replace
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import Form, Parameter, row, scalar
+from neurald.hal.operations.recurrent import lstm, rnn, sequence_lstm
+from neurald.hal.operations.tflite.recurrent.basic_lstm import with_basic_cell
+from neurald.hal.operations.tflite.recurrent.integer_lstm import with_integers
+from neurald.hal.types import FeatureLevel, OperandType
+
+_ROWS = (
+    row(
+        FeatureLevel.LEVEL_1,
+        T=OperandType.TENSOR_FLOAT32,
+        S=OperandType.FLOAT32,
+        W=OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+    ),
+)
+
+
+def _hybrid(definition: Definition) -> Definition:
+    hybrid = replace(
+        definition,
+        type=OperationType[f"TFLITE_{definition.type.name}"],
+        forms=tuple(_with_weights(form) for form in definition.forms),
+        rows=_ROWS,
+    )
+    if definition.type is OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM:
+        return with_integers(hybrid)
+    return with_basic_cell(hybrid) if definition.type is OperationType.LSTM else hybrid
+
+
+def _with_weights(form: Form) -> Form:
+    inputs = tuple(_stored(parameter) for parameter in form.inputs)
+    return replace(form, inputs=(*inputs, scalar("asymmetric", OperandType.BOOL)))
+
+
+def _stored(parameter: Parameter) -> Parameter:
+    """Weights that make products of inputs and states are stored in 8 bits."""
+    is_weights = "weights" in parameter.name and "norm" not in parameter.name
+    return replace(parameter, types="W") if is_weights else parameter
+
+
+DEFINITIONS = tuple(
+    _hybrid(definition) for family in (lstm, rnn, sequence_lstm) for definition in family.DEFINITIONS
+)

@@ -1,0 +1,1 @@
+"""TFLite's forms: reductions, searches, softmax and normalisation along axes."""

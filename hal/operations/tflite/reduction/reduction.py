@@ -1,0 +1,266 @@
+"""Reductions over a set of axes as TFLite has them: of more types and ranks, to a scale of their own, and to rank 0."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, single_ratio
+from neurald.hal.operations.arithmetic.quantized import is_quantized, round_away, saturate
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.rules import resolve_axes
+from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Row, scalar, tensor
+from neurald.hal.operations.reduction.reduction import quantized_mean
+from neurald.hal.operations.tflite.machinery.tables import FLOATS, QUANT8, highest, lowest, typed_rows
+from neurald.hal.types import Operand, OperandType
+
+_INT16 = OperandType.TENSOR_QUANT16_SYMM
+_WHOLE = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
+_NUMBERS = (*FLOATS, *_WHOLE, *QUANT8, _INT16)
+
+_INT32 = -1 << 31, (1 << 31) - 1
+#: Products of stored values are rescaled with multipliers of so many bits.
+_MULTIPLIER_BITS = 15
+
+
+def _form(keep_dims: OperandType) -> Form:
+    return Form(
+        inputs=(
+            tensor("input", rank=ANY_RANK),
+            tensor("axes", OperandType.TENSOR_INT32, rank=1),
+            scalar("keep_dims", keep_dims),
+        ),
+        outputs=(tensor("output", rank=ANY_RANK),),
+    )
+
+
+def reduced_axes(call: Call) -> tuple[int, ...]:
+    """The axes to reduce: of a scalar there are none, whatever is given."""
+    return resolve_axes(call, "axes") if call.shape("input") else ()
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    axes, shape = reduced_axes(call), call.shape("input")
+    if call.scalar("keep_dims"):
+        return (tuple(1 if axis in axes else length for axis, length in enumerate(shape)),)
+    return (tuple(length for axis, length in enumerate(shape) if axis not in axes),)
+
+
+def _reduction(
+    plain: Callable[[Array, tuple[int, ...]], Array],
+    quantized: Callable[[Array, Operand, Operand], Array] | None = None,
+) -> Callable[[Call], tuple[Array, ...]]:
+    """A reference.
+
+    Args:
+        plain: of values (half precision is widened) and axes.
+        quantized: of stored values whose axis 0 is to be reduced, and their operand and the output.
+    """
+
+    def reference(call: Call) -> tuple[Array, ...]:
+        operand, output = call.operand("input"), call.operand("output")
+        values, axes, (shape,) = call.array("input"), reduced_axes(call), _shape(call)
+        with np.errstate(all="ignore"):
+            if quantized is not None and is_quantized(output):
+                kept = [axis for axis in range(values.ndim) if axis not in axes]
+                count = math.prod(values.shape[axis] for axis in axes)
+                rows = values.transpose(*axes, *kept).reshape(count, math.prod(shape))
+                return (quantized(rows, operand, output).reshape(shape),)
+            real = values.astype(np.float32) if values.dtype == np.float16 else values
+            return (np.asarray(plain(real, axes)).astype(values.dtype).reshape(shape),)
+
+    return reference
+
+
+def _mean(values: Array, axes: tuple[int, ...]) -> Array:
+    """Whole numbers lose their fraction; of no elements, the mean is not a number, or 0."""
+    count = math.prod(values.shape[axis] for axis in axes)
+    if values.dtype.kind == "f":
+        return np.asarray(values.sum(axis=axes, dtype=values.dtype) / values.dtype.type(count))
+    total = np.asarray(values.sum(axis=axes, dtype=np.int64))
+    return np.asarray(np.sign(total) * (np.abs(total) // max(1, count)))
+
+
+def _sums(rows: Array, operand: Operand) -> Array:
+    """Sums of differences from the zero point, cut to 32 bits."""
+    total = rows.sum(axis=0, dtype=np.int64) - operand.zero_point * len(rows)
+    return np.asarray(np.clip(total, *_INT32))
+
+
+def _mean_of_stored(rows: Array, operand: Operand, output: Operand) -> Array:
+    if not len(rows):
+        return np.zeros(rows.shape[1], output.type.dtype)
+    return quantized_mean(_sums(rows, operand), len(rows), operand, output)
+
+
+def _sum_of_stored(rows: Array, operand: Operand, output: Operand) -> Array:
+    scale, bias = sum_line(len(rows), operand, output)
+    total = np.clip(rows.sum(axis=0, dtype=np.int64), *_INT32)
+    with np.errstate(all="ignore"):
+        real = np.nan_to_num(total.astype(np.float32) * scale + bias)
+    return saturate(round_away(real.astype(np.float64)) + output.zero_point, output)
+
+
+def sum_line(count: int, operand: Operand, output: Operand) -> tuple[np.float32, np.float32]:
+    """What LiteRT multiplies a sum of `count` stored values with, and adds, to have it in steps of the output: in float32."""
+    scale = np.float32(single_ratio(operand.scale, 1, output.scale))
+    with np.errstate(all="ignore"):
+        return scale, np.float32(np.nan_to_num(np.float32(-operand.zero_point) * scale * np.float32(count)))
+
+
+def _product_of_stored(rows: Array, operand: Operand, output: Operand) -> Array:
+    """Rescaled at each step, so that nothing overflows."""
+    count = len(rows)
+    if not count:
+        return np.zeros(rows.shape[1], output.type.dtype)
+    multiplier, right = product_multiplier(count, operand, output)
+    factors = rows.astype(np.int64) - operand.zero_point
+    product = factors[0]
+    for factor in [*factors[1:], 1]:
+        product = _rescaled(product * factor, multiplier, right)
+    return saturate(product + output.zero_point, output)
+
+
+def product_multiplier(count: int, operand: Operand, output: Operand) -> tuple[int, int]:
+    """What each of `count` steps of a product is multiplied by, and by how many bits it is shifted right then."""
+    mantissa, exponent = quantize_multiplier(operand.scale / output.scale ** (1 / count))
+    return min((mantissa + (1 << 15)) >> 16, (1 << _MULTIPLIER_BITS) - 1), _MULTIPLIER_BITS - exponent
+
+
+def _rescaled(values: Array, multiplier: int, right: int) -> Array:
+    """The product over 2^right, rounded to the nearest and cut to 32 bits; `values` have at most 48 bits."""
+    limits = -1 << 31, (1 << 31) - 1
+    if right <= 0:
+        return np.clip(values * (multiplier * 2.0**-right), *limits).astype(np.int64)
+    bits = min(right, 62)
+    return np.asarray(np.clip((values * multiplier + ((1 << bits) >> 1)) >> bits, *limits))
+
+
+def _fold(function: np.ufunc, start: Callable[[Array], float] | None = None) -> Callable[..., Array]:
+    """Folds elements; what a fold of no element gives is `start`, or the function's own."""
+
+    def fold(values: Array, axes: tuple[int, ...]) -> Array:
+        if start is None:
+            return np.asarray(function.reduce(values, axis=axes, dtype=values.dtype))
+        return np.asarray(function.reduce(values, axis=axes, initial=start(values)))
+
+    return fold
+
+
+def _cumulative_shape(call: Call) -> tuple[Shape, ...]:
+    cumulative_axis(call)
+    return (call.shape("input"),)
+
+
+def cumulative_axis(call: Call) -> int:
+    """The axis to sum along.
+
+    Raises:
+        BadData: there is no such axis, or not one.
+        UnknownValue: it is not known yet.
+    """
+    shape, axes = call.shape("input"), call.array("axis")
+    if axes.size != 1 or not -len(shape) <= int(axes.flat[0]) < len(shape):
+        raise BadData(f"{call.name('axis')} is {axes.tolist()}; one axis of rank {len(shape)} is expected")
+    return int(axes.flat[0]) % len(shape)
+
+
+def _cumulative(call: Call) -> tuple[Array, ...]:
+    values, axis = call.array("input"), cumulative_axis(call)
+    if call.scalar("reverse"):
+        values = np.flip(values, axis)
+    with np.errstate(all="ignore"):
+        sums = np.moveaxis(np.cumsum(values, axis=axis, dtype=values.dtype), axis, 0)
+    if call.scalar("exclusive"):
+        sums = np.concatenate((np.zeros_like(sums[:1]), sums[:-1]))
+    sums = np.moveaxis(sums, 0, axis)
+    return (np.flip(sums, axis) if call.scalar("reverse") else sums,)
+
+
+def _definition(
+    operation_type: OperationType,
+    widened: OperationType,
+    reference: Callable[[Call], tuple[Array, ...]],
+    rows: tuple[Row, ...],
+    *,
+    keep_dims: OperandType = OperandType.BOOL,
+) -> Definition:
+    return Definition(
+        type=operation_type,
+        forms=(_form(keep_dims),),
+        rows=rows,
+        shape=_shape,
+        reference=reference,
+        widens=widened,
+    )
+
+
+_NUMBER_ROWS = typed_rows(*_NUMBERS)
+_NUMBER_OR_TRUTH_ROWS = typed_rows(*_NUMBERS, OperandType.TENSOR_BOOL8)
+_TRUTH_ROWS = typed_rows(OperandType.TENSOR_BOOL8)
+
+DEFINITIONS = (
+    _definition(
+        OperationType.TFLITE_MEAN,
+        OperationType.MEAN,
+        _reduction(_mean, _mean_of_stored),
+        _NUMBER_ROWS,
+        keep_dims=OperandType.INT32,
+    ),
+    _definition(
+        OperationType.TFLITE_SUM,
+        OperationType.REDUCE_SUM,
+        _reduction(_fold(np.add), _sum_of_stored),
+        _NUMBER_OR_TRUTH_ROWS,
+    ),
+    _definition(
+        OperationType.TFLITE_REDUCE_PROD,
+        OperationType.REDUCE_PROD,
+        _reduction(_fold(np.multiply), _product_of_stored),
+        _NUMBER_OR_TRUTH_ROWS,
+    ),
+    _definition(
+        OperationType.TFLITE_REDUCE_MAX,
+        OperationType.REDUCE_MAX,
+        _reduction(_fold(np.maximum, lowest)),
+        _NUMBER_OR_TRUTH_ROWS,
+    ),
+    _definition(
+        OperationType.TFLITE_REDUCE_MIN,
+        OperationType.REDUCE_MIN,
+        _reduction(_fold(np.minimum, highest)),
+        _NUMBER_OR_TRUTH_ROWS,
+    ),
+    _definition(
+        OperationType.TFLITE_REDUCE_ANY,
+        OperationType.REDUCE_ANY,
+        _reduction(_fold(np.logical_or)),
+        _TRUTH_ROWS,
+    ),
+    _definition(
+        OperationType.TFLITE_REDUCE_ALL,
+        OperationType.REDUCE_ALL,
+        _reduction(_fold(np.logical_and)),
+        _TRUTH_ROWS,
+    ),
+    Definition(
+        type=OperationType.TFLITE_CUMSUM,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("input"),
+                    tensor("axis", OperandType.TENSOR_INT32, rank=ANY_RANK),
+                    scalar("exclusive", OperandType.BOOL),
+                    scalar("reverse", OperandType.BOOL),
+                ),
+                outputs=(tensor("output"),),
+            ),
+        ),
+        rows=typed_rows(*FLOATS, *_WHOLE),
+        shape=_cumulative_shape,
+        reference=_cumulative,
+    ),
+)

@@ -1,0 +1,135 @@
+"""Elements put together by segments, and into buckets: SEGMENT_SUM, UNSORTED_SEGMENT_MAX, _MIN, _PROD, _SUM, BUCKETIZE."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.rules import shape_of_input
+from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, row, tensor
+from neurald.hal.operations.tflite.machinery.tables import highest, lowest, typed_rows
+from neurald.hal.types import FeatureLevel, OperandType
+
+_INT32 = OperandType.TENSOR_INT32
+_DATA = (OperandType.TENSOR_FLOAT32, _INT32)
+_BUCKETED = (
+    OperandType.TENSOR_FLOAT32,
+    OperandType.TENSOR_FLOAT64,
+    _INT32,
+    OperandType.TENSOR_INT64,
+)
+
+
+def _segment_form(*more: Parameter) -> Form:
+    return Form(
+        inputs=(tensor("input"), tensor("segments", _INT32, rank=ANY_RANK), *more),
+        outputs=(tensor("output"),),
+    )
+
+
+def _sum_shape(call: Call) -> tuple[Shape, ...]:
+    """As many as the last segment's number says; numbers begin with 0 and leave none out."""
+    shape = call.shape("input")
+    if call.shape("segments") != shape[:1]:
+        raise BadData(
+            f"{call.name('segments')} has shape {list(call.shape('segments'))}; {list(shape[:1])} is expected"
+        )
+    segments = call.array("segments").astype(np.int64)
+    steps = np.diff(segments, prepend=0)
+    if not np.isin(steps, (0, 1)).all() or segments[:1].any():
+        raise BadData(f"{call.name('segments')} must begin with 0 and never grow by more than 1")
+    return ((int(segments[-1]) + 1 if segments.size else 0, *shape[1:]),)
+
+
+def _unsorted_shape(call: Call) -> tuple[Shape, ...]:
+    """Segments go with the leading axes of the data."""
+    shape, segments, counts = call.shape("input"), call.array("segments"), call.array("count")
+    if segments.shape != shape[: segments.ndim]:
+        raise BadData(
+            f"{call.name('segments')} has shape {list(segments.shape)}; "
+            f"the leading lengths of the data, {list(shape)}, are expected"
+        )
+    if counts.size != 1 or counts.flat[0] < 0:
+        raise BadData(f"{call.name('count')} is {counts.tolist()}; one number of at least 0 is expected")
+    if segments.size and segments.max() >= counts.flat[0]:
+        raise BadData(f"{call.name('segments')} has {segments.max()}; less than {counts.flat[0]} is expected")
+    return ((int(counts.flat[0]), *shape[segments.ndim :]),)
+
+
+def _gather(
+    function: np.ufunc, start: Callable[[Array], float], shape_of: Callable[[Call], tuple[Shape, ...]]
+) -> Callable[[Call], tuple[Array, ...]]:
+    """A reference that folds the elements of each segment; a segment without any is `start`, negative ones count not."""
+
+    def reference(call: Call) -> tuple[Array, ...]:
+        values, segments, (shape,) = call.array("input"), call.array("segments"), shape_of(call)
+        result = np.full(shape, start(values), values.dtype)
+        places = segments.reshape(-1)
+        rows = values.reshape(places.size, *shape[1:])
+        counted = places >= 0
+        with np.errstate(all="ignore"):
+            function.at(result, places[counted], rows[counted])
+        return (result,)
+
+    return reference
+
+
+def _unsorted(
+    operation_type: OperationType, function: np.ufunc, start: Callable[[Array], float]
+) -> Definition:
+    return Definition(
+        type=operation_type,
+        forms=(_segment_form(tensor("count", _INT32, rank=ANY_RANK)),),
+        rows=typed_rows(*_DATA),
+        shape=_unsorted_shape,
+        reference=_gather(function, start, _unsorted_shape),
+    )
+
+
+def _sorted_boundaries(call: Call) -> None:
+    boundaries = call.array("boundaries")
+    if np.isnan(boundaries).any() or (np.diff(boundaries) < 0).any():
+        raise BadData(f"{call.name('boundaries')} must be sorted")
+
+
+def _bucketize(call: Call) -> tuple[Array, ...]:
+    """How many boundaries are not above each number; not a number is above all."""
+    boundaries = call.array("boundaries").astype(np.float64)
+    values = call.array("input")
+    # A float32 that is compared with a whole number makes a float32 of it, as in C.
+    real = values.astype(np.float32) if values.dtype.kind == "i" else values
+    return (np.searchsorted(boundaries, real.astype(np.float64), "right").astype(np.int32),)
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.TFLITE_SEGMENT_SUM,
+        forms=(_segment_form(),),
+        rows=typed_rows(*_DATA),
+        shape=_sum_shape,
+        reference=_gather(np.add, lambda _: 0, _sum_shape),
+    ),
+    _unsorted(OperationType.TFLITE_UNSORTED_SEGMENT_MAX, np.maximum, lowest),
+    _unsorted(OperationType.TFLITE_UNSORTED_SEGMENT_MIN, np.minimum, highest),
+    _unsorted(OperationType.TFLITE_UNSORTED_SEGMENT_PROD, np.multiply, lambda _: 1),
+    _unsorted(OperationType.TFLITE_UNSORTED_SEGMENT_SUM, np.add, lambda _: 0),
+    Definition(
+        type=OperationType.TFLITE_BUCKETIZE,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("input", "T", rank=ANY_RANK),
+                    tensor("boundaries", OperandType.TENSOR_FLOAT32, rank=1),
+                ),
+                outputs=(tensor("output", _INT32, rank=ANY_RANK),),
+            ),
+        ),
+        rows=tuple(row(FeatureLevel.LEVEL_1, T=kind) for kind in _BUCKETED),
+        checks=(_sorted_boundaries,),
+        shape=shape_of_input,
+        reference=_bucketize,
+    ),
+)

@@ -1,0 +1,159 @@
+"""SOFTMAX and LOG_SOFTMAX of all types and ranks that TFLite has them for."""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
+from neurald.hal.operations.arithmetic.quantized import real, store
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Check, Definition
+from neurald.hal.operations.machinery.rules import fixed_scale, resolve_axis
+from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, Parameter, scalar, tensor
+from neurald.hal.operations.tflite.machinery.tables import FLOATS, QUANT8, interpolate, table16, typed_rows
+from neurald.hal.types import OperandType
+
+_INT16 = OperandType.TENSOR_QUANT16_SYMM
+_INT16_LIMITS = np.iinfo(np.int16)
+#: The exponents that the table for int16 covers, from minus this on.
+_LEAST_EXPONENT = 10.0
+#: How much an output's scale may differ from what is fixed.
+_TOLERANCE = 0.001
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    shape = call.shape("input")
+    resolve_axis(call.scalar("axis"), len(shape), call.name("axis"))
+    return (shape,)
+
+
+def _finite_beta(call: Call) -> None:
+    beta = call.scalar("beta")
+    if not 0 <= beta < math.inf:
+        raise BadData(f"{call.name('beta')} is {beta:g}; it must be finite and not negative")
+
+
+def _fraction16(call: Call) -> None:
+    output, expected = call.operand("output"), 1 / (1 << 15)
+    if output.type is _INT16 and abs(output.scale - expected) > _TOLERANCE * expected:
+        raise BadData(f"{call.name('output')} has scale {output.scale:g}; {expected:g} is expected")
+
+
+def _exponents(call: Call) -> Array:
+    """Numbers × beta, less the largest, so that no power overflows."""
+    values, axis = real(call, "input"), call.scalar("axis")
+    beta = values.dtype.type(call.scalar("beta"))
+    difference: Array = (values - values.max(axis=axis, keepdims=True)) * beta
+    return difference
+
+
+def _softmax(call: Call) -> tuple[Array, ...]:
+    _finite_beta(call)
+    if not call.array("input").size:
+        return (call.array("input"),)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if call.operand("input").type is _INT16:
+            return (_softmax16(call),)
+        powers = np.exp(_exponents(call))
+        return (store(powers / powers.sum(axis=call.scalar("axis"), keepdims=True), call.operand("output")),)
+
+
+@lru_cache(maxsize=1)
+def exponential_table() -> Array:
+    """e^x from -10 to 0, in fractions of 2^15."""
+    steps = 0xFFFF
+    return table16(np.exp, np.float64(_LEAST_EXPONENT / steps), _INT16_LIMITS.max, np.float64(2 / steps), 0)
+
+
+@lru_cache(maxsize=1)
+def reciprocal_table() -> Array:
+    """1 / (1 + x) from 0 to 1, in fractions of 2^15."""
+    steps = 0xFFFF
+    return table16(lambda x: 1 / (1 + x), np.float64(1 / steps), _INT16_LIMITS.min, np.float64(2 / steps), 0)
+
+
+def exponent_steps(call: Call) -> float:
+    """How many steps of `exponential_table` a stored value of 16 bits is."""
+    rescale = np.float32(call.operand("input").scale) * np.float32(call.scalar("beta"))
+    return float(rescale) / (_LEAST_EXPONENT / 0xFFFF)
+
+
+def _softmax16(call: Call) -> Array:
+    """Two tables, of powers and of the reciprocal of their sum."""
+    values, axis = call.array("input").astype(np.int64), call.scalar("axis")
+    differences = values - values.max(axis=axis, keepdims=True)
+    scaled = multiply(differences, *quantize_multiplier(exponent_steps(call)))
+    centered = np.clip(scaled + _INT16_LIMITS.max, _INT16_LIMITS.min, _INT16_LIMITS.max)
+    powers = interpolate(exponential_table(), centered).astype(np.int64)
+    total = powers.sum(axis=axis, keepdims=True)
+    # The sum as a number from 1 to 2, less 1, and its bits before the point.
+    bits = np.frexp(total.astype(np.float64))[1].astype(np.int64)
+    shifted = ((total << (31 - bits)) + (1 << 13)) >> 14
+    centered = np.clip(shifted - ((1 << 15) + (1 << 16)), _INT16_LIMITS.min, _INT16_LIMITS.max)
+    reciprocal = interpolate(reciprocal_table(), centered).astype(np.int64)
+    right = bits - 1
+    result = (powers * reciprocal + ((1 << right) >> 1)) >> right
+    return np.asarray(np.clip(result, 0, _INT16_LIMITS.max)).astype(np.int16)
+
+
+def _log_softmax(call: Call) -> tuple[Array, ...]:
+    _finite_beta(call)
+    if not call.array("input").size:
+        return (call.array("input"),)
+    with np.errstate(over="ignore", invalid="ignore"):
+        exponents = _exponents(call)
+        total = np.exp(exponents).sum(axis=call.scalar("axis"), keepdims=True)
+        return (store(exponents - np.log(total), call.operand("output")),)
+
+
+def _definition(
+    operation_type: OperationType,
+    widened: OperationType,
+    reference: Callable[[Call], tuple[Array, ...]],
+    types: tuple[OperandType, ...],
+    axis: Parameter,
+    check: Check,
+) -> Definition:
+    ranks = (1, MAXIMUM_RANK)
+    form = Form(
+        inputs=(tensor("input", rank=ranks), scalar("beta", "S"), axis),
+        outputs=(tensor("output", rank=ranks),),
+    )
+    return Definition(
+        type=operation_type,
+        forms=(form,),
+        rows=typed_rows(*types),
+        checks=(_finite_beta, check),
+        shape=_shape,
+        reference=reference,
+        widens=widened,
+    )
+
+
+DEFINITIONS = (
+    _definition(
+        OperationType.TFLITE_SOFTMAX,
+        OperationType.SOFTMAX,
+        _softmax,
+        (*FLOATS, *QUANT8, _INT16),
+        scalar("axis", default=-1),
+        _fraction16,
+    ),
+    _definition(
+        OperationType.TFLITE_LOG_SOFTMAX,
+        OperationType.LOG_SOFTMAX,
+        _log_softmax,
+        (*FLOATS, *QUANT8),
+        scalar("axis"),
+        fixed_scale(
+            {
+                OperandType.TENSOR_QUANT8_ASYMM: (1 / 16, 255),
+                OperandType.TENSOR_QUANT8_ASYMM_SIGNED: (1 / 16, 127),
+            }
+        ),
+    ),
+)

@@ -1,0 +1,56 @@
+"""RFFT2D: the Fourier transform of real matrices."""
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, row, tensor
+from neurald.hal.types import FeatureLevel, OperandType
+
+
+def _lengths(call: Call) -> tuple[int, int]:
+    """Rows and columns of the transformed matrices."""
+    if call.shape("lengths") != (2,):
+        raise BadData(f"{call.name('lengths')} has shape {list(call.shape('lengths'))}; [2] is expected")
+    rows, columns = call.array("lengths").tolist()
+    for length in (rows, columns):
+        if length < 1 or length & (length - 1):
+            raise BadData(f"{call.name('lengths')} has {length}; a power of 2 is expected")
+    return rows, columns
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    rows, columns = _lengths(call)
+    return ((*call.shape("input")[:-2], rows, columns // 2 + 1),)
+
+
+def _reference(call: Call) -> tuple[Array, ...]:
+    """Matrices are cut, or filled up with zeros, to the lengths; the second half of each row, which mirrors the first, is left out."""
+    rows, columns = _lengths(call)
+    source = call.array("input").astype(np.float64)
+    # A single row is its own transform along the other dimension.
+    is_row = rows == 1 and source.shape[-2] > 0
+    result = np.fft.rfft(source[..., :1, :], columns) if is_row else np.fft.rfft2(source, (rows, columns))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return (result.astype(np.complex64),)
+
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.TFLITE_RFFT2D,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("input", OperandType.TENSOR_FLOAT32, rank=(2, MAXIMUM_RANK)),
+                    tensor("lengths", OperandType.TENSOR_INT32, rank=1),
+                ),
+                outputs=(tensor("output", OperandType.TENSOR_COMPLEX64, rank=(2, MAXIMUM_RANK)),),
+            ),
+        ),
+        rows=(row(FeatureLevel.LEVEL_1),),
+        shape=_shape,
+        reference=_reference,
+    ),
+)

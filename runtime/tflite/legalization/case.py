@@ -1,0 +1,123 @@
+"""STABLEHLO_CASE: one of several subgraphs runs, as IFs inside of IFs."""
+
+import struct
+from dataclasses import replace
+from functools import reduce
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import Dimensions, Lifetime, Operand, OperandType, Operation, Subgraph
+from neurald.runtime.tflite.callees import called_subgraphs
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.legalization.control_flow import Caller, as_argument, handles_of, results_of
+from neurald.runtime.tflite.legalization.machinery.rule import Lowering
+from neurald.runtime.tflite.operands import Unsupported, common_dimensions
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import STABLEHLO_CASE, Operator
+from neurald.runtime.tflite.state import merge_effects
+
+_INDEX = Operand(type=OperandType.TENSOR_INT32, dimensions=(1,), lifetime=Lifetime.SUBGRAPH_INPUT)
+_CONDITION = Operand(type=OperandType.TENSOR_BOOL8, dimensions=(1,), lifetime=Lifetime.TEMPORARY_VARIABLE)
+
+
+class _Choice:
+    """Graphs that choose among branches by an index, which is their first input.
+
+    Args:
+        graph: the graph that the operator is in.
+        branches: referenced graphs, all of the same inputs and outputs.
+        inputs: of the branches, as arguments.
+        outputs: the dimensions that stand for the outputs of all branches.
+    """
+
+    def __init__(
+        self, graph: Graph, branches: list[int], inputs: list[Operand], outputs: list[Dimensions]
+    ) -> None:
+        self._referenced = graph.importer.referenced
+        self._branches = branches
+        self._inputs = inputs
+        self._outputs = outputs
+        self._leaves: dict[int, int] = {}
+
+    def branch(self, number: int) -> int:
+        """The referenced graph that is a branch, and does not look at the index."""
+        source = self._branches[number]
+        if source not in self._leaves:
+            graph = self._referenced[source]
+            index = len(graph.operands)
+            self._leaves[source] = self._add(
+                replace(graph, operands=(*graph.operands, _INDEX), inputs=(index, *graph.inputs))
+            )
+        return self._leaves[source]
+
+    def among(self, first: int, last: int) -> int:
+        """The referenced graph that runs a branch from `first` to `last`: the one at the end nearest to the index."""
+        if first == last:
+            return self.branch(first)
+        middle = (first + last + 1) // 2
+        then, otherwise = self.among(first, middle - 1), self.among(middle, last)
+        source = self._referenced[then]
+        limit = Operand(
+            type=_INDEX.type,
+            dimensions=(1,),
+            lifetime=Lifetime.CONSTANT_COPY,
+            value=struct.pack("<i", middle),
+        )
+        graphs = [
+            Operand(type=OperandType.MODEL, dimensions=(), lifetime=Lifetime.SUBGRAPH, subgraph=index)
+            for index in (then, otherwise)
+        ]
+        results = [
+            replace(as_argument(source.operands[index], shape), lifetime=Lifetime.SUBGRAPH_OUTPUT)
+            for index, shape in zip(source.outputs, self._outputs, strict=True)
+        ]
+        operands = (_INDEX, limit, _CONDITION, *graphs, *self._inputs, *results)
+        given = tuple(range(5, 5 + len(self._inputs)))
+        written = tuple(range(len(operands) - len(results), len(operands)))
+        operations = (
+            Operation(type=OperationType.LESS, inputs=(0, 1), outputs=(2,)),
+            Operation(type=OperationType.IF, inputs=(2, 3, 4, 0, *given), outputs=written),
+        )
+        return self._add(
+            Subgraph(operands=operands, operations=operations, inputs=(0, *given), outputs=written)
+        )
+
+    def _add(self, graph: Subgraph) -> int:
+        self._referenced.append(graph)
+        return len(self._referenced) - 1
+
+
+def case(graph: Graph, operator: Operator, _: Options) -> None:
+    """The subgraph that the first input numbers; the last one for a number that none has."""
+    importer, handles = graph.importer, handles_of(graph, operator, 1)
+    subgraphs, skipped = called_subgraphs(operator)
+    if not subgraphs:
+        raise Unsupported("it names no subgraphs")
+    index = graph.input(operator)
+    if graph.operand(index).type is not OperandType.TENSOR_INT32:
+        raise Unsupported(f"input 0 has type {graph.operand(index).type.name}; TENSOR_INT32 is expected")
+    effects = [importer.effects(subgraph, handles) for subgraph in subgraphs]
+    if len({len(effect.outputs) for effect in effects}) > 1:
+        raise Unsupported("its subgraphs have different numbers of outputs")
+    if any(effect.outputs != effects[0].outputs for effect in effects):
+        raise Unsupported("its subgraphs give handles of different resources")
+    caller = Caller(graph, operator, merge_effects(effects), skipped)
+    branches = [caller.call(subgraph, caller.assigned) for subgraph in subgraphs]
+    dimensions = [results_of(graph, branch) for branch in branches]
+    common = [reduce(common_dimensions, shapes) for shapes in zip(*dimensions, strict=True)]
+    inputs = caller.inputs()
+    outputs = caller.outputs(effects[0].outputs, common)
+    if not outputs:
+        return
+    arguments = [as_argument(graph.operand(given), graph.operand(given).dimensions) for given in inputs]
+    choice = _Choice(graph, branches, arguments, common)
+    number, negative = graph.value_like(_INDEX), graph.value_like(_CONDITION)
+    graph.reshape(index, (1,), number)
+    graph.emit(OperationType.LESS, (number, graph.vector((0,))), (negative,))
+    last = len(branches) - 1
+    graphs = graph.model(choice.branch(last)), graph.model(choice.among(0, last))
+    graph.emit(OperationType.IF, (negative, *graphs, number, *inputs), outputs)
+
+
+LOWERINGS: dict[int, Lowering] = {
+    STABLEHLO_CASE: Lowering(rule=case, inputs=None, outputs=(0, 1 << 16)),
+}

@@ -1,0 +1,179 @@
+"""Operators that run other subgraphs: IF, WHILE.
+
+The variables that the subgraphs touch are further values of the operation; handles of resources are none.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import Dimensions, Lifetime, Operand
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.legalization.machinery.rule import Lowering
+from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.operands import Unsupported, common_dimensions
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.state import Arguments, Effects, Key, merge_effects
+
+
+class Caller:
+    """An operator that runs subgraphs, with what it gives them and gets from them.
+
+    Args:
+        graph: the graph that it is in.
+        operator: the operator.
+        effects: what the subgraphs do to variables.
+        skipped: how many of its inputs they do not get.
+    """
+
+    def __init__(self, graph: Graph, operator: Operator, effects: Effects, skipped: int) -> None:
+        self._graph = graph
+        self._operator = operator
+        positions = range(skipped, len(operator.inputs))
+        self.handles = handles_of(graph, operator, skipped)
+        self._values = [
+            None if key is not None else graph.input(operator, position)
+            for position, key in zip(positions, self.handles, strict=True)
+        ]
+        constant = graph.importer.constant_variable
+        self.assigned = effects.ordered(assigned=True)
+        read = [key for key in effects.ordered(assigned=False) if constant(key) is None]
+        self._keys = (*self.assigned, *read)
+        self._variables = [graph.variable(key) for key in self._keys]
+
+    def inputs(self) -> list[int]:
+        """The operands that the operation gives to its graphs."""
+        return [*(index for index in self._values if index is not None), *self._variables]
+
+    def call(
+        self, subgraph: int, leaving: Sequence[Key], dimensions: Sequence[Dimensions] | None = None
+    ) -> int:
+        """The referenced graph of a subgraph.
+
+        Args:
+            subgraph: which.
+            leaving: the variables that it gives back.
+            dimensions: of `inputs()`, if they are not those of the operands.
+        """
+        given = iter(self.dimensions() if dimensions is None else dimensions)
+        operands = self._graph.operand
+        return self._graph.importer.call(
+            subgraph,
+            Arguments(
+                values=tuple(
+                    None if index is None else as_argument(operands(index), next(given))
+                    for index in self._values
+                ),
+                handles=self.handles,
+                variables=tuple(
+                    (key, as_argument(operands(index), next(given)))
+                    for key, index in zip(self._keys, self._variables, strict=True)
+                ),
+                leaving=tuple(leaving),
+            ),
+        )
+
+    def dimensions(self) -> list[Dimensions]:
+        """Of `inputs()`."""
+        return [self._graph.operand(index).dimensions for index in self.inputs()]
+
+    def outputs(self, handles: Sequence[Key | None], dimensions: Sequence[Dimensions]) -> list[int]:
+        """The operands for the operation to write; assigned variables are among them, last.
+
+        Args:
+            handles: for each output of the operator what it is a handle of.
+            dimensions: of those that are values.
+        """
+        graph, operator = self._graph, self._operator
+        if len(handles) != len(operator.outputs):
+            raise Unsupported(f"it has {len(operator.outputs)} outputs; its subgraphs have {len(handles)}")
+        results = []
+        for position, key in enumerate(handles):
+            if key is not None:
+                graph.handles[operator.outputs[position]] = key
+            else:
+                results.append(graph.output(operator, position))
+        for key in self.assigned:
+            result = graph.value_like(graph.operand(graph.variable(key)))
+            graph.set_variable(key, result)
+            results.append(result)
+        if len(results) != len(dimensions):
+            raise Unsupported(f"it has {len(results)} results; its subgraphs have {len(dimensions)}")
+        return [graph.expect(index, shape) for index, shape in zip(results, dimensions, strict=True)]
+
+
+def handles_of(graph: Graph, operator: Operator, skipped: int) -> tuple[Key | None, ...]:
+    """For each input from `skipped` on, what it is a handle of."""
+    return tuple(graph.handles.get(index) for index in operator.inputs[skipped:])
+
+
+def as_argument(operand: Operand, dimensions: Dimensions) -> Operand:
+    """What a subgraph needs to know of an operand that it is given."""
+    return replace(
+        operand,
+        dimensions=dimensions,
+        lifetime=Lifetime.SUBGRAPH_INPUT,
+        location=None,
+        value=b"",
+        name="",
+    )
+
+
+def results_of(graph: Graph, referenced: int) -> list[Dimensions]:
+    """The dimensions of a referenced graph's outputs."""
+    source = graph.importer.referenced[referenced]
+    return [source.operands[index].dimensions for index in source.outputs]
+
+
+def if_(graph: Graph, operator: Operator, options: Options) -> None:
+    """One of two subgraphs runs."""
+    importer, handles = graph.importer, handles_of(graph, operator, 1)
+    branches = options["then_subgraph"], options["else_subgraph"]
+    effects = [importer.effects(branch, handles) for branch in branches]
+    if effects[0].outputs != effects[1].outputs:
+        raise Unsupported("its subgraphs give handles of different resources")
+    caller = Caller(graph, operator, merge_effects(effects), 1)
+    then, otherwise = (caller.call(branch, caller.assigned) for branch in branches)
+    pairs = zip(results_of(graph, then), results_of(graph, otherwise), strict=False)
+    dimensions = [common_dimensions(first, second) for first, second in pairs]
+    inputs = graph.input(operator), graph.model(then), graph.model(otherwise), *caller.inputs()
+    outputs = caller.outputs(effects[0].outputs, dimensions)
+    if outputs:
+        graph.emit(OperationType.IF, inputs, outputs)
+
+
+def while_(graph: Graph, operator: Operator, options: Options) -> None:
+    """A subgraph runs as long as another one says so.
+
+    Values may change their shapes from run to run: the graphs are brought over for dimensions that stand for all of them.
+    """
+    importer, handles = graph.importer, handles_of(graph, operator, 0)
+    condition, body = options["cond_subgraph"], options["body_subgraph"]
+    effects = [importer.effects(subgraph, handles) for subgraph in (condition, body)]
+    if effects[0].assigned:
+        raise Unsupported(f"subgraph {condition}, its condition, assigns variables")
+    if effects[1].outputs != handles:
+        raise Unsupported(f"subgraph {body}, its body, gives other handles than it is given")
+    caller = Caller(graph, operator, merge_effects(effects), 0)
+    given = caller.dimensions()
+    carried = sum(key is None for key in handles) + len(caller.assigned)
+    while True:
+        again = caller.call(body, caller.assigned, given)
+        results = results_of(graph, again)
+        if len(results) != carried:
+            raise Unsupported(
+                f"subgraph {body}, its body, has {len(results)} results; {carried} are expected"
+            )
+        common = [common_dimensions(*pair) for pair in zip(given, results, strict=False)]
+        if common == given[:carried]:
+            break
+        given[:carried] = common
+    inputs = graph.model(caller.call(condition, (), given)), graph.model(again), *caller.inputs()
+    graph.emit(OperationType.WHILE, inputs, caller.outputs(handles, given[:carried]))
+
+
+LOWERINGS: dict[int, Lowering] = {
+    BuiltinOperator.IF: Lowering(rule=if_, options="IfOptions", inputs=None, outputs=(0, 1 << 16)),
+    BuiltinOperator.WHILE: Lowering(rule=while_, options="WhileOptions", inputs=None, outputs=None),
+}

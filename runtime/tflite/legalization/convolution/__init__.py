@@ -1,0 +1,1 @@
+"""Legalization: convolutions, poolings, fully connected layers and matrix products."""

@@ -1,0 +1,39 @@
+"""Convolutions of volumes."""
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import OperandType
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.legalization.machinery.rule import Lowering, Rule, emit_activated, padding
+from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+
+_STEPS = tuple(f"{what}_{axis}" for what in ("stride", "dilation") for axis in ("depth", "height", "width"))
+
+
+def convolve(operation_type: OperationType, *, shaped: bool) -> Rule:
+    """A convolution; the inputs of one that is `shaped` are the output's shape, the filter, the input and the bias."""
+
+    def rule(graph: Graph, operator: Operator, options: Options) -> None:
+        order = (0, 2, 1) if shaped else (0, 1)
+        inputs = [graph.input(operator, position) for position in order]
+        bias = graph.omitted(OperandType.TENSOR_FLOAT32)
+        if graph.has(operator, len(order)):
+            bias = graph.flat(graph.input(operator, len(order)))
+        steps = (graph.int32(options[name]) for name in _STEPS)
+        whole = (*inputs, bias, padding(graph, options), *steps)
+        emit_activated(graph, operation_type, whole, options, graph.output(operator))
+
+    return rule
+
+
+LOWERINGS: dict[int, Lowering] = {
+    BuiltinOperator.CONV_3D: Lowering(
+        rule=convolve(OperationType.TFLITE_CONV_3D, shaped=False), options="Conv3DOptions", inputs=(2, 3)
+    ),
+    BuiltinOperator.CONV_3D_TRANSPOSE: Lowering(
+        rule=convolve(OperationType.TFLITE_CONV_3D_TRANSPOSE, shaped=True),
+        options="Conv3DOptions",
+        inputs=(3, 4),
+    ),
+}

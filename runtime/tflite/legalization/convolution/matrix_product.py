@@ -1,0 +1,57 @@
+"""Products of matrices."""
+
+from dataclasses import replace
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.types import ChannelQuant, Dimensions
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.legalization.machinery.rule import Lowering
+from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+
+
+def batch_matmul(graph: Graph, operator: Operator, options: Options) -> None:
+    """The flag on how floats are quantised comes only where they are."""
+    first, second = graph.input(operator, 0), graph.input(operator, 1)
+    inputs = first, second, *(graph.boolean(value=bool(options[name])) for name in ("adj_x", "adj_y"))
+    is_hybrid = is_quantized(graph.operand(second)) and not is_quantized(graph.operand(first))
+    if is_hybrid:
+        second = _scaled_by_column(graph, second, is_turned=bool(options["adj_y"]))
+        inputs = first, second, *inputs[2:]
+    if is_hybrid and options["asymmetric_quantize_inputs"]:
+        asymmetric = graph.boolean(value=True)
+        graph.emit(OperationType.TFLITE_BATCH_MATMUL, (*inputs, asymmetric), (graph.output(operator),))
+        return
+    is_alike = _is_alike(graph.operand(first).dimensions, graph.operand(second).dimensions)
+    operation_type = OperationType.BATCH_MATMUL if is_alike else OperationType.TFLITE_BATCH_MATMUL
+    graph.emit(operation_type, inputs, (graph.output(operator),))
+
+
+def _scaled_by_column(graph: Graph, index: int, *, is_turned: bool) -> int:
+    """A matrix whose scales, if it has several, are those of the product's columns.
+
+    LiteRT takes them so whatever dimension the file says that they are along, and leaves out those that are too many.
+    """
+    operand = graph.operand(index)
+    quant, dimensions = operand.channel_quant, operand.dimensions
+    if quant is None or dimensions is None or len(dimensions) < 2:
+        return index
+    axis = len(dimensions) - (2 if is_turned else 1)
+    columns = dimensions[axis]
+    if quant.dimension == axis or len(quant.scales) < columns:
+        return index
+    return graph.add_constant(
+        replace(operand, channel_quant=ChannelQuant(dimension=axis, scales=quant.scales[:columns]))
+    )
+
+
+def _is_alike(first: Dimensions, second: Dimensions) -> bool:
+    """Whether it is certain that the batches are the same: Android NN's operation does not broadcast them."""
+    return first is not None and second is not None and first[:-2] == second[:-2] and 0 not in first[:-2]
+
+
+LOWERINGS: dict[int, Lowering] = {
+    BuiltinOperator.BATCH_MATMUL: Lowering(rule=batch_matmul, options="BatchMatMulOptions", inputs=(2, 2)),
+}

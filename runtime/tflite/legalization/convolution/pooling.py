@@ -1,0 +1,37 @@
+"""Windows over an image."""
+
+from neurald.hal.operation_type import OperationType
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.legalization.machinery.rule import (
+    Lowering,
+    Rule,
+    emit_activated,
+    padding,
+)
+from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+
+
+def pool(operation_type: OperationType) -> Rule:
+    """A window over an image."""
+
+    def rule(graph: Graph, operator: Operator, options: Options) -> None:
+        fields = ("stride_width", "stride_height", "filter_width", "filter_height")
+        inputs = (
+            graph.input(operator),
+            padding(graph, options),
+            *(graph.int32(options[field]) for field in fields),
+        )
+        emit_activated(graph, operation_type, inputs, options, graph.output(operator))
+
+    return rule
+
+
+LOWERINGS: dict[int, Lowering] = {
+    BuiltinOperator.AVERAGE_POOL_2D: Lowering(
+        rule=pool(OperationType.AVERAGE_POOL_2D), options="Pool2DOptions"
+    ),
+    BuiltinOperator.L2_POOL_2D: Lowering(rule=pool(OperationType.L2_POOL_2D), options="Pool2DOptions"),
+    BuiltinOperator.MAX_POOL_2D: Lowering(rule=pool(OperationType.MAX_POOL_2D), options="Pool2DOptions"),
+}

@@ -1,0 +1,1 @@
+"""Legalization: boxes, regions of interest and suppression of boxes that overlap."""

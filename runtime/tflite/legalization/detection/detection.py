@@ -1,0 +1,61 @@
+"""Suppression of boxes that overlap, and the custom operator of detectors."""
+
+from neurald.hal.operation_type import OperationType
+from neurald.runtime.tflite.flexbuffer import FlexMap
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.legalization.machinery.rule import Lowering, Rule
+from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+
+_COUNTS = ("max_detections", "max_classes_per_detection")
+_SCALES = ("y_scale", "x_scale", "h_scale", "w_scale")
+#: What LiteRT takes where the options do not say.
+_DETECTIONS_PER_CLASS = 100
+
+
+def suppression(operation_type: OperationType) -> Rule:
+    """The same inputs and outputs in the same order."""
+
+    def rule(graph: Graph, operator: Operator, _: Options) -> None:
+        inputs = [graph.input(operator, position) for position in range(len(operator.inputs))]
+        outputs = [graph.output(operator, position) for position in range(len(operator.outputs))]
+        graph.emit(operation_type, inputs, outputs)
+
+    return rule
+
+
+def detection_postprocess(graph: Graph, operator: Operator, _: Options) -> None:
+    """TFLite_Detection_PostProcess; its options are a map of the FlexBuffers format."""
+    options = FlexMap(operator.custom_options)
+    scores = graph.input(operator, 1)
+    inputs = (
+        graph.input(operator, 0),
+        scores,
+        graph.input(operator, 2),
+        *(graph.int32(options.integer(name)) for name in _COUNTS),
+        graph.int32(options.integer("detections_per_class", _DETECTIONS_PER_CLASS)),
+        graph.int32(options.integer("num_classes")),
+        graph.boolean(value=options.boolean("use_regular_nms", default=False)),
+        *(
+            graph.real(options.real(name), like=scores)
+            for name in ("nms_score_threshold", "nms_iou_threshold", *_SCALES)
+        ),
+    )
+    outputs = [graph.output(operator, position) for position in range(4)]
+    graph.emit(OperationType.TFLITE_DETECTION_POSTPROCESS, inputs, outputs)
+
+
+#: Custom operators by their names.
+CUSTOM: dict[str, Lowering] = {
+    "TFLite_Detection_PostProcess": Lowering(rule=detection_postprocess, inputs=(3, 3), outputs=(4, 4)),
+}
+
+LOWERINGS: dict[int, Lowering] = {
+    BuiltinOperator.NON_MAX_SUPPRESSION_V4: Lowering(
+        rule=suppression(OperationType.TFLITE_NON_MAX_SUPPRESSION_V4), inputs=(5, 5), outputs=(2, 2)
+    ),
+    BuiltinOperator.NON_MAX_SUPPRESSION_V5: Lowering(
+        rule=suppression(OperationType.TFLITE_NON_MAX_SUPPRESSION_V5), inputs=(6, 6), outputs=(3, 3)
+    ),
+}

@@ -1,0 +1,1 @@
+"""Legalization: operations that compute each element from the elements at its position."""

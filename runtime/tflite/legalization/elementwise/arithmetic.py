@@ -1,0 +1,89 @@
+"""Arithmetic on two inputs, and on more."""
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import FusedActivation, Operand, OperandType
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.legalization.machinery.rule import Lowering, Rule, emit_activated, operation
+from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.operands import Unsupported
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+
+
+def _emit_whole(graph: Graph, operator: Operator, operation_type: OperationType, activation: int) -> None:
+    """Of INT16 without a scale: whole numbers, of which only the lowest bits are kept."""
+    if activation:
+        raise Unsupported(f"the fused activation {activation} of whole numbers of 16 bits is not supported")
+    wide = Operand(type=OperandType.TENSOR_INT32, dimensions=None)
+    inputs = []
+    for position in range(2):
+        inputs.append(graph.value_like(wide))
+        graph.emit(OperationType.TFLITE_CAST, (graph.input(operator, position),), (inputs[-1],))
+    total = graph.value_like(wide)
+    graph.emit(operation_type, (*inputs, graph.int32(FusedActivation.NONE)), (total,))
+    graph.emit(OperationType.TFLITE_CAST, (total,), (graph.output(operator),))
+
+
+def arithmetic(operation_type: OperationType) -> Rule:
+    """Two inputs and a fused activation. TFLite gives the result the inputs' type, whatever the file says."""
+
+    def rule(graph: Graph, operator: Operator, options: Options) -> None:
+        inputs = graph.input(operator, 0), graph.input(operator, 1)
+        emit_activated(graph, operation_type, inputs, options, graph.output(operator, typed_as=1))
+
+    return rule
+
+
+def addition(operation_type: OperationType, wider: OperationType) -> Rule:
+    """ADD and SUB; those of int16 are computed otherwise if the scales are powers of two."""
+    plain = arithmetic(operation_type)
+
+    def rule(graph: Graph, operator: Operator, options: Options) -> None:
+        inputs = graph.input(operator, 0), graph.input(operator, 1)
+        if graph.operand(inputs[0]).type is not OperandType.TENSOR_QUANT16_SYMM:
+            plain(graph, operator, options)
+            return
+        if operation_type is OperationType.ADD and graph.is_whole16(operator):
+            _emit_whole(graph, operator, operation_type, options["activation"])
+            return
+        flag = graph.boolean(value=bool(options["pot_scale_int16"]))
+        emit_activated(graph, wider, inputs, options, graph.output(operator, typed_as=1), (flag,))
+
+    return rule
+
+
+def product(graph: Graph, operator: Operator, options: Options) -> None:
+    """The only one whose result has the type that the file says."""
+    inputs = graph.input(operator, 0), graph.input(operator, 1)
+    if graph.is_whole16(operator):
+        _emit_whole(graph, operator, OperationType.MUL, options["activation"])
+        return
+    emit_activated(graph, OperationType.MUL, inputs, options, graph.output(operator))
+
+
+def division(graph: Graph, operator: Operator, options: Options) -> None:
+    """TFLite's whole quotients lose their fraction, where Android NN's are rounded down."""
+    is_whole = graph.operand(graph.input(operator, 0)).type is OperandType.TENSOR_INT32
+    arithmetic(OperationType.TFLITE_DIV if is_whole else OperationType.DIV)(graph, operator, options)
+
+
+def _of_two(operation_type: OperationType) -> Lowering:
+    return Lowering(rule=operation(operation_type, typed_as=0), inputs=(2, 2))
+
+
+LOWERINGS: dict[int, Lowering] = {
+    BuiltinOperator.ADD: Lowering(
+        rule=addition(OperationType.ADD, OperationType.TFLITE_ADD), options="AddOptions", inputs=(2, 2)
+    ),
+    BuiltinOperator.SUB: Lowering(
+        rule=addition(OperationType.SUB, OperationType.TFLITE_SUB), options="SubOptions", inputs=(2, 2)
+    ),
+    BuiltinOperator.MUL: Lowering(rule=product, options="MulOptions", inputs=(2, 2)),
+    BuiltinOperator.DIV: Lowering(rule=division, options="DivOptions", inputs=(2, 2)),
+    BuiltinOperator.ADD_N: Lowering(rule=operation(OperationType.TFLITE_ADD_N, typed_as=0), inputs=None),
+    BuiltinOperator.ATAN2: _of_two(OperationType.TFLITE_ATAN2),
+    BuiltinOperator.FLOOR_DIV: _of_two(OperationType.TFLITE_FLOOR_DIV),
+    BuiltinOperator.FLOOR_MOD: _of_two(OperationType.TFLITE_FLOOR_MOD),
+    BuiltinOperator.POW: _of_two(OperationType.POW),
+    BuiltinOperator.SQUARED_DIFFERENCE: _of_two(OperationType.TFLITE_SQUARED_DIFFERENCE),
+}

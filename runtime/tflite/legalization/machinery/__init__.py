@@ -1,0 +1,1 @@
+"""What every legalization rule is made with."""

@@ -1,0 +1,199 @@
+"""What a lowering rule is, and what rules share.
+
+A rule reads an operator's inputs and options and emits operations. Whether an operation takes the operands is for its definition to
+say; a rule raises Unsupported only for what the definition cannot see.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
+from neurald.hal.types import FusedActivation, OperandType, PaddingScheme
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.numbers import ActivationFunctionType, Padding
+from neurald.runtime.tflite.operands import Unsupported
+from neurald.runtime.tflite.options import OPTIONS, Options, options_name
+from neurald.runtime.tflite.schema import Operator
+
+Rule = Callable[[Graph, Operator, Options], None]
+
+_FUSED = {
+    ActivationFunctionType.NONE: FusedActivation.NONE,
+    ActivationFunctionType.RELU: FusedActivation.RELU,
+    ActivationFunctionType.RELU_N1_TO_1: FusedActivation.RELU1,
+    ActivationFunctionType.RELU6: FusedActivation.RELU6,
+}
+
+_PADDINGS = {Padding.SAME: PaddingScheme.SAME, Padding.VALID: PaddingScheme.VALID}
+
+
+def padding(graph: Graph, options: Options) -> int:
+    """The scalar operand of the options' padding."""
+    scheme = _PADDINGS.get(options["padding"])
+    if scheme is None:
+        raise Unsupported(f"padding {options['padding']} is unknown")
+    return graph.int32(scheme)
+
+
+def finish_with(
+    graph: Graph, activation: int, result: int
+) -> tuple[FusedActivation, OperationType | None, int]:
+    """How an operation that writes `result` gets an activation of TFLite's.
+
+    Returns:
+        The activation to fuse, the operation that has to follow (if any), and the operand to write instead of `result` then.
+    """
+    fused = _FUSED.get(activation)
+    if fused is not None:
+        return fused, None, result
+    if activation != ActivationFunctionType.TANH:
+        name = "SIGN_BIT" if activation == ActivationFunctionType.SIGN_BIT else activation
+        raise Unsupported(f"the fused activation {name} is not supported")
+    if is_quantized(graph.operand(result)):
+        raise Unsupported("the fused activation TANH of a quantised operator is not supported")
+    return FusedActivation.NONE, OperationType.TANH, graph.temporary(result)
+
+
+def emit_activated(
+    graph: Graph,
+    operation_type: OperationType,
+    inputs: Sequence[int],
+    options: Options,
+    result: int,
+    trailing: Sequence[int] = (),
+) -> None:
+    """An operation whose inputs end with the fused activation and `trailing`."""
+    fused, follower, target = finish_with(graph, options["activation"], result)
+    graph.emit(operation_type, (*inputs, graph.int32(fused), *trailing), (target,))
+    if follower is not None:
+        graph.emit(follower, (target,), (result,))
+
+
+def emit_limited(
+    graph: Graph,
+    operator: Operator,
+    operation_type: OperationType,
+    inputs: Sequence[int],
+    result: int,
+) -> None:
+    """An operation whose result is cut to what the output's type can hold, which may have less bits than its operand's."""
+    limits = graph.limits(operator)
+    if limits is None:
+        graph.emit(operation_type, inputs, (result,))
+        return
+    target = graph.temporary(result)
+    graph.emit(operation_type, inputs, (target,))
+    above = graph.temporary(result)
+    graph.emit(OperationType.MAXIMUM, (target, graph.stored(limits[0], like=result)), (above,))
+    graph.emit(OperationType.MINIMUM, (above, graph.stored(limits[1], like=result)), (result,))
+
+
+def short_vector(graph: Graph, index: int, what: str) -> int:
+    """A list of axes or lengths, which may be a scalar in TFLite; a long one cannot be right.
+
+    Returns:
+        An operand of rank 1.
+    """
+    operand = graph.operand(index)
+    dimensions = operand.dimensions
+    if operand.type is not OperandType.TENSOR_INT32:
+        raise Unsupported(f"{what} has type {operand.type.name}; TENSOR_INT32 is expected")
+    if dimensions is None:
+        return graph.flat(index)
+    if len(dimensions) > 1 or any(length > MAXIMUM_RANK for length in dimensions):
+        raise Unsupported(f"{what} has shape {dimensions}; a list of at most {MAXIMUM_RANK} is expected")
+    if dimensions:
+        return index
+    value = graph.value(index)
+    if value is not None:
+        return graph.vector((int(value),))
+    return graph.flat(index)
+
+
+def covers(axes: Sequence[int], rank: int) -> bool:
+    """Whether every axis is among `axes`, which may count from the end."""
+    return {axis + rank if axis < 0 else axis for axis in axes} >= set(range(rank))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lowering:
+    """How an operator is brought over.
+
+    Attributes:
+        options: the kind of options that the operator has, None if it has none.
+        inputs: the least and the highest number of inputs; None for any from one on.
+        outputs: likewise.
+    """
+
+    rule: Rule
+    options: str | None = None
+    inputs: tuple[int, int] | None = (1, 1)
+    outputs: tuple[int, int] | None = (1, 1)
+
+    def lower(self, graph: Graph, operator: Operator) -> None:
+        """Emits the operations that stand for `operator`.
+
+        Raises:
+            Unsupported: nothing can stand for it.
+            BadData: what the file says of it or its tensors cannot be.
+        """
+        if not _fits(len(operator.inputs), self.inputs) or not _fits(len(operator.outputs), self.outputs):
+            raise Unsupported(f"it has {len(operator.inputs)} inputs and {len(operator.outputs)} outputs")
+        self.rule(graph, operator, self._options(operator))
+
+    def _options(self, operator: Operator) -> Options:
+        if self.options is None:
+            return {}
+        kind = OPTIONS[self.options]
+        if operator.options_type not in (0, kind.number):
+            raise Unsupported(
+                f"its options are {options_name(operator.options_type)}; {kind.name} are expected"
+            )
+        return kind.read(operator.options if operator.options_type else None)
+
+
+def _fits(count: int, limits: tuple[int, int] | None) -> bool:
+    least, most = limits or (1, count)
+    return least <= count <= most
+
+
+def unary(operation_type: OperationType) -> Rule:
+    """One input, nothing else."""
+
+    def rule(graph: Graph, operator: Operator, _: Options) -> None:
+        graph.emit(operation_type, (graph.input(operator),), (graph.output(operator),))
+
+    return rule
+
+
+def operation(operation_type: OperationType, *, typed_as: int | None = None) -> Rule:
+    """All inputs as they come and one output, whose type is that of input `typed_as` if it is given."""
+
+    def rule(graph: Graph, operator: Operator, _: Options) -> None:
+        inputs = tuple(graph.input(operator, position) for position in range(len(operator.inputs)))
+        graph.emit(operation_type, inputs, (graph.output(operator, typed_as=typed_as),))
+
+    return rule
+
+
+def whole(graph: Graph, index: int) -> int:
+    """A whole number that TFLite has in a tensor: a scalar where it is a constant, otherwise the tensor."""
+    value = graph.value(index)
+    if value is None or value.size != 1 or value.dtype.kind != "i":
+        return index
+    return graph.int32(int(value.item()))
+
+
+def narrow(graph: Graph, index: int) -> int:
+    """A short list of whole numbers, as TENSOR_INT32 where it is a constant whose numbers fit."""
+    value = graph.value(index)
+    if value is None or value.ndim != 1 or value.size > MAXIMUM_RANK or value.dtype != np.int64:
+        return index
+    limits = np.iinfo(np.int32)
+    if ((value < limits.min) | (value > limits.max)).any():
+        return index
+    return graph.vector(value.tolist())

@@ -1,0 +1,1 @@
+"""Legalization: operations that move, repeat, pick or resample elements."""

@@ -1,0 +1,92 @@
+"""Rows of tables."""
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.movement.gathering import Projection
+from neurald.hal.operations.tflite.movement.embedding import FLOATS
+from neurald.hal.types import FusedActivation, Operand, OperandType
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.legalization.machinery.rule import Lowering
+from neurald.runtime.tflite.numbers import BuiltinOperator, LSHProjectionType
+from neurald.runtime.tflite.operands import Unsupported
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+
+
+def lookup(graph: Graph, operator: Operator, _: Options) -> None:
+    """TFLite takes rows of unsigned bytes as signed ones where the result has floats."""
+    rows, blockwise = graph.input(operator, 0), graph.blockwise_input(operator, 1)
+    if blockwise is not None:
+        _lookup_blocks(graph, operator, rows, blockwise)
+        return
+    values, result = graph.input(operator, 1), graph.output(operator)
+    is_unsigned = graph.operand(values).type is OperandType.TENSOR_QUANT8_ASYMM
+    if is_unsigned and graph.operand(result).type is OperandType.TENSOR_FLOAT32:
+        values = graph.as_signed(values)
+    graph.emit(OperationType.EMBEDDING_LOOKUP, (rows, values), (result,))
+
+
+def _lookup_blocks(graph: Graph, operator: Operator, rows: int, blockwise: tuple[int, int]) -> None:
+    """Rows of a table quantised by blocks: stored numbers and scales are looked up, and multiplied block by block."""
+    result = graph.output(operator)
+    real = Operand(type=graph.operand(result).type, dimensions=None)
+    if real.type not in FLOATS:
+        raise Unsupported(
+            f"of a table that is quantised by blocks the result is {real.type.name}; floats are expected"
+        )
+    values, scales = blockwise
+    length = (graph.operand(values).dimensions or (0, 0))[1]
+    blocks = (graph.operand(scales).dimensions or (0, 0))[1]
+    found, steps = graph.value_like(real), graph.value_like(real)
+    graph.emit(OperationType.EMBEDDING_LOOKUP, (rows, values), (found,))
+    if real.type is OperandType.TENSOR_FLOAT32:
+        wide = graph.value_like(real)
+        graph.emit(OperationType.CAST, (scales,), (wide,))
+        scales = wide
+    graph.emit(OperationType.EMBEDDING_LOOKUP, (rows, scales), (steps,))
+    parts, factors, product = (graph.value_like(real) for _ in range(3))
+    graph.reshape(found, (-1, blocks, length // blocks), parts)
+    graph.reshape(steps, (-1, blocks, 1), factors)
+    graph.emit(OperationType.MUL, (parts, factors, graph.int32(FusedActivation.NONE)), (product,))
+    graph.reshape(product, (-1, length), result)
+
+
+def lookup_sparse(graph: Graph, operator: Operator, options: Options) -> None:
+    """How rows are combined is an option."""
+    inputs = (graph.input(operator, position) for position in range(5))
+    combiner = graph.int32(options["combiner"])
+    graph.emit(OperationType.TFLITE_EMBEDDING_LOOKUP_SPARSE, (*inputs, combiner), (graph.output(operator),))
+
+
+def hashtable_lookup(graph: Graph, operator: Operator, _: Options) -> None:
+    """Rows of values, and which of the keys there are."""
+    inputs = [graph.input(operator, position) for position in range(3)]
+    results = graph.output(operator, 0, typed_as=2), graph.output(operator, 1)
+    graph.emit(OperationType.HASHTABLE_LOOKUP, inputs, results)
+
+
+#: What Android calls a sparse projection now adds the number of each hash function to its signature, as TFLite's does.
+_PROJECTIONS = {LSHProjectionType.SPARSE: Projection.SPARSE, LSHProjectionType.DENSE: Projection.DENSE}
+
+
+def lsh_projection(graph: Graph, operator: Operator, options: Options) -> None:
+    """Hashes of rows; how the bits are put together is an option, and weights may be left out."""
+    kind = _PROJECTIONS.get(options["type"])
+    if kind is None:
+        raise Unsupported(f"projection type {options['type']} is unknown")
+    functions, rows = graph.input(operator, 0), graph.input(operator, 1)
+    has_weights = graph.has(operator, 2)
+    weights = graph.input(operator, 2) if has_weights else graph.omitted(OperandType.TENSOR_FLOAT32)
+    inputs = (functions, rows, weights, graph.int32(kind))
+    graph.emit(OperationType.LSH_PROJECTION, inputs, (graph.output(operator),))
+
+
+LOWERINGS: dict[int, Lowering] = {
+    BuiltinOperator.EMBEDDING_LOOKUP: Lowering(rule=lookup, inputs=(2, 2)),
+    BuiltinOperator.EMBEDDING_LOOKUP_SPARSE: Lowering(
+        rule=lookup_sparse, options="EmbeddingLookupSparseOptions", inputs=(5, 5)
+    ),
+    BuiltinOperator.HASHTABLE_LOOKUP: Lowering(rule=hashtable_lookup, inputs=(3, 3), outputs=(2, 2)),
+    BuiltinOperator.LSH_PROJECTION: Lowering(
+        rule=lsh_projection, options="LSHProjectionOptions", inputs=(2, 3)
+    ),
+}

@@ -1,0 +1,36 @@
+"""Tensors that are made, not computed from others."""
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import OperandType
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.legalization.machinery.rule import Lowering, narrow
+from neurald.runtime.tflite.legalization.movement.gathering import in_order
+from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+
+
+def fill(graph: Graph, operator: Operator, _: Options) -> None:
+    """Android NN's operation takes a scalar."""
+    shape, index, result = (
+        narrow(graph, graph.input(operator, 0)),
+        graph.input(operator, 1),
+        graph.output(operator),
+    )
+    value, operand_type = graph.value(index), graph.operand(index).type
+    is_plain = (
+        value is not None and value.shape == () and graph.operand(shape).type is OperandType.TENSOR_INT32
+    )
+    if is_plain and value is not None and operand_type is OperandType.TENSOR_INT32:
+        graph.emit(OperationType.FILL, (shape, graph.int32(int(value))), (result,))
+    elif is_plain and value is not None and value.dtype.char in "fe":
+        graph.emit(OperationType.FILL, (shape, graph.real(float(value), like=index)), (result,))
+    else:
+        graph.emit(OperationType.TFLITE_FILL, (shape, index), (result,))
+
+
+LOWERINGS: dict[int, Lowering] = {
+    BuiltinOperator.FILL: Lowering(rule=fill, inputs=(2, 2)),
+    BuiltinOperator.RANGE: Lowering(rule=in_order(OperationType.TFLITE_RANGE, 3), inputs=(3, 3)),
+    BuiltinOperator.ZEROS_LIKE: Lowering(rule=in_order(OperationType.TFLITE_ZEROS_LIKE, 1)),
+}

@@ -1,0 +1,60 @@
+"""Images of another size."""
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.legalization.machinery.rule import (
+    Lowering,
+    Rule,
+)
+from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+
+
+def resize(operation_type: OperationType, wider: OperationType, *, needs_layout: bool) -> Rule:
+    """An image of another size; the flags are left out where possible, so that devices of lower levels can follow.
+
+    Args:
+        operation_type: of the operation for sizes that are known.
+        wider: of the one for others, and for quantised sums as TFLite rounds them.
+        needs_layout: whether the layout is always told.
+    """
+
+    def rule(graph: Graph, operator: Operator, options: Options) -> None:
+        source, place = graph.input(operator, 0), graph.input(operator, 1)
+        size, result = graph.value(place), graph.output(operator)
+        flags = options["align_corners"], options["half_pixel_centers"]
+        is_known = size is not None and size.shape == (2,) and size.dtype.kind == "i"
+        if size is None or not is_known or (is_quantized(graph.operand(source)) and not needs_layout):
+            given = (graph.boolean(value=bool(flag)) for flag in flags)
+            graph.emit(wider, (source, place, *given), (result,))
+            return
+        height, width = (int(length) for length in size)
+        tail: list[int] = []
+        if needs_layout or any(flags):
+            tail.append(graph.boolean(value=False))
+        if any(flags):
+            tail.extend(graph.boolean(value=bool(flag)) for flag in flags)
+        inputs = source, graph.int32(width), graph.int32(height), *tail
+        graph.emit(operation_type, inputs, (result,))
+
+    return rule
+
+
+LOWERINGS: dict[int, Lowering] = {
+    BuiltinOperator.RESIZE_BILINEAR: Lowering(
+        rule=resize(OperationType.RESIZE_BILINEAR, OperationType.TFLITE_RESIZE_BILINEAR, needs_layout=False),
+        options="ResizeBilinearOptions",
+        inputs=(2, 2),
+    ),
+    BuiltinOperator.RESIZE_NEAREST_NEIGHBOR: Lowering(
+        rule=resize(
+            OperationType.RESIZE_NEAREST_NEIGHBOR,
+            OperationType.TFLITE_RESIZE_NEAREST_NEIGHBOR,
+            needs_layout=True,
+        ),
+        options="ResizeNearestNeighborOptions",
+        inputs=(2, 2),
+    ),
+}

@@ -1,0 +1,147 @@
+"""Shapes changed, joined, taken apart and asked for."""
+
+import numpy as np
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
+from neurald.hal.types import Dimensions, FusedActivation, OperandType
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.legalization.machinery.rule import (
+    Lowering,
+    covers,
+    finish_with,
+    narrow,
+    short_vector,
+    whole,
+)
+from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.operands import Unsupported
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+
+_CLAMPS = {
+    FusedActivation.RELU: OperationType.RELU,
+    FusedActivation.RELU1: OperationType.RELU1,
+    FusedActivation.RELU6: OperationType.RELU6,
+}
+
+
+def _from_start(axis: int, dimensions: Dimensions, more: int) -> int:
+    """An axis that counts from the end as one that counts from 0, where there is such an axis of a known rank.
+
+    Args:
+        axis: the axis.
+        dimensions: of an input.
+        more: how many dimensions the result has more.
+    """
+    rank = 0 if dimensions is None else len(dimensions) + more
+    return axis + rank if -rank <= axis < 0 else axis
+
+
+def concatenation(graph: Graph, operator: Operator, options: Options) -> None:
+    """The axis may count from the end; an activation has to follow."""
+    inputs = [graph.input(operator, position) for position in range(len(operator.inputs))]
+    result = graph.output(operator)
+    fused, follower, target = finish_with(graph, options["activation"], result)
+    if fused is not FusedActivation.NONE:
+        follower, target = _CLAMPS[fused], graph.temporary(result)
+    axis = _from_start(options["axis"], graph.operand(inputs[0]).dimensions, 0)
+    graph.emit(OperationType.CONCATENATION, (*inputs, graph.int32(axis)), (target,))
+    if follower is not None:
+        graph.emit(follower, (target,), (result,))
+
+
+def reshape(graph: Graph, operator: Operator, options: Options) -> None:
+    """The shape is the second input if that is a list of int32, otherwise the option."""
+    source = graph.input(operator, 0)
+    if graph.has(operator, 1):
+        shape = graph.input(operator, 1)
+        operand = graph.operand(shape)
+        is_list = operand.dimensions is None or len(operand.dimensions) == 1
+        if operand.type is OperandType.TENSOR_INT32 and is_list:
+            shape = short_vector(graph, shape, "the new shape")
+            graph.emit(OperationType.RESHAPE, (source, shape), (graph.output(operator),))
+            return
+    new_shape = options["new_shape"]
+    if len(new_shape) > MAXIMUM_RANK:
+        raise Unsupported(f"the new shape has rank {len(new_shape)}; at most {MAXIMUM_RANK} is supported")
+    # Old converters write a scalar's shape as [0].
+    graph.reshape(source, () if new_shape == (0,) else new_shape, graph.output(operator))
+
+
+def squeeze(graph: Graph, operator: Operator, options: Options) -> None:
+    """No axes stand for all of length 1. The result may have rank 0 in TFLite."""
+    source, axes = graph.input(operator), options["squeeze_dims"]
+    result, dimensions = graph.output(operator), graph.operand(source).dimensions
+    if len(axes) > MAXIMUM_RANK:
+        raise Unsupported(f"{len(axes)} dimensions to squeeze; at most {MAXIMUM_RANK} are supported")
+    gone = axes or [axis for axis, length in enumerate(dimensions or ()) if length == 1]
+    if dimensions is not None and covers(gone, len(dimensions)):
+        graph.reshape(source, (), result)
+        return
+    # Where lengths are open, all that are 1 may leave nothing, which only TFLite's operator gives.
+    is_open = dimensions is None or (not axes and 0 in dimensions)
+    operation_type = OperationType.TFLITE_SQUEEZE if is_open else OperationType.SQUEEZE
+    chosen = graph.vector(axes) if axes else graph.omitted(OperandType.TENSOR_INT32)
+    graph.emit(operation_type, (source, chosen), (result,))
+
+
+def expand_dims(graph: Graph, operator: Operator, _: Options) -> None:
+    """The axis is an input."""
+    inputs = graph.input(operator, 0), whole(graph, graph.input(operator, 1))
+    graph.emit(OperationType.EXPAND_DIMS, inputs, (graph.output(operator),))
+
+
+def pack(graph: Graph, operator: Operator, options: Options) -> None:
+    """The axis may count from the end of the result's."""
+    inputs = [graph.input(operator, position) for position in range(len(operator.inputs))]
+    axis = _from_start(options["axis"], graph.operand(inputs[0]).dimensions, 1)
+    graph.emit(OperationType.PACK, (graph.int32(axis), *inputs), (graph.output(operator),))
+
+
+def unpack(graph: Graph, operator: Operator, options: Options) -> None:
+    """As many results as the axis is long."""
+    inputs = graph.input(operator), graph.int32(options["axis"])
+    results = [graph.output(operator, position) for position in range(len(operator.outputs))]
+    graph.emit(OperationType.TFLITE_UNPACK, inputs, results)
+
+
+def shape(graph: Graph, operator: Operator, _: Options) -> None:
+    """Of a shape that is known it is a constant."""
+    source, result = graph.input(operator), graph.output(operator)
+    operand = graph.operand(source)
+    if operand.dimensions is not None and operand.is_fully_specified:
+        graph.fold(result, np.array(operand.dimensions, graph.operand(result).type.dtype))
+    else:
+        graph.emit(OperationType.TFLITE_SHAPE, (source,), (result,))
+
+
+def rank(graph: Graph, operator: Operator, _: Options) -> None:
+    """Nearly always known."""
+    source, result = graph.input(operator), graph.output(operator)
+    dimensions = graph.operand(source).dimensions
+    if dimensions is None:
+        graph.emit(OperationType.TFLITE_RANK, (source,), (result,))
+    else:
+        graph.fold(result, np.array(len(dimensions), np.int32))
+
+
+def transpose(graph: Graph, operator: Operator, _: Options) -> None:
+    """The permutation is an input, whose axes may count from the end in TFLite only."""
+    inputs = graph.input(operator, 0), narrow(graph, graph.input(operator, 1))
+    is_known = graph.value(inputs[1]) is not None
+    operation_type = OperationType.TRANSPOSE if is_known else OperationType.TFLITE_TRANSPOSE
+    graph.emit(operation_type, inputs, (graph.output(operator),))
+
+
+LOWERINGS: dict[int, Lowering] = {
+    BuiltinOperator.CONCATENATION: Lowering(rule=concatenation, options="ConcatenationOptions", inputs=None),
+    BuiltinOperator.EXPAND_DIMS: Lowering(rule=expand_dims, inputs=(2, 2)),
+    BuiltinOperator.PACK: Lowering(rule=pack, options="PackOptions", inputs=None),
+    BuiltinOperator.RANK: Lowering(rule=rank),
+    BuiltinOperator.RESHAPE: Lowering(rule=reshape, options="ReshapeOptions", inputs=(1, 2)),
+    BuiltinOperator.SHAPE: Lowering(rule=shape),
+    BuiltinOperator.SQUEEZE: Lowering(rule=squeeze, options="SqueezeOptions"),
+    BuiltinOperator.TRANSPOSE: Lowering(rule=transpose, inputs=(2, 2)),
+    BuiltinOperator.UNPACK: Lowering(rule=unpack, options="UnpackOptions", outputs=None),
+}

@@ -1,0 +1,51 @@
+"""Blocks of an image moved to its channels or to the batch, and back."""
+
+from neurald.hal.operation_type import OperationType
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.legalization.machinery.rule import Lowering, Rule
+from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+
+
+def by_size(operation_type: OperationType) -> Rule:
+    """Square blocks, whose length is an option."""
+
+    def rule(graph: Graph, operator: Operator, options: Options) -> None:
+        inputs = graph.input(operator), graph.int32(options["block_size"])
+        graph.emit(operation_type, inputs, (graph.output(operator),))
+
+    return rule
+
+
+def batch_to_space(graph: Graph, operator: Operator, _: Options) -> None:
+    """Android NN takes images, and crops nothing."""
+    source, block, crops = (graph.input(operator, position) for position in range(3))
+    cut, dimensions, result = (
+        graph.value(crops),
+        graph.operand(source).dimensions,
+        graph.output(operator),
+    )
+    is_plain = cut is not None and not cut.any() and dimensions is not None and len(dimensions) == 4
+    if is_plain:
+        graph.emit(OperationType.BATCH_TO_SPACE_ND, (source, block), (result,))
+    else:
+        graph.emit(OperationType.TFLITE_BATCH_TO_SPACE_ND, (source, block, crops), (result,))
+
+
+def space_to_batch(graph: Graph, operator: Operator, _: Options) -> None:
+    """Blocks and paddings along one axis or two."""
+    inputs = tuple(graph.input(operator, position) for position in range(3))
+    graph.emit(OperationType.SPACE_TO_BATCH_ND, inputs, (graph.output(operator),))
+
+
+LOWERINGS: dict[int, Lowering] = {
+    BuiltinOperator.BATCH_TO_SPACE_ND: Lowering(rule=batch_to_space, inputs=(3, 3)),
+    BuiltinOperator.DEPTH_TO_SPACE: Lowering(
+        rule=by_size(OperationType.DEPTH_TO_SPACE), options="DepthToSpaceOptions"
+    ),
+    BuiltinOperator.SPACE_TO_BATCH_ND: Lowering(rule=space_to_batch, inputs=(3, 3)),
+    BuiltinOperator.SPACE_TO_DEPTH: Lowering(
+        rule=by_size(OperationType.SPACE_TO_DEPTH), options="SpaceToDepthOptions"
+    ),
+}

@@ -1,0 +1,1 @@
+"""Legalization: recurrent cells and sequences of them."""

@@ -1,0 +1,1 @@
+"""Legalization: reductions, searches, softmax and normalisation along axes."""

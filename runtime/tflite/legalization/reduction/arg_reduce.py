@@ -1,0 +1,47 @@
+"""Where elements are."""
+
+from neurald.hal.operation_type import OperationType
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.legalization.machinery.rule import Lowering, Rule, whole
+from neurald.runtime.tflite.legalization.movement.gathering import in_order
+from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+
+
+def extreme(android: OperationType, tflite: OperationType) -> Rule:
+    """The axis is an input. Of a vector, which an input of unknown rank may be, TFLite leaves no dimension."""
+
+    def rule(graph: Graph, operator: Operator, _: Options) -> None:
+        source, axis = graph.input(operator, 0), whole(graph, graph.input(operator, 1))
+        dimensions = graph.operand(source).dimensions
+        is_open = dimensions is None or len(dimensions) <= 1
+        graph.emit(tflite if is_open else android, (source, axis), (graph.output(operator),))
+
+    return rule
+
+
+def top_k(graph: Graph, operator: Operator, _: Options) -> None:
+    """Of equal elements TFLite takes the first ones first, and Android NN the last ones."""
+    inputs = graph.input(operator, 0), whole(graph, graph.input(operator, 1))
+    results = graph.output(operator, 0), graph.output(operator, 1)
+    graph.emit(OperationType.TFLITE_TOPK_V2, inputs, results)
+
+
+def unique(graph: Graph, operator: Operator, _: Options) -> None:
+    """The values, and which of them each element is."""
+    results = graph.output(operator, 0), graph.output(operator, 1)
+    graph.emit(OperationType.TFLITE_UNIQUE, (graph.input(operator),), results)
+
+
+LOWERINGS: dict[int, Lowering] = {
+    BuiltinOperator.ARG_MAX: Lowering(
+        rule=extreme(OperationType.ARGMAX, OperationType.TFLITE_ARG_MAX), inputs=(2, 2)
+    ),
+    BuiltinOperator.ARG_MIN: Lowering(
+        rule=extreme(OperationType.ARGMIN, OperationType.TFLITE_ARG_MIN), inputs=(2, 2)
+    ),
+    BuiltinOperator.TOPK_V2: Lowering(rule=top_k, inputs=(2, 2), outputs=(2, 2)),
+    BuiltinOperator.UNIQUE: Lowering(rule=unique, outputs=(2, 2)),
+    BuiltinOperator.WHERE: Lowering(rule=in_order(OperationType.TFLITE_WHERE, 1)),
+}

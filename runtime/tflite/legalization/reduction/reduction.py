@@ -1,0 +1,74 @@
+"""Reductions along axes."""
+
+from neurald.hal.operation_type import OperationType
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.legalization.machinery.rule import (
+    Lowering,
+    Rule,
+    covers,
+    short_vector,
+)
+from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+
+
+def reduction(operation_type: OperationType, to_any_rank: OperationType) -> Rule:
+    """Axes are a list or a scalar. Android NN's results have rank 1 where TFLite's have rank 0.
+
+    Args:
+        operation_type: Android NN's.
+        to_any_rank: TFLite's, for operands that Android NN's does not take, or whose rank is 0 or not known
+            before it runs. Its results have rank 0 where TFLite's have, so that no reshape may follow it.
+    """
+    is_mean = operation_type is OperationType.MEAN
+
+    def rule(graph: Graph, operator: Operator, options: Options) -> None:
+        source = graph.input(operator, 0)
+        axes = short_vector(graph, graph.input(operator, 1), "the list of axes")
+        keeps = bool(options["keep_dims"])
+        flag = graph.int32(keeps) if is_mean else graph.boolean(value=keeps)
+        inputs, result = (source, axes, flag), graph.output(operator)
+        dimensions, values = graph.operand(source).dimensions, graph.value(axes)
+        # Of an open length there may be nothing, of which only TFLite's operation has a mean.
+        gone = () if not dimensions or values is None else values.tolist()
+        if is_mean and dimensions and any(not dimensions[axis % len(dimensions)] for axis in gone):
+            graph.emit(to_any_rank, inputs, (result,))
+            return
+        if not dimensions or not (keeps or values is not None):
+            graph.emit(to_any_rank, inputs, (result,))
+            return
+        if keeps or values is None or not covers(values.tolist(), len(dimensions)):
+            graph.emit(operation_type, inputs, (result,))
+            return
+        target = graph.temporary(result, (1,))
+        if not graph.takes(operation_type, inputs, (target,)):
+            graph.emit(to_any_rank, inputs, (result,))
+            return
+        graph.emit(operation_type, inputs, (target,))
+        graph.reshape(target, (), result)
+
+    return rule
+
+
+def cumulative_sum(graph: Graph, operator: Operator, options: Options) -> None:
+    """Along one axis."""
+    flags = (graph.boolean(value=bool(options[name])) for name in ("exclusive", "reverse"))
+    inputs = graph.input(operator, 0), graph.input(operator, 1), *flags
+    graph.emit(OperationType.TFLITE_CUMSUM, inputs, (graph.output(operator),))
+
+
+def _reduced(operation_type: OperationType, to_any_rank: OperationType) -> Lowering:
+    return Lowering(rule=reduction(operation_type, to_any_rank), options="ReducerOptions", inputs=(2, 2))
+
+
+LOWERINGS: dict[int, Lowering] = {
+    BuiltinOperator.CUMSUM: Lowering(rule=cumulative_sum, options="CumsumOptions", inputs=(2, 2)),
+    BuiltinOperator.MEAN: _reduced(OperationType.MEAN, OperationType.TFLITE_MEAN),
+    BuiltinOperator.REDUCE_ALL: _reduced(OperationType.REDUCE_ALL, OperationType.TFLITE_REDUCE_ALL),
+    BuiltinOperator.REDUCE_ANY: _reduced(OperationType.REDUCE_ANY, OperationType.TFLITE_REDUCE_ANY),
+    BuiltinOperator.REDUCE_MAX: _reduced(OperationType.REDUCE_MAX, OperationType.TFLITE_REDUCE_MAX),
+    BuiltinOperator.REDUCE_MIN: _reduced(OperationType.REDUCE_MIN, OperationType.TFLITE_REDUCE_MIN),
+    BuiltinOperator.REDUCE_PROD: _reduced(OperationType.REDUCE_PROD, OperationType.TFLITE_REDUCE_PROD),
+    BuiltinOperator.SUM: _reduced(OperationType.REDUCE_SUM, OperationType.TFLITE_SUM),
+}

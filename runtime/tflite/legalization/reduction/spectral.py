@@ -1,0 +1,17 @@
+"""Fourier transforms."""
+
+from neurald.hal.operation_type import OperationType
+from neurald.runtime.tflite.graph import Graph
+from neurald.runtime.tflite.legalization.machinery.rule import Lowering
+from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.options import Options
+from neurald.runtime.tflite.schema import Operator
+
+
+def rfft2d(graph: Graph, operator: Operator, _: Options) -> None:
+    """Matrices, and to which lengths they are cut or filled up."""
+    inputs = graph.input(operator, 0), graph.input(operator, 1)
+    graph.emit(OperationType.TFLITE_RFFT2D, inputs, (graph.output(operator),))
+
+
+LOWERINGS: dict[int, Lowering] = {BuiltinOperator.RFFT2D: Lowering(rule=rfft2d, inputs=(2, 2))}

@@ -1,0 +1,42 @@
+"""What is rounded once is what `fixed_point` says of it, and is found again."""
+
+import itertools
+
+import numpy as np
+
+from neurald.drivers.compiler.analysis.integer_ranges import Ranges
+from neurald.drivers.compiler.analysis.interpreter import evaluate_node
+from neurald.drivers.compiler.analysis.single_rounding import parts_of, rounded_once
+from neurald.drivers.compiler.ir.expression import axis, constant, load
+from neurald.drivers.compiler.ir.graph import Compute, Value
+from neurald.drivers.compiler.ir.scalar import Scalar
+
+
+def test_products_to_the_nearest_and_their_range() -> None:
+    numbers = (-(2**31), -(2**31) + 1, -70000, -3, -1, 0, 1, 70000, 2**30, 2**31 - 1)
+    mantissas = (0, 1, 2**30, 1395864371, 2**31 - 1)
+    rows = np.array(list(itertools.product(numbers, mantissas, range(-31, 16))), np.int64)
+    place = axis(len(rows))
+    arrays: list[np.ndarray] = [rows[:, 0], rows[:, 1].astype(np.int32), rows[:, 2].astype(np.int32)]
+    values = [Value(array.shape, Scalar.of(array.dtype), array) for array in arrays]
+    loads = [load(each, (place,)) for each in values]
+    body = rounded_once(*loads)
+    node = Compute(output=Value((len(rows),), Scalar.INT64), axes=(place,), body=body)
+    result = evaluate_node(node, dict(zip(values, arrays, strict=True)))
+    assert result.tolist() == [(v * m + (1 << (30 - e))) >> (31 - e) for v, m, e in rows.tolist()]
+    found = Ranges().of(body)
+    assert found is not None
+    assert (found.low, found.high) == (result.min(), result.max())
+
+
+def test_it_is_found_again() -> None:
+    value, mantissa, exponent = (
+        load(Value((), kind), ()) for kind in (Scalar.INT64, Scalar.INT32, Scalar.INT32)
+    )
+    assert parts_of(rounded_once(value, mantissa, exponent)) == (value, mantissa, exponent)
+    number = constant(-7, Scalar.INT32)
+    assert parts_of(rounded_once(value, mantissa, number)) == (value, mantissa, number)
+    for other in (value, value >> 16, rounded_once(value, mantissa, exponent) + 1):
+        assert parts_of(other) is None
+    factor = mantissa.to(Scalar.INT64)
+    assert parts_of(((value >> 16) * factor + (value >> 16)) >> (15 - exponent.to(Scalar.INT64))) is None

@@ -1,0 +1,175 @@
+"""A graph that contradicts itself is told from one that does not, with what is wrong."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from support.compiler_graphs import GraphBuilder
+from support.sweeps import sweep
+
+from neurald.drivers.compiler.analysis.verifier import InvalidGraph, check
+from neurald.drivers.compiler.ir.expression import (
+    accumulator,
+    apply,
+    axis,
+    index,
+    load,
+    reduce,
+)
+from neurald.drivers.compiler.ir.graph import Compute, Graph, Node, Value
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
+
+pytestmark = pytest.mark.quick
+
+
+def whole_graph() -> Graph:
+    """A node of every kind, one after another."""
+    b = GraphBuilder()
+    image, mask = b.input(2, 5, 4, 4), b.input(2, type=Scalar.BOOL)
+    sums = b.convolution(
+        image, b.weights(6, 3, 3, 2), output=(2, 3, 2, 6), groups=2, stride=(2, 2), padding=((1, 1), (1, 0))
+    )
+    spread = b.depthwise_convolution(sums, b.weights(2, 2, 12), output=(2, 2, 1, 12))
+    product = b.matrix_product(b.reshape(spread, (2, 2, 12)), b.weights(3, 12))
+    along = axis(3)
+    total = b.compute(
+        (2, 2),
+        lambda i, j: reduce(ReductionOp.SUM, (along,), load(product, (i, j, along))),
+        requirements=lambda i, _: ((load(mask, (i,)), "the mask"),),
+    )
+    return b.finish(total, sums, mask)
+
+
+def test_a_graph_of_everything_is_valid() -> None:
+    check(whole_graph())
+
+
+def changed(position: int, **fields: Any) -> Graph:
+    graph = whole_graph()
+    graph.nodes[position] = dataclasses.replace(graph.nodes[position], **fields)
+    return graph
+
+
+@sweep(
+    ("position", "fields", "text"),
+    [
+        (0, {"groups": 3}, "channels or images"),
+        (0, {"stride": (3, 3)}, "windows exceed"),
+        (0, {"stride": (0, 1)}, "stride"),
+        (0, {"padding": ((0, 0), (1, 0))}, "windows exceed"),
+        (0, {"padding": ((-1, 3), (1, 0))}, "padding"),
+        (0, {"weights": Value((6, 3, 3), Scalar.FLOAT32, np.zeros((6, 3, 3), np.float32))}, "wrong ranks"),
+        (0, {"output": Value((2, 3, 2, 6), Scalar.INT8)}, "sums must be FLOAT32"),
+        (
+            1,
+            {"weights": Value((2, 2, 6), Scalar.FLOAT32, np.zeros((2, 2, 6), np.float32))},
+            "channels or images",
+        ),
+        (3, {"right_transposed": True}, "its shape is not that of"),
+        (3, {"right": Value((3, 12), Scalar.FLOAT32)}, "before it is computed"),
+        (3, {"right": Value((3, 12), Scalar.FLOAT32, np.zeros((3, 12)))}, "has a constant of float64"),
+        (3, {"right": Value((3, 12), Scalar.FLOAT32, np.zeros((12, 3), np.float32))}, "has a constant"),
+        (3, {"right": Value((3,), Scalar.FLOAT32, np.zeros(3, np.float32))}, "wrong ranks"),
+    ],
+)
+def test_contractions_that_contradict_their_operands(
+    position: int, fields: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(InvalidGraph, match=text):
+        check(changed(position, **fields))
+
+
+def test_nodes_are_checked_once() -> None:
+    graph, checked = whole_graph(), set[Node]()
+    check(graph, checked)
+    assert checked == set(graph.nodes)
+    wrong = changed(0, groups=3)
+    check(wrong, set(wrong.nodes))
+    with pytest.raises(InvalidGraph, match="channels or images"):
+        check(wrong, checked)
+
+
+def test_nodes_in_another_order() -> None:
+    graph = whole_graph()
+    graph.nodes.reverse()
+    with pytest.raises(InvalidGraph, match="before it is computed"):
+        check(graph)
+
+
+def test_values_that_are_computed_twice_or_known() -> None:
+    graph = whole_graph()
+    graph.nodes.append(graph.nodes[-1])
+    with pytest.raises(InvalidGraph, match="already computed"):
+        check(graph)
+    graph = whole_graph()
+    graph.inputs.append(graph.nodes[0].output)
+    with pytest.raises(InvalidGraph, match="already computed"):
+        check(graph)
+    graph = whole_graph()
+    graph.inputs[0].constant = np.zeros(graph.inputs[0].shape, np.float32)
+    with pytest.raises(InvalidGraph, match="must not be a constant"):
+        check(graph)
+
+
+def test_an_output_that_nobody_computes() -> None:
+    graph = whole_graph()
+    graph.outputs.append(Value((3,), Scalar.FLOAT32, name="lost"))
+    with pytest.raises(
+        InvalidGraph, match=r"the graph's output: reads lost FLOAT32 \[3\] before it is computed"
+    ):
+        check(graph)
+
+
+ALONG, OTHER = axis(3), axis(4)
+SOURCE = Value((3,), Scalar.FLOAT32)
+ELEMENT = load(SOURCE, (ALONG,))
+NODE = Compute(output=Value((3,), Scalar.FLOAT32), axes=(ALONG,), body=ELEMENT)
+
+
+@sweep(
+    ("node", "text"),
+    [
+        (dataclasses.replace(NODE, axes=(OTHER,)), r"axis extents \[4\] differ"),
+        (dataclasses.replace(NODE, axes=(axis(3),)), "an axis that is neither"),
+        (dataclasses.replace(NODE, body=ELEMENT.to(Scalar.FLOAT16)), "the body has type FLOAT16"),
+        (dataclasses.replace(NODE, requirements=((ELEMENT, ""),)), "requirement is not a BOOL"),
+        (dataclasses.replace(NODE, body=accumulator(Scalar.FLOAT32)), "without a contraction"),
+        (dataclasses.replace(NODE, body=load(SOURCE, (ALONG, ALONG))), "with 2 indices"),
+        (dataclasses.replace(NODE, body=load(SOURCE, (ELEMENT,))), "1 indices of type FLOAT32"),
+        (dataclasses.replace(NODE, body=load(SOURCE, (ALONG,), ELEMENT)), "guard is not a BOOL"),
+        (dataclasses.replace(NODE, body=load(SOURCE, (ALONG,), ALONG < 2, index(0))), "falls back to INDEX"),
+        (
+            dataclasses.replace(NODE, body=apply(Op.ADD, ELEMENT.to(Scalar.FLOAT16), ELEMENT)),
+            "ADD of FLOAT16, FLOAT32 gives FLOAT32",
+        ),
+        (
+            dataclasses.replace(NODE, body=apply(Op.SELECT, ELEMENT, ELEMENT, ELEMENT)),
+            "SELECT of FLOAT32, FLOAT32, FLOAT32",
+        ),
+        (
+            dataclasses.replace(NODE, body=ELEMENT.equals(ALONG.to(Scalar.INT32)).to(Scalar.FLOAT32)),
+            "EQUAL of FLOAT32, INT32",
+        ),
+        (
+            dataclasses.replace(NODE, body=load(SOURCE, (ALONG + ALONG.to(Scalar.INT32),))),
+            "a term that is not an INDEX",
+        ),
+        (
+            dataclasses.replace(
+                NODE, body=apply(Op.REINTERPRET, ALONG.to(Scalar.INT64), type=Scalar.FLOAT32)
+            ),
+            "REINTERPRET of INT64",
+        ),
+        (
+            dataclasses.replace(
+                NODE, body=reduce(ReductionOp.SUM, (OTHER,), ELEMENT) + OTHER.to(Scalar.FLOAT32)
+            ),
+            "an axis that is neither",
+        ),
+    ],
+)
+def test_bodies_that_contradict_themselves(node: Compute, text: str) -> None:
+    with pytest.raises(InvalidGraph, match=text):
+        check(Graph(inputs=[SOURCE], outputs=[node.output], nodes=[node]))

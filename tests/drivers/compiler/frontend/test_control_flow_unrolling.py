@@ -1,0 +1,99 @@
+import numpy as np
+from support.control_flow import ADD, BOOL, MUL, Graph, arithmetic, below, branching, counting
+from support.sweeps import sweep
+
+import neurald as nd
+from neurald.drivers.compiler.frontend.control_flow_unrolling import inlined
+from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
+from neurald.hal.operations.machinery.call import Array
+
+
+def _results(model: nd.Model, *inputs: Array) -> list[Array]:
+    """By references alone."""
+    builder = nd.CompilationBuilder(model, [ReferenceDevice()])
+    return [np.asarray(each) for each in builder.finish().run(*inputs)]
+
+
+def _loop(turns: float, first: float = 0.0) -> nd.Model:
+    """Doubles a value so many times, and adds 1; the counter begins with a constant."""
+    graph = Graph()
+    value, doubled, result = graph.value(), graph.value(), graph.value()
+    graph.builder.add_operation(
+        nd.OperationType.WHILE,
+        [graph.model(below(turns, extra=1)), graph.model(counting(1, 2)), graph.constant([first]), value],
+        [graph.value(shape=(1,)), doubled],
+    )
+    graph.binary(ADD, doubled, graph.constant([1]), result)
+    return graph.finish([value], [result])
+
+
+@sweep("turns", [0, 1, 3])
+def test_loops_that_count_are_unrolled(turns: int) -> None:
+    model, value = _loop(turns), np.array([3, -5], np.float32)
+    flat = inlined(model)
+    assert flat is not None
+    assert [operation.type for operation in flat.model.main.operations] == [MUL] * turns + [ADD]
+    assert flat.origins == (0,) * turns + (1,)
+    for found, expected in zip(_results(flat.model, value), _results(model, value), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_loops_that_follow_from_data_stay() -> None:
+    graph = Graph()
+    counter, value = graph.value(shape=(1,)), graph.value()
+    outputs = [graph.value(shape=(1,)), graph.value()]
+    models = graph.model(below(3, extra=1)), graph.model(counting(1, 2))
+    graph.builder.add_operation(nd.OperationType.WHILE, [*models, counter, value], outputs)
+    assert inlined(graph.finish([counter, value], outputs)) is None
+
+
+def test_loops_of_many_turns_stay() -> None:
+    assert inlined(_loop(100_000)) is None
+    # It would never end.
+    assert inlined(_loop(np.inf)) is None
+
+
+def test_outputs_that_would_have_to_be_copied_stay() -> None:
+    graph = Graph()
+    value = graph.value()
+    outputs = [graph.value(shape=(1,)), graph.value()]
+    models = graph.model(below(3, extra=1)), graph.model(counting(1, 2))
+    graph.builder.add_operation(nd.OperationType.WHILE, [*models, graph.constant([0]), value], outputs)
+    assert inlined(graph.finish([value], outputs)) is None
+
+
+@sweep("condition", [False, True])
+def test_branches_on_constants(condition: bool) -> None:
+    graph = Graph()
+    value, output = graph.value(), graph.value()
+    graph.builder.add_operation(
+        nd.OperationType.IF,
+        [
+            graph.constant([condition], BOOL),
+            graph.model(arithmetic(ADD, 1)),
+            graph.model(arithmetic(MUL, 3)),
+            value,
+        ],
+        [output],
+    )
+    flat = inlined(graph.finish([value], [output]))
+    assert flat is not None
+    assert [operation.type for operation in flat.model.main.operations] == [ADD if condition else MUL]
+    (found,) = _results(flat.model, np.array([2, 7], np.float32))
+    assert found.tolist() == ([3, 8] if condition else [6, 21])
+
+
+def test_branches_on_data_stay() -> None:
+    assert inlined(branching(arithmetic(ADD, 1), arithmetic(MUL, 3))) is None
+
+
+def test_models_without_control_flow_stay() -> None:
+    assert inlined(arithmetic(ADD, 1)) is None
+
+
+def test_such_models_are_compiled_as_a_whole() -> None:
+    compilation = nd.CompilationBuilder(_loop(4), [CpuDevice()]).finish()
+    value = np.array([3, -5], np.float32)
+    np.testing.assert_array_equal(np.asarray(compilation.run(value)[0]), value * 16 + 1)
+    kernels = [kernel for step in compilation.profile() for kernel in step.kernels]
+    assert all("reference" not in kernel.label for kernel in kernels)

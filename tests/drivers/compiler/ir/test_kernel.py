@@ -1,0 +1,58 @@
+"""What kernels tell of themselves."""
+
+from support.compiler_graphs import GraphBuilder
+
+from neurald.drivers.compiler.ir.expression import Expression, axis, load, reduce
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import Kernel, positions, weight_of
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.passes.fusion import fuse
+
+SOURCE = Value((4, 6), Scalar.FLOAT32)
+
+
+def kernel(body: Expression, *axes: Expression) -> Kernel:
+    shape = tuple(each.high + 1 for each in axes)
+    return Kernel(output=Value(shape, Scalar.FLOAT32), axes=axes, body=body)  # type: ignore[arg-type]
+
+
+def test_inputs_come_once_and_those_of_a_contraction_first() -> None:
+    builder = GraphBuilder()
+    left, weights = builder.input(4, 5), builder.weights(4, 5)
+    product = builder.matrix_product(left, weights)
+    end = builder.compute(
+        (4, 4), lambda i, j: load(product, (i, j)) + load(left, (j, i)) * load(left, (i, j))
+    )
+    (found,) = fuse(builder.finish(end)).kernels
+    assert found.inputs == (left, weights)
+    assert found.shape == (4, 4)
+
+
+def test_requirements_are_read_too() -> None:
+    builder = GraphBuilder()
+    source, other = builder.input(4), builder.input(4)
+    end = builder.compute(
+        (4,), lambda i: load(source, (i,)), lambda i: [(load(other, (i,)) < 1.0, "too large")]
+    )
+    (found,) = fuse(builder.finish(end)).kernels
+    assert found.inputs == (source, other)
+    assert found.aliased_input is None
+
+
+def test_rows_are_told_by_the_axes_that_folds_depend_on() -> None:
+    i, j, along = axis(4), axis(6), axis(6)
+    total = reduce(ReductionOp.SUM, (along,), load(SOURCE, (i, along)))
+    assert kernel(load(SOURCE, (i, j)) / total, i, j).row_axes == 1
+    assert kernel(load(SOURCE, (i, j)), i, j).row_axes is None
+    # There is nothing to share in rows of one element.
+    assert kernel(total, i).row_axes is None
+    every = reduce(ReductionOp.SUM, (axis(4), along), load(SOURCE, (i * 0, along)))
+    assert kernel(load(SOURCE, (i, j)) / every, i, j).row_axes == 0
+
+
+def test_weights_and_positions() -> None:
+    assert weight_of(Op.ADD) == 1
+    assert weight_of(Op.ADD) < weight_of(Op.DIVIDE) < weight_of(Op.EXP)
+    assert positions((2, 3)) == 6
+    assert positions(()) == 1

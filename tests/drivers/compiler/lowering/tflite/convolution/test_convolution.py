@@ -1,0 +1,135 @@
+"""TFLite's forms of convolutions against the references."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from support.lowering_beside_reference import close, expect_same
+from support.single_operation import Given, given, ints, scalars, wanted
+from support.sweeps import sweep
+from support.windows import SAME, VALID
+
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Array
+from neurald.hal.types import ChannelQuant, Operand, OperandType
+
+CONV_2D = OperationType.TFLITE_CONV_2D
+DEPTHWISE = OperationType.TFLITE_DEPTHWISE_CONV_2D
+TRANSPOSE = OperationType.TFLITE_TRANSPOSE_CONV
+FLOAT32, INT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64
+SHORT, SIGNED = OperandType.TENSOR_QUANT16_SYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED
+PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
+
+SCALES = (0.02, 0.1, 0.004, 0.05, 0.05, 0.3)
+PLACES = [
+    (SAME, (1, 1), (1, 1), False),
+    (VALID, (2, 1), (1, 1), True),
+    (SAME, (2, 3), (1, 1), True),
+    (VALID, (1, 1), (2, 1), False),
+]
+Place = tuple[int, tuple[int, int], tuple[int, int], bool]
+
+
+def weights_of(shape: tuple[int, ...], dimension: int, *, per_channel: bool, zero_point: int = 0) -> Given:
+    values = np.random.default_rng(0).integers(-127, 128, shape)
+    if not per_channel:
+        return given(SIGNED, values, SCALES[0], zero_point)
+    scales = SCALES[: shape[dimension]]
+    return given(PER_CHANNEL, values, channel_quant=ChannelQuant(dimension=dimension, scales=scales))
+
+
+def images(depth: int, *, nchw: bool, count: int = 3) -> Array:
+    generator = np.random.default_rng(1)
+    values = generator.standard_normal((count, 6, 5, depth)).astype(np.float32)
+    values *= np.array([1, 9, 0.01], np.float32)[:count, None, None, None]
+    return np.moveaxis(values, 3, 1) if nchw else values
+
+
+def tail(place: Place, *extra: int, activation: int = 0) -> tuple[Given, ...]:
+    scheme, stride, dilation, nchw = place
+    return scalars(scheme, *stride[::-1], *extra, activation, nchw, *dilation[::-1])
+
+
+def assert_same(kind: OperationType, inputs: Sequence[Given], output: Operand, *fed: int) -> None:
+    compare = np.testing.assert_array_equal if output.scale else close
+    expect_same(kind, inputs, output, data=fed, compare=compare)
+
+
+@sweep("place", PLACES)
+@sweep("groups", [1, 2])
+@sweep("per_channel", [False, True])
+def test_floats_with_weights_of_8_bits(place: Place, groups: int, *, per_channel: bool) -> None:
+    filter_ = weights_of(
+        (6, 2, 3, 4 // groups), 0, per_channel=per_channel, zero_point=0 if per_channel else 5
+    )
+    inputs = (
+        given(FLOAT32, images(4, nchw=place[3])),
+        filter_,
+        given(FLOAT32, np.arange(6)),
+        *tail(place, activation=1),
+    )
+    assert_same(CONV_2D, inputs, wanted(FLOAT32, rank=4), 0)
+    assert_same(CONV_2D, inputs, wanted(FLOAT32, rank=4), 0, 1, 2)
+
+
+@sweep("place", PLACES)
+@sweep("groups", [1, 2])
+@sweep("bias_type", [INT64, INT32])
+@sweep("per_channel", [False, True])
+def test_activations_of_16_bits(
+    place: Place, groups: int, bias_type: OperandType, *, per_channel: bool
+) -> None:
+    generator = np.random.default_rng(4)
+    filter_ = weights_of(
+        (6, 2, 3, 4 // groups), 0, per_channel=per_channel, zero_point=0 if per_channel else 3
+    )
+    scale = 0.0 if per_channel or bias_type is INT64 else float(np.float32(0.01 * SCALES[0]))
+    bias = given(bias_type, generator.integers(-100_000, 100_000, 6), scale)
+    shape = images(4, nchw=place[3]).shape
+    values = given(SHORT, generator.integers(-32768, 32768, shape), 0.01)
+    assert_same(CONV_2D, (values, filter_, bias, *tail(place)), wanted(SHORT, 2.0, rank=4), 0)
+    assert_same(CONV_2D, (values, filter_, bias, *tail(place)), wanted(SHORT, 2.0, rank=4), 0, 1, 2)
+
+
+def test_sums_of_16_bits_that_32_do_not_hold() -> None:
+    filter_ = given(SIGNED, np.full((1, 1, 1, 900), 127), 1.0)
+    bias = given(INT64, [-(32767 * 127 * 900) + 77])
+    inputs = (given(SHORT, np.full((1, 1, 1, 900), 32767), 1.0), filter_, bias, *tail(PLACES[0]))
+    assert_same(CONV_2D, inputs, wanted(SHORT, 1.0, rank=4), 0)
+
+
+@sweep("place", PLACES)
+@sweep("multiplier", [1, 3])
+def test_depthwise(place: Place, multiplier: int) -> None:
+    filter_ = weights_of((1, 2, 3, 2 * multiplier), 3, per_channel=True)
+    values = images(2, nchw=place[3])
+    bias = np.arange(2 * multiplier)
+    floats = (given(FLOAT32, values), filter_, given(FLOAT32, bias), *tail(place, multiplier))
+    for fed in ((0,), (0, 1, 2)):
+        assert_same(DEPTHWISE, floats, wanted(FLOAT32, rank=4), *fed)
+    stored = given(SHORT, np.random.default_rng(3).integers(-32768, 32768, values.shape), 0.01)
+    shorts = (stored, filter_, given(INT64, bias), *tail(place, multiplier))
+    assert_same(DEPTHWISE, shorts, wanted(SHORT, 1.0, rank=4), 0)
+
+
+@sweep(("scheme", "lengths"), [(SAME, (11, 5)), (VALID, (12, 7)), (VALID, (13, 7))])
+@sweep("per_channel", [False, True])
+def test_transposed(scheme: int, lengths: tuple[int, int], *, per_channel: bool) -> None:
+    filter_ = weights_of((6, 2, 3, 4), 0, per_channel=per_channel, zero_point=0 if per_channel else 9)
+    arguments = (ints(3, *lengths, 6), *scalars(scheme, 1, 2, 0, False))
+    values = images(4, nchw=False)
+    floats = (given(FLOAT32, values), filter_, given(FLOAT32, np.arange(6)), *arguments)
+    for fed in ((0,), (0, 1, 2)):
+        assert_same(TRANSPOSE, floats, wanted(FLOAT32, rank=4), *fed)
+    stored = given(SHORT, np.random.default_rng(3).integers(-32768, 32768, values.shape), 0.01)
+    shorts = (stored, filter_, given(INT64, np.arange(6)), *arguments)
+    assert_same(TRANSPOSE, shorts, wanted(SHORT, 2.0, rank=4), 0)
+
+
+def test_images_of_zeros_of_one_sign_and_none() -> None:
+    filter_, bias = weights_of((6, 2, 3, 4), 0, per_channel=True), given(FLOAT32, np.zeros(6))
+    values = np.abs(images(4, nchw=False)) * np.array([0, 1, -1], np.float32)[:, None, None, None]
+    assert_same(
+        CONV_2D, (given(FLOAT32, values), filter_, bias, *tail(PLACES[0])), wanted(FLOAT32, rank=4), 0
+    )
+    none = given(FLOAT32, values[:0])
+    assert_same(CONV_2D, (none, filter_, bias, *tail(PLACES[0])), wanted(FLOAT32, rank=4), 0)

@@ -1,0 +1,74 @@
+import pytest
+from support.lowering_beside_reference import close, expect_same, lowered_all
+from support.moved import FLOAT32
+from support.pointwise import label, numbers, result, rows
+from support.single_operation import Given, given, ints, scalars, wanted
+from support.sweeps import sweep
+
+from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
+from neurald.drivers.compiler.ir.builder import Unsupported
+from neurald.hal.operation_type import OperationType
+from neurald.hal.types import ChannelQuant, OperandType
+
+INT32 = OperandType.TENSOR_INT32
+LOOKUP = OperationType.TFLITE_EMBEDDING_LOOKUP
+SPARSE = OperationType.TFLITE_EMBEDDING_LOOKUP_SPARSE
+STORED = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
+PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
+TABLE = [[-127, 3], [127, 0], [5, -6]]
+
+
+def is_copied(types: dict[str, OperandType]) -> bool:
+    return types["F"] is types["T"]
+
+
+@sweep("types", [types for _, types in rows([LOOKUP]) if is_copied(types)], ids=label)
+def test_rows_are_copied(types: dict[str, OperandType]) -> None:
+    inputs = [ints(2, 0, 2), numbers(types["F"], (3, 2, 2))]
+    expect_same(LOOKUP, inputs, result(types["T"]), data=(0, 1))
+
+
+@sweep("data", [(0,), (0, 1)])
+@sweep("kind", [FLOAT32, OperandType.TENSOR_FLOAT16])
+def test_rows_become_floats(kind: OperandType, data: tuple[int, ...]) -> None:
+    expect_same(LOOKUP, [ints(2, 0, 2), given(STORED, TABLE, 0.3)], wanted(kind), data=data)
+    quant = ChannelQuant(dimension=0, scales=(0.1, 0.2, 0.7))
+    table = given(PER_CHANNEL, TABLE, channel_quant=quant)
+    expect_same(LOOKUP, [ints(2, 0, 2), table], wanted(kind), data=data)
+
+
+def test_rows_must_be_there() -> None:
+    with pytest.raises(RequirementFailed, match="from 0 to 2"):
+        lowered_all(LOOKUP, [ints(2, 3), given(STORED, TABLE, 0.3)], wanted(FLOAT32))
+
+
+def sparse(places: list[list[int]], lookups: list[int], dense: list[int], combiner: int) -> list[Given]:
+    weights = numbers(FLOAT32, (len(lookups),), low=0.5)
+    return [
+        ints(*lookups),
+        given(INT32, places),
+        ints(*dense),
+        weights,
+        numbers(FLOAT32, (4, 2), low=0),
+        *scalars(combiner),
+    ]
+
+
+@sweep("data", [(0, 3, 4), (3,)])
+@sweep("combiner", [0, 1, 2])
+def test_combined(combiner: int, data: tuple[int, ...]) -> None:
+    places = [[0, 1, 0], [0, 1, 1], [2, 0, 0], [2, 1, 0], [2, 1, 1], [2, 1, 2]]
+    inputs = sparse(places, [3, 0, 1, 1, 2, 0], [3, 2, 5], combiner)
+    expect_same(SPARSE, inputs, wanted(FLOAT32), data=data, compare=close)
+
+
+def test_places_that_come_again() -> None:
+    places = [[1, 0], [0, 0], [1, 1]]
+    expect_same(SPARSE, sparse(places, [3, 0, 1], [2, 2], 0), wanted(FLOAT32), data=(0, 3, 4), compare=close)
+    with pytest.raises(Unsupported, match="not grouped by destination"):
+        lowered_all(SPARSE, sparse(places, [3, 0, 1], [2, 2], 1), wanted(FLOAT32), data=(0, 3, 4))
+
+
+def test_combined_rows_must_be_there() -> None:
+    with pytest.raises(RequirementFailed, match="from 0 to 3"):
+        lowered_all(SPARSE, sparse([[1, 0]], [4], [2, 2], 0), wanted(FLOAT32), data=(0, 3, 4))

@@ -1,0 +1,123 @@
+"""Places of values: aligned, inside their buffers, and never shared by what is needed at the same time."""
+
+import numpy as np
+import pytest
+from support.compiler_graphs import GraphBuilder
+from support.opencl_models import FLOAT, Models
+from support.sweeps import sweep
+
+import neurald as nd
+from neurald.drivers.compiler.frontend.graph_builder import build_graph
+from neurald.drivers.compiler.ir.expression import load
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferAssignment, Port, assign_buffers
+from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.hal.errors import BadData
+
+pytestmark = pytest.mark.quick
+
+ALIGNMENT = 64
+
+
+def placed(builder: GraphBuilder, *outputs: Value) -> tuple[BufferAssignment, list[list[Value]]]:
+    graph = fuse(builder.finish(*outputs), enabled=False)
+    uses = [[kernel.output, *kernel.inputs] for kernel in graph.kernels]
+    return assign_buffers(graph, uses, alignment=ALIGNMENT), uses
+
+
+def chain(length: int) -> tuple[GraphBuilder, list[Value]]:
+    builder = GraphBuilder()
+    values = [builder.input(10, 10)]
+    for _ in range(length):
+        values.append(builder.compute((10, 10), lambda *at: load(values[-1], at) + 1))
+    return builder, values
+
+
+def test_values_that_live_together_never_share_bytes() -> None:
+    builder, values = chain(6)
+    total = builder.compute((10, 10), lambda *at: load(values[1], at) + load(values[6], at))
+    found, uses = placed(builder, total, values[3])
+    last = {value: step for step, arguments in enumerate(uses) for value in arguments}
+    last.update(dict.fromkeys(found.graph.outputs, len(uses)))
+    first = {value: step for step, arguments in reversed(list(enumerate(uses))) for value in arguments}
+    first.update(dict.fromkeys(found.graph.inputs, -1))
+    for one in first:
+        (spot,) = found.of([one])
+        assert spot.base is Base.ARENA
+        assert spot.offset % ALIGNMENT == 0
+        assert spot.offset + one.size_bytes <= found.arena_bytes
+        for other in first:
+            if one is not other and first[one] <= last[other] and first[other] <= last[one]:
+                (there,) = found.of([other])
+                assert (
+                    spot.offset + one.size_bytes <= there.offset
+                    or there.offset + other.size_bytes <= spot.offset
+                )
+    assert found.arena_bytes < found.unshared_bytes
+
+
+def test_aliases_lie_where_their_values_do() -> None:
+    builder = GraphBuilder()
+    source = builder.input(4, 6)
+    flat = builder.reshape(source, (24,))
+    end = builder.compute((24,), lambda i: load(flat, (i,)) + 1)
+    graph = fuse(builder.finish(end), enabled=False)
+    uses = [[kernel.output, *kernel.inputs] for kernel in graph.kernels]
+    found = assign_buffers(graph, uses, alignment=ALIGNMENT)
+    assert found.of([flat]) == found.of([source])
+
+
+def test_constants_lie_side_by_side_once_each() -> None:
+    builder = GraphBuilder()
+    source, first, second = builder.input(3), builder.weights(3), builder.weights(100)
+    end = builder.compute(
+        (3,), lambda i: load(source, (i,)) + load(first, (i,)) * load(second, (i * 7,)) + load(first, (i,))
+    )
+    found, _ = placed(builder, end)
+    assert found.constants.nbytes == 64 + 448
+    for value in (first, second):
+        (spot,) = found.of([value])
+        assert spot.base is Base.CONSTANTS
+        assert value.constant is not None
+        held = found.constants[spot.offset : spot.offset + value.size_bytes].view(np.float32)
+        np.testing.assert_array_equal(held, value.constant)
+    assert found.constants.ctypes.data % ALIGNMENT == 0
+
+
+def test_ports_say_what_the_model_says() -> None:
+    models = Models()
+    used, unused = models.input(FLOAT, (2, 3)), models.input(FLOAT, (5,))
+    model = models.finish(models.add(nd.OperationType.ABS, [used], shape=(2, 3)))
+    graph = fuse(build_graph(model))
+    found = assign_buffers(graph, [[k.output, *k.inputs] for k in graph.kernels], alignment=ALIGNMENT)
+    (first, second), (output,) = found.ports(model)
+    assert (first.dimensions, first.size_bytes, second.offset) == ((2, 3), 24, None)
+    assert output.operand.type is FLOAT
+    assert output.operand.dimensions == (2, 3)
+    assert unused is not None
+    for port in (first, second, output):
+        port.check(found.arena_bytes)
+
+
+@sweep(
+    "changes",
+    [
+        {"offset": -1},
+        {"offset": 41},
+        {"size_bytes": 20},
+        {"dimensions": (2, -3)},
+        {"type": 9999},
+    ],
+)
+def test_ports_that_contradict_themselves_are_refused(changes: dict[str, int]) -> None:
+    fields = {
+        "offset": 40,
+        "size_bytes": 24,
+        "dimensions": (2, 3),
+        "type": int(FLOAT),
+        "scale": 0.0,
+        "zero_point": 0,
+    }
+    Port(**fields).check(64)  # type: ignore[arg-type]
+    with pytest.raises(BadData):
+        Port(**{**fields, **changes}).check(64)  # type: ignore[arg-type]

@@ -1,0 +1,128 @@
+"""Compiled kernels touch nothing beside their inputs, outputs and constants, which lie between guard pages."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from neurald.hal.device import Device, PrepareOptions
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Array
+from neurald.hal.registry import create_device
+from neurald.hal.types import Operand
+from neurald.service.conformance.case import Case, Signature, signatures
+from neurald.service.conformance.guarded_run import ProcessRuns
+from neurald.service.conformance.variation import base
+
+IMAGE = (1, 13, 11, 17)
+#: A shape, whose elements are drawn, or a number, by position among the inputs. All others are those of the base case.
+Values = dict[int, tuple[int, ...] | int]
+#: Padding of windows.
+_AROUND: Values = dict.fromkeys(range(3, 7), 1)
+_NOWHERE: Values = dict.fromkeys(range(3, 7), 0)
+#: With lengths that are no whole number of vectors or of tiles.
+CASES: Mapping[str, tuple[str, Values]] = {
+    "convolution": (
+        "CONV_2D",
+        {0: IMAGE, 1: (19, 3, 3, 17), 2: (19,)} | _AROUND | {7: 1, 8: 1, 10: 0, 11: 1, 12: 1},
+    ),
+    "strided convolution": (
+        "CONV_2D",
+        {0: IMAGE, 1: (19, 3, 3, 17), 2: (19,)} | _AROUND | {7: 2, 8: 2, 10: 0, 11: 1, 12: 1},
+    ),
+    "pointwise convolution": (
+        "CONV_2D",
+        {0: IMAGE, 1: (35, 1, 1, 17), 2: (35,)} | _NOWHERE | {7: 1, 8: 1, 10: 0, 11: 1, 12: 1},
+    ),
+    "depthwise convolution": (
+        "DEPTHWISE_CONV_2D",
+        {0: IMAGE, 1: (1, 3, 3, 17), 2: (17,)} | _AROUND | {7: 1, 8: 1, 9: 1, 10: 0, 11: 0, 12: 1, 13: 1},
+    ),
+    "fully connected": ("FULLY_CONNECTED", {0: (5, 37), 1: (23, 37), 2: (23,)}),
+    "one row": ("FULLY_CONNECTED", {0: (1, 131), 1: (67, 131), 2: (67,)}),
+    "matrix product": ("BATCH_MATMUL", {0: (3, 5, 37), 1: (3, 37, 11), 2: 0, 3: 0}),
+    "sum": ("ADD", {0: (3, 5, 7, 11), 1: (3, 5, 7, 11)}),
+    "product with a column": ("MUL", {0: (3, 5, 7, 11), 1: (7, 1)}),
+    "logistic": ("LOGISTIC", {0: (3, 5, 67)}),
+    "tanh": ("TANH", {0: (1, 131)}),
+    "largest of a window": ("MAX_POOL_2D", {0: IMAGE, 5: 2, 6: 2, 7: 3, 8: 3, 10: 0}),
+    "average of a window": ("AVERAGE_POOL_2D", {0: IMAGE, 5: 1, 6: 1, 7: 3, 8: 2, 10: 0}),
+    "gather": ("GATHER", {0: (13, 11, 13)}),
+    "transpose": ("TRANSPOSE", {0: (13, 7, 19)}),
+    "slice": ("SLICE", {}),
+    "strided slice": ("STRIDED_SLICE", {}),
+    "concatenation": ("CONCATENATION", {}),
+    "pad": ("PAD", {}),
+    "softmax": ("SOFTMAX", {0: (3, 5, 101)}),
+    "sum over an axis": ("REDUCE_SUM", {}),
+    "largest over an axis": ("REDUCE_MAX", {}),
+    "mean": ("MEAN", {}),
+    "position of the largest": ("ARGMAX", {}),
+}
+
+
+@pytest.fixture(scope="module")
+def device() -> Device:
+    return create_device("cpu")
+
+
+@pytest.fixture(scope="module")
+def runs(device: Device) -> Iterator[ProcessRuns]:
+    with closing(ProcessRuns("cpu", device.name)) as found:
+        yield found
+
+
+def drawn(operand: Operand, value: tuple[int, ...] | int, seed: int) -> Array:
+    """Elements of an operand; sums of products of floats are exact."""
+    dtype = operand.type.dtype
+    if not isinstance(value, tuple):
+        return np.asarray(value, dtype)
+    rng = np.random.default_rng(seed)
+    if dtype.kind == "f":
+        return (rng.integers(-8, 9, value) / 8).astype(dtype)
+    low, high = (-100, 100) if dtype.itemsize > 1 else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return rng.integers(low, high, value, endpoint=True).astype(dtype)
+
+
+def with_channels(operand: Operand, value: Array | None) -> Operand:
+    """With as many scales as the weights have channels."""
+    quant = operand.channel_quant
+    if quant is None or value is None:
+        return operand
+    count = value.shape[quant.dimension]
+    return replace(
+        operand, channel_quant=replace(quant, scales=tuple((1 + n % 5) / 64 for n in range(count)))
+    )
+
+
+def cases(signature: Signature, values: Values) -> Iterator[Case]:
+    """With all tensors as inputs, and with all but the first as constants."""
+    first = base(signature)
+    assert first is not None
+    given = [
+        drawn(operand, values[index], index) if index in values else value
+        for index, (operand, value) in enumerate(zip(first.operands, first.values, strict=False))
+    ]
+    operands = [
+        with_channels(operand, given[index] if index < len(given) else None)
+        for index, operand in enumerate(first.operands)
+    ]
+    for entering in dict.fromkeys((first.entering, first.entering[:1])):
+        yield first.changed(values=given, operands=operands, entering=entering)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernels_stay_inside_of_their_buffers(name: str, device: Device, runs: ProcessRuns) -> None:
+    operation, values = CASES[name]
+    references = []
+    for signature in signatures((OperationType[operation],)):
+        if signature.form:
+            continue
+        for case in cases(signature, values):
+            assert runs.wrong(case) == "", case.name
+            prepared = device.prepare_model(case.model, PrepareOptions())
+            if any(kernel.is_reference for kernel in prepared.profile()):
+                references.append(case.name)
+    assert references == [], "they would not show what kernels touch"

@@ -1,0 +1,58 @@
+"""What every definition has in common: limits of outputs, numbers of enumerations."""
+
+from dataclasses import replace
+
+import pytest
+from support.single_operation import call_of, given, ints, scalars, wanted
+from support.sweeps import sweep
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations import DEFINITIONS, WIDER
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.types import OperandType
+
+FLOAT = OperandType.TENSOR_FLOAT32
+CALL = call_of(OperationType.TILE, [given(FLOAT, [[1.0, 2.0]]), ints(1, 1)], wanted(FLOAT))
+
+
+def with_output(shape: tuple[int, ...]) -> Definition:
+    """TILE with a rule that says so."""
+    return replace(DEFINITIONS[OperationType.TILE], shape=lambda _: (shape,))
+
+
+@sweep("shape", [(2**30 - 1,), (0, 2**29), (), (1,) * 16, (0, 0, 0)])
+def test_what_an_output_may_be(shape: tuple[int, ...]) -> None:
+    assert with_output(shape).output_shapes(CALL) == (shape,)
+
+
+@sweep(
+    ("shape", "message"),
+    [
+        (
+            (2**30,),
+            r"operand 2 \(output of TILE\) would have shape \[1073741824\], more than 2\^32 - 1 bytes",
+        ),
+        ((2**31, 2**31, 2**31), "more than"),
+        ((0, 2**31, 2**31), "more than"),
+        ((1,) * 17, "would have rank 17; at most 16 is allowed"),
+    ],
+)
+def test_what_no_output_may_be(shape: tuple[int, ...], message: str) -> None:
+    with pytest.raises(BadData, match=message):
+        with_output(shape).output_shapes(CALL)
+
+
+@sweep(("number", "message"), [(4, "is 4; 0 .NONE"), (-1, "is -1")])
+def test_numbers_that_stand_for_no_activation(number: int, message: str) -> None:
+    inputs = [given(FLOAT, [1.0]), given(FLOAT, [1.0]), *scalars(number)]
+    call = call_of(OperationType.ADD, inputs, wanted(FLOAT))
+    with pytest.raises(BadData, match=message):
+        DEFINITIONS[OperationType.ADD].check(call)
+
+
+def test_wider_operations_are_of_the_extension() -> None:
+    assert WIDER
+    for narrow, wider in WIDER.items():
+        assert narrow in DEFINITIONS
+        assert wider.type.name.startswith("TFLITE_")

@@ -1,0 +1,216 @@
+from collections.abc import Sequence
+
+import pytest
+from support.sweeps import sweep
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.signature import Binding, Form, Row, bind, layout, row, scalar, tensor
+from neurald.hal.types import Dimensions, FeatureLevel, Lifetime, Operand, OperandType, Operation
+
+FLOAT32, FLOAT16, INT32 = (
+    OperandType.TENSOR_FLOAT32,
+    OperandType.TENSOR_FLOAT16,
+    OperandType.TENSOR_INT32,
+)
+ROWS = (
+    row(FeatureLevel.LEVEL_1, T=FLOAT32, B=FLOAT32),
+    row(FeatureLevel.LEVEL_3, T=FLOAT16, B=FLOAT16),
+    row(FeatureLevel.LEVEL_4, T=OperandType.TENSOR_QUANT8_ASYMM_SIGNED, B=INT32),
+)
+FORM = Form(
+    inputs=(
+        tensor("input", rank=(1, 4)),
+        tensor("bias", "B", rank=1),
+        tensor("axes", INT32, rank=1, optional=True),
+        scalar("activation"),
+        layout(),
+    ),
+    outputs=(tensor("output", rank=(1, 4)),),
+)
+BY_SCALE = Form(
+    inputs=(tensor("input"), scalar("scale", OperandType.FLOAT32)),
+    outputs=(tensor("output"),),
+    level=FeatureLevel.LEVEL_2,
+)
+VARIADIC = Form(
+    inputs=(tensor("inputs", variadic=True), scalar("axis")),
+    outputs=(tensor("output"),),
+)
+SPLIT = Form(
+    inputs=(tensor("input"), scalar("count", constant=True)),
+    outputs=(tensor("outputs", variadic=True),),
+)
+
+
+def operand(
+    operand_type: OperandType, *dimensions: int, lifetime: Lifetime = Lifetime.TEMPORARY_VARIABLE
+) -> Operand:
+    return Operand(type=operand_type, dimensions=dimensions, lifetime=lifetime)
+
+
+SCALAR = operand(OperandType.INT32, lifetime=Lifetime.CONSTANT_COPY)
+OMITTED = operand(INT32, lifetime=Lifetime.NO_VALUE)
+FLAG = operand(OperandType.BOOL, lifetime=Lifetime.CONSTANT_COPY)
+
+
+def match(
+    inputs: Sequence[Operand],
+    outputs: Sequence[Operand],
+    *forms: Form,
+    rows: Sequence[Row] = ROWS,
+    values_known: bool = True,
+) -> Binding:
+    operation = Operation(
+        type=OperationType.ADD,
+        inputs=tuple(range(len(inputs))),
+        outputs=tuple(range(len(inputs), len(inputs) + len(outputs))),
+    )
+    return bind(operation, [*inputs, *outputs], forms, rows, values_known=values_known)
+
+
+def plain(operand_type: OperandType = FLOAT32, bias: OperandType = FLOAT32) -> list[Operand]:
+    return [operand(operand_type, 2, 3), operand(bias, 3), operand(INT32, 1), SCALAR]
+
+
+def test_names_the_operands() -> None:
+    binding = match(plain(), [operand(FLOAT32, 2, 3)], FORM)
+    assert binding.type is OperationType.ADD
+    assert binding.form is FORM
+    assert binding.row is ROWS[0]
+    assert binding.level is FeatureLevel.LEVEL_1
+    assert binding.inputs == {"input": (0,), "bias": (1,), "axes": (2,), "activation": (3,)}
+    assert binding.outputs == {"output": (4,)}
+
+
+def test_level_is_the_highest_of_what_is_used() -> None:
+    output = operand(FLOAT32, 2)
+    assert match([*plain(), FLAG], [output], FORM).level is FeatureLevel.LEVEL_3
+    assert match(plain(FLOAT16, FLOAT16), [operand(FLOAT16, 2)], FORM).level is FeatureLevel.LEVEL_3
+    scale = operand(OperandType.FLOAT32)
+    assert match([operand(FLOAT32, 2), scale], [output], BY_SCALE).level is FeatureLevel.LEVEL_2
+    signed = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
+    assert match([*plain(signed, INT32), FLAG], [operand(signed, 1)], FORM).level is FeatureLevel.LEVEL_4
+
+
+def test_unspecified_rank_needs_level_3() -> None:
+    unranked = Operand(type=FLOAT32, dimensions=None)
+    binding = match([unranked, *plain()[1:]], [operand(FLOAT32, 2)], FORM)
+    assert binding.level is FeatureLevel.LEVEL_3
+    assert match([operand(FLOAT32, 0, 0), *plain()[1:]], [unranked], FORM).level is FeatureLevel.LEVEL_1
+
+
+def test_picks_the_form_that_fits() -> None:
+    scale = operand(OperandType.FLOAT32)
+    by_size = Form(inputs=(tensor("input"), scalar("size")), outputs=(tensor("output"),))
+    data, output = operand(FLOAT32, 2), operand(FLOAT32, 2)
+    assert match([data, scale], [output], by_size, BY_SCALE).form is BY_SCALE
+    assert match([data, SCALAR], [output], by_size, BY_SCALE).form is by_size
+
+
+def test_variadic_inputs_and_outputs() -> None:
+    data = operand(FLOAT32, 2)
+    binding = match([data, data, data, SCALAR], [data], VARIADIC)
+    assert binding.inputs == {"inputs": (0, 1, 2), "axis": (3,)}
+    binding = match([data, SCALAR], [data, data], SPLIT)
+    assert binding.outputs == {"outputs": (2, 3)}
+
+
+def test_counts_may_be_listed() -> None:
+    form = Form(
+        inputs=(tensor("input"), scalar("x", default=1), scalar("y", default=1)),
+        outputs=(tensor("output"),),
+        counts=(1, 3),
+    )
+    data = operand(FLOAT32, 2)
+    assert match([data], [data], form).inputs == {"input": (0,)}
+    assert match([data, SCALAR, SCALAR], [data], form).inputs["y"] == (2,)
+    with pytest.raises(BadData, match=r"ADD has 2 inputs and 1 outputs; 1 or 3 inputs and 1 outputs"):
+        match([data, SCALAR], [data], form)
+
+
+def test_optional_operands_may_be_omitted() -> None:
+    inputs = [*plain()[:2], OMITTED, SCALAR]
+    assert match(inputs, [operand(FLOAT32, 2)], FORM).inputs["axes"] == (2,)
+    inputs[1] = OMITTED
+    with pytest.raises(BadData, match=r"operand 1 \(bias of ADD\) is omitted; it is not optional"):
+        match(inputs, [operand(FLOAT32, 2)], FORM)
+
+
+def test_constants_are_demanded_once_values_are_known() -> None:
+    data = operand(FLOAT32, 2)
+    late = operand(OperandType.INT32)
+    with pytest.raises(BadData, match=r"operand 1 \(count of ADD\) is not a constant; it must be one"):
+        match([data, late], [data], SPLIT)
+    assert match([data, late], [data], SPLIT, values_known=False).inputs["count"] == (1,)
+
+
+@sweep(
+    ("inputs", "outputs", "forms", "message"),
+    [
+        (3, 1, (FORM,), r"ADD has 3 inputs and 1 outputs; 4 or 5 inputs and 1 outputs are expected"),
+        (4, 2, (FORM, BY_SCALE), r"ADD has 4 inputs and 2 outputs; 2 or 4 or 5 inputs and 1 outputs"),
+        (1, 1, (VARIADIC,), r"ADD has 1 inputs and 1 outputs; 2 or more inputs and 1 outputs"),
+        (2, 0, (SPLIT,), r"ADD has 2 inputs and 0 outputs; 2 inputs and 1 or more outputs"),
+    ],
+)
+def test_wrong_counts(inputs: int, outputs: int, forms: tuple[Form, ...], message: str) -> None:
+    data = operand(FLOAT32, 2)
+    with pytest.raises(BadData, match=message):
+        match([data] * inputs, [data] * outputs, *forms)
+
+
+@sweep(
+    ("position", "wrong", "message"),
+    [
+        (
+            0,
+            INT32,
+            r"operand 0 \(input of ADD\) has type TENSOR_INT32; TENSOR_FLOAT32 or TENSOR_FLOAT16 or "
+            r"TENSOR_QUANT8_ASYMM_SIGNED is expected",
+        ),
+        (
+            1,
+            FLOAT16,
+            r"operand 1 \(bias of ADD\) has type TENSOR_FLOAT16; it does not go with the other operands, "
+            r"TENSOR_FLOAT32 does",
+        ),
+        (2, FLOAT32, r"operand 2 \(axes of ADD\) has type TENSOR_FLOAT32; TENSOR_INT32 is expected"),
+        (3, INT32, r"operand 3 \(activation of ADD\) has type TENSOR_INT32; INT32 is expected"),
+        (4, INT32, r"operand 4 \(nchw of ADD\) has type TENSOR_INT32; BOOL is expected"),
+        (5, FLOAT16, r"operand 5 \(output of ADD\) has type TENSOR_FLOAT16; it does not go with"),
+    ],
+)
+def test_wrong_types(position: int, wrong: OperandType, message: str) -> None:
+    operands = [*plain(), FLAG, operand(FLOAT32, 2)]
+    operands[position] = operand(wrong, 1)
+    with pytest.raises(BadData, match=message):
+        match(operands[:5], operands[5:], FORM)
+
+
+@sweep(
+    ("position", "dimensions", "message"),
+    [
+        (0, (), r"operand 0 \(input of ADD\) has rank 0; a rank from 1 to 4 is expected"),
+        (0, (1,) * 5, r"operand 0 \(input of ADD\) has rank 5; a rank from 1 to 4 is expected"),
+        (1, (1, 1), r"operand 1 \(bias of ADD\) has rank 2; rank 1 is expected"),
+        (0, None, ""),
+        (0, (0, 0, 0, 0), ""),
+    ],
+)
+def test_ranks(position: int, dimensions: Dimensions, message: str) -> None:
+    inputs = plain()
+    inputs[position] = Operand(type=inputs[position].type, dimensions=dimensions)
+    output = operand(FLOAT32, 2)
+    if not message:
+        match(inputs, [output], FORM)
+        return
+    with pytest.raises(BadData, match=message):
+        match(inputs, [output], FORM)
+
+
+def test_blames_the_closest_form() -> None:
+    by_size = Form(inputs=(tensor("input", rank=4), scalar("size")), outputs=(tensor("output"),))
+    data = operand(FLOAT32, 2)
+    with pytest.raises(BadData, match=r"operand 2 \(output of ADD\) has type TENSOR_INT32"):
+        match([data, operand(OperandType.FLOAT32)], [operand(INT32, 2)], by_size, BY_SCALE)

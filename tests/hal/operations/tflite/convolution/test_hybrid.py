@@ -1,0 +1,66 @@
+import math
+
+import numpy as np
+from support.sweeps import sweep
+
+from neurald.hal.operations.machinery.call import Array
+from neurald.hal.operations.tflite.convolution.hybrid import quantize_rows
+
+
+def away(value: float) -> int:
+    """The nearest integer, ties away from zero."""
+    return int(math.copysign(math.floor(abs(value) + 0.5), value))
+
+
+def symmetric(row: Array) -> tuple[list[int], float, int]:
+    largest = np.float32(max(map(abs, row.tolist()), default=0))
+    if largest == 0:
+        return [0] * len(row), 1.0, 0
+    inverse = np.float32(127) / largest
+    stored = [max(-127, min(127, away(float(v * inverse)))) for v in row]
+    return stored, float(largest / np.float32(127)), 0
+
+
+def asymmetric(row: Array) -> tuple[list[int], float, int]:
+    low, high = min([0.0, *row.tolist()]), max([0.0, *row.tolist()])
+    if low == high:
+        return [0] * len(row), 1.0, 0
+    scale = (high - low) / 255
+    is_from_low = 128 + abs(low / scale) < 127 + abs(high / scale)
+    zero_point = max(-128, min(127, away(-128 - low / scale if is_from_low else 127 - high / scale)))
+    inverse = np.float32(1) / np.float32(scale)
+    stored = [max(-128, min(127, away(float(np.float32(v * inverse) + np.float32(zero_point))))) for v in row]
+    return stored, float(np.float32(scale)), zero_point
+
+
+@sweep("is_asymmetric", [False, True])
+@sweep(("low", "high"), [(-1, 1), (0, 3), (-5, 0), (-1, 1e3), (2, 3), (-4, -1), (-1e30, 1e30)])
+def test_rows_by_their_own_range(low: float, high: float, *, is_asymmetric: bool) -> None:
+    rows = np.random.default_rng(1).uniform(low, high, (9, 13)).astype(np.float32)
+    rows[4] = 0
+    rows[5, 1:] = 0
+    stored, scales, zero_points = quantize_rows(rows, asymmetric=is_asymmetric)
+    assert (stored.dtype.name, scales.dtype.name) == ("int8", "float32")
+    oracle = asymmetric if is_asymmetric else symmetric
+    for row, numbers, scale, zero_point in zip(rows, stored, scales, zero_points, strict=True):
+        assert (numbers.tolist(), float(scale), int(zero_point)) == oracle(row)
+
+
+@sweep("is_asymmetric", [False, True])
+@sweep("shape", [(0, 5), (3, 0), (0, 0)])
+def test_nothing_to_quantize(shape: tuple[int, int], *, is_asymmetric: bool) -> None:
+    stored, scales, zero_points = quantize_rows(np.zeros(shape, np.float32), asymmetric=is_asymmetric)
+    assert stored.shape == shape
+    assert scales.tolist() == [1] * shape[0]
+    assert zero_points.tolist() == [0] * shape[0]
+
+
+@sweep("is_asymmetric", [False, True])
+@sweep("value", [np.nan, np.inf, -np.inf])
+def test_a_row_with_what_is_no_number_leaves_the_others_alone(value: float, *, is_asymmetric: bool) -> None:
+    rows = np.random.default_rng(2).standard_normal((3, 4)).astype(np.float32)
+    expected = quantize_rows(rows, asymmetric=is_asymmetric)
+    rows[1, 2] = value
+    found = quantize_rows(rows, asymmetric=is_asymmetric)
+    for part, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(part[[0, 2]], other[[0, 2]])

@@ -1,0 +1,141 @@
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from support.single_operation import Given, evaluate, given, ints, scalars, wanted
+from support.sweeps import sweep
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Array
+from neurald.hal.types import ChannelQuant, OperandType
+
+LOOKUP = OperationType.TFLITE_EMBEDDING_LOOKUP
+SPARSE = OperationType.TFLITE_EMBEDDING_LOOKUP_SPARSE
+FLOAT32, FLOAT16, INT32 = (
+    OperandType.TENSOR_FLOAT32,
+    OperandType.TENSOR_FLOAT16,
+    OperandType.TENSOR_INT32,
+)
+SIGNED, PER_CHANNEL = OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
+SCALES = (0.5, 0.25, 2.0, 1.0, 0.125)
+TABLE = np.random.default_rng(1).integers(-128, 128, (5, 3, 2))
+
+
+def per_row(dimension: int = 0) -> Given:
+    quant = ChannelQuant(dimension=dimension, scales=SCALES[: TABLE.shape[dimension]])
+    return given(PER_CHANNEL, TABLE, channel_quant=quant)
+
+
+@sweep("kind", [FLOAT32, FLOAT16])
+@sweep("numbers", [[4, 0, 2, 2], []])
+def test_a_table_of_8_bits_looked_up_as_floats(kind: OperandType, numbers: list[int]) -> None:
+    found = TABLE[np.array(numbers, int)]
+    result = evaluate(LOOKUP, (ints(*numbers), given(SIGNED, TABLE, 0.5)), wanted(kind))
+    np.testing.assert_array_equal(result, found * 0.5)
+    result = evaluate(LOOKUP, (ints(*numbers), per_row()), wanted(kind))
+    scales = np.array([SCALES[number] for number in numbers]).reshape(-1, 1, 1)
+    np.testing.assert_array_equal(result, found * scales)
+
+
+@sweep("kind", [OperandType.TENSOR_INT64, OperandType.TENSOR_QUANT16_SYMM, SIGNED])
+def test_a_table_looked_up_as_it_is(kind: OperandType) -> None:
+    scale = 0.0 if kind is OperandType.TENSOR_INT64 else 0.5
+    result = evaluate(LOOKUP, (ints(3, 1), given(kind, TABLE, scale)), wanted(kind, scale))
+    np.testing.assert_array_equal(result, TABLE[[3, 1]])
+
+
+@sweep(
+    ("numbers", "table", "target", "message"),
+    [
+        ([5], given(SIGNED, TABLE, 0.5), wanted(FLOAT32), "has 5 at 0; indexes from 0 to 4"),
+        ([0, -1], given(SIGNED, TABLE, 0.5), wanted(FLOAT32), "has -1 at 1"),
+        ([0], given(SIGNED, TABLE, 0.5, 3), wanted(FLOAT32), "has zero point 3"),
+        ([0], per_row(1), wanted(FLOAT32), "scales along dimension 1"),
+    ],
+)
+def test_lookups_that_are_refused(numbers: list[int], table: Given, target: object, message: str) -> None:
+    with pytest.raises(BadData, match=message):
+        evaluate(LOOKUP, (ints(*numbers), table), target)  # type: ignore[arg-type]
+
+
+def combined(
+    numbers: Sequence[int], places: Array, shape: Sequence[int], weights: Sequence[float], combiner: int
+) -> Array:
+    """Lookup by lookup, as TFLite does it."""
+    result = np.zeros((*shape[:-1], *TABLE.shape[1:]))
+    last: tuple[int, ...] | None = None
+    total = squares = 0.0
+
+    def finish() -> None:
+        if last is not None and combiner:
+            result[last] /= total if combiner == 1 else math.sqrt(squares)
+
+    for number, place, weight in zip(numbers, places.tolist(), weights, strict=True):
+        if tuple(place[:-1]) != last:
+            finish()
+            last, total, squares = tuple(place[:-1]), 0.0, 0.0
+        result[last] += TABLE[number] * weight
+        total, squares = total + weight, squares + weight**2
+    finish()
+    return result
+
+
+@sweep("combiner", [0, 1, 2])
+@sweep(
+    ("places", "shape"),
+    [
+        ([[0, 0], [2, 0], [2, 1], [0, 1]], [3, 2]),
+        ([[0, 1, 0], [0, 1, 1], [2, 1, 3], [2, 0, 1]], [3, 2, 4]),
+        ([[0], [1], [1], [0]], [3]),
+        (np.zeros((0, 2), int), [3, 2]),
+        (np.zeros((0, 2), int), [0, 2]),
+    ],
+)
+def test_rows_are_combined(places: list[list[int]], shape: list[int], combiner: int) -> None:
+    where = np.array(places)
+    numbers, weights = [1, 3, 0, 2][: len(where)], [1.0, 2.0, 4.0, 0.5][: len(where)]
+    inputs = (
+        ints(*numbers),
+        given(INT32, where),
+        ints(*shape),
+        given(FLOAT32, weights),
+        given(FLOAT32, TABLE),
+        *scalars(combiner),
+    )
+    expected = combined(numbers, where, shape, weights, combiner)
+    np.testing.assert_allclose(evaluate(SPARSE, inputs, wanted(FLOAT32)), expected, rtol=1e-6)
+
+
+@sweep(
+    ("numbers", "places", "shape", "weights", "combiner", "message"),
+    [
+        ([5], [[0, 0]], [1, 1], [1.0], 0, "has 5 at 0"),
+        ([0], [[1, 0]], [1, 1], [1.0], 0, "indexes below"),
+        ([0], [[-1, 0]], [1, 1], [1.0], 0, "indexes below"),
+        ([0], [[0, 0]], [-1, 1], [1.0], 0, "no length may be negative"),
+        ([0], [[0, 0]], [1, 1], [1.0, 2.0], 0, "weights of shape"),
+        ([0], [[0, 0, 0]], [1, 1], [1.0], 0, "indices of shape"),
+        ([0], [[0, 0]], [1, 1], [1.0], 3, "combiner"),
+        ([0], [[0, 0, 0]], [2**31 - 1, 2**31 - 1, 1], [1.0], 0, "more than 2.32 - 1 bytes"),
+    ],
+)
+def test_lists_that_do_not_agree(
+    numbers: list[int],
+    places: list[list[int]],
+    shape: list[int],
+    weights: list[float],
+    combiner: int,
+    message: str,
+) -> None:
+    inputs = (
+        ints(*numbers),
+        given(INT32, places),
+        ints(*shape),
+        given(FLOAT32, weights),
+        given(FLOAT32, TABLE),
+        *scalars(combiner),
+    )
+    with pytest.raises(BadData, match=message):
+        evaluate(SPARSE, inputs, wanted(FLOAT32))

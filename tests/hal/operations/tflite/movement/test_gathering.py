@@ -1,0 +1,116 @@
+import numpy as np
+import pytest
+from support.single_operation import Given, evaluate, given, ints, scalars, wanted
+from support.sweeps import sweep
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
+from neurald.hal.types import OperandType
+
+FLOAT32, INT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64
+INT16 = OperandType.TENSOR_QUANT16_SYMM
+
+
+def counted(operand_type: OperandType, *shape: int) -> Given:
+    return given(operand_type, np.arange(np.prod(shape, dtype=int)).reshape(shape) % 100, 0.5)
+
+
+@sweep("kind", ELEMENTS)
+@sweep("indexes", [INT16, INT32, INT64])
+def test_gather(kind: OperandType, indexes: OperandType) -> None:
+    source = counted(kind, 2, 3, 4, 2, 2)
+    picked = given(indexes, [[3, 0], [1, 1]], 1.0)
+    x, places = source.value, picked.value
+    assert x is not None
+    assert places is not None
+    got = evaluate(OperationType.TFLITE_GATHER, (source, *scalars(-3), picked), wanted(kind))
+    np.testing.assert_array_equal(got, np.take(x, places, 2))
+    got = evaluate(OperationType.TFLITE_GATHER, (source, *scalars(2), picked, *scalars(1)), wanted(kind))
+    expected = np.stack([np.take(x[batch], places[batch], 1) for batch in range(2)])
+    np.testing.assert_array_equal(got, expected)
+    got = evaluate(
+        OperationType.TFLITE_GATHER_ND, (source, given(indexes, [[1, 2], [0, 0]], 1.0)), wanted(kind)
+    )
+    np.testing.assert_array_equal(got, x[[1, 0], [2, 0]])
+
+
+def test_gather_of_nothing() -> None:
+    empty = given(INT32, np.zeros((2, 0)))
+    inputs = counted(FLOAT32, 2, 3), *scalars(1), empty, *scalars(1)
+    assert evaluate(OperationType.TFLITE_GATHER, inputs, wanted(FLOAT32)).shape == (2, 0)
+    inputs = counted(FLOAT32, 0, 3), *scalars(1), given(INT32, np.zeros((0, 4))), *scalars(1)
+    assert evaluate(OperationType.TFLITE_GATHER, inputs, wanted(FLOAT32)).shape == (0, 4)
+
+
+@sweep(
+    ("axis", "picked", "batches", "message"),
+    [
+        (0, [3], 0, "from 0 to 2"),
+        (0, [-1], 0, "from 0 to 2"),
+        (0, [1], 1, "batch_dims"),
+        (1, [0, 1], 1, "first 1 lengths"),
+        (2, [0], 0, "axis"),
+    ],
+)
+def test_gather_that_is_refused(axis: int, picked: list[int], batches: int, message: str) -> None:
+    with pytest.raises(BadData, match=message):
+        evaluate(
+            OperationType.TFLITE_GATHER,
+            (counted(FLOAT32, 3, 2), *scalars(axis), ints(*picked), *scalars(batches)),
+            wanted(FLOAT32),
+        )
+
+
+@sweep(("indices", "message"), [([[0, 2]], "indexes into"), ([[0, 0, 0]], "rank 2")])
+def test_gather_nd_that_is_refused(indices: list[list[int]], message: str) -> None:
+    with pytest.raises(BadData, match=message):
+        evaluate(
+            OperationType.TFLITE_GATHER_ND, (counted(FLOAT32, 3, 2), given(INT32, indices)), wanted(FLOAT32)
+        )
+
+
+@sweep("kind", ELEMENTS)
+def test_scatter(kind: OperandType) -> None:
+    updates = counted(kind, 3, 2)
+    x = updates.value
+    assert x is not None
+    indices = given(INT32, [[1], [3], [1]])
+    got = evaluate(OperationType.TFLITE_SCATTER_ND, (indices, updates, ints(4, 2)), wanted(kind))
+    expected = np.zeros((4, 2), x.dtype)
+    np.add.at(expected, [1, 3, 1], x)
+    np.testing.assert_array_equal(got, expected)
+    with pytest.raises(BadData, match="indexes into"):
+        evaluate(OperationType.TFLITE_SCATTER_ND, (indices, updates, ints(3, 2)), wanted(kind))
+    with pytest.raises(BadData, match="is expected for indices"):
+        evaluate(OperationType.TFLITE_SCATTER_ND, (indices, updates, ints(4, 3)), wanted(kind))
+
+
+@sweep("kind", ELEMENTS)
+def test_sparse_to_dense(kind: OperandType) -> None:
+    default, values = given(kind, 1, 0.5), given(kind, [3, 7], 0.5)
+    indices = given(INT64, [[1, 0], [3, 1]])
+    inputs = indices, given(INT64, [4, 2]), values, default
+    got = evaluate(OperationType.TFLITE_SPARSE_TO_DENSE, inputs, wanted(kind))
+    expected = np.full((4, 2), default.value)
+    expected[[1, 3], [0, 1]] = values.value
+    np.testing.assert_array_equal(got, expected)
+    inputs = given(INT32, 2), ints(3), given(kind, 5, 0.5), default
+    got = evaluate(OperationType.TFLITE_SPARSE_TO_DENSE, inputs, wanted(kind))
+    np.testing.assert_array_equal(got, np.array([1, 1, 5]).astype(got.dtype))
+    for shape, message in ((ints(3, 2), "outside"), (ints(4), "rank 1"), (ints(4, -1), "negative")):
+        with pytest.raises(BadData, match=message):
+            evaluate(OperationType.TFLITE_SPARSE_TO_DENSE, (indices, shape, values, default), wanted(kind))
+
+
+@sweep("kind", ELEMENTS)
+@sweep("axis", [-1, 0, 1])
+def test_one_hot(kind: OperandType, axis: int) -> None:
+    places = np.array([[1, 0, 5], [3, -1, 2]])
+    on, off = given(kind, 1, 0.5), given(kind, 0, 0.5)
+    inputs = given(INT64, places), given(INT32, 4), on, off, *scalars(axis)
+    got = evaluate(OperationType.TFLITE_ONE_HOT, inputs, wanted(kind))
+    expected = np.moveaxis(places[..., None] == np.arange(4), -1, axis)
+    np.testing.assert_array_equal(got, expected.astype(got.dtype))
+    with pytest.raises(BadData, match="at least 0"):
+        evaluate(OperationType.TFLITE_ONE_HOT, (inputs[0], given(INT32, -1), *inputs[2:]), wanted(kind))

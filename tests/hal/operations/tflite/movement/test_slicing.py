@@ -1,0 +1,160 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.single_operation import Given, call_of, evaluate, evaluate_all, given, ints, scalars, wanted
+from support.sweeps import sweep
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.machinery.call import Array
+from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
+from neurald.hal.types import Lifetime, OperandType
+
+FLOAT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT64
+
+
+def counted(operand_type: OperandType, *shape: int) -> Given:
+    return given(operand_type, np.arange(np.prod(shape, dtype=int)).reshape(shape) % 100, 0.5)
+
+
+@sweep("kind", ELEMENTS)
+def test_parts_of_all_types(kind: OperandType) -> None:
+    source, output = counted(kind, 3, 4, 2, 1, 2), wanted(kind)
+    x: Array = source.value  # type: ignore[assignment]
+    lists = given(INT64, [1, 0, 2, 0, 0]), given(INT64, [-1, 2, 0, 1, 2])
+    got = evaluate(OperationType.TFLITE_SLICE, (source, *lists), output)
+    np.testing.assert_array_equal(got, x[1:, :2, 2:])
+    parts = evaluate_all(OperationType.TFLITE_SPLIT, (source, given(INT64, 1), *scalars(2)), output, output)
+    np.testing.assert_array_equal(parts[1], x[:, 2:])
+    parts = evaluate_all(
+        OperationType.TFLITE_SPLIT_V, (source, given(INT64, [1, -1, 0]), ints(-4)), output, output, output
+    )
+    assert [part.shape[1] for part in parts] == [1, 3, 0]
+    np.testing.assert_array_equal(parts[1], x[:, 1:])
+    update = counted(kind, 2, 4, 1, 1, 1)
+    got = evaluate(OperationType.TFLITE_DYNAMIC_UPDATE_SLICE, (source, update, ints(7, -3, 1, 0, 0)), output)
+    expected = x.copy()
+    expected[1:, :, 1:, :, :1] = update.value
+    np.testing.assert_array_equal(got, expected)
+
+
+@sweep(
+    ("sizes", "message"),
+    [((1, 1), "has length 3"), ((-1, -1), "at most once"), ((4, -1), "length 3"), ((-2, 5), "at most once")],
+)
+def test_sizes_that_do_not_split(sizes: tuple[int, int], message: str) -> None:
+    with pytest.raises(BadData, match=message):
+        evaluate_all(
+            OperationType.TFLITE_SPLIT_V,
+            (counted(FLOAT32, 3), ints(*sizes), *scalars(0)),
+            wanted(FLOAT32),
+            wanted(FLOAT32),
+        )
+
+
+def strided(
+    source: Given,
+    begin: tuple[int, ...],
+    end: tuple[int, ...],
+    strides: tuple[int, ...],
+    *masks: int,
+    offset: bool = False,
+) -> Array:
+    masks = (*masks, *(0,) * (5 - len(masks)))
+    inputs = source, ints(*begin), ints(*end), ints(*strides), *scalars(*masks), *scalars(offset)
+    return evaluate(OperationType.TFLITE_STRIDED_SLICE, inputs, wanted(FLOAT32))
+
+
+def test_strided_slices_are_those_of_numpy() -> None:
+    generator = np.random.default_rng(1)
+    for _ in range(200):
+        shape = tuple(generator.integers(1, 5, generator.integers(1, 5)).tolist())
+        source = counted(FLOAT32, *shape)
+        x: Array = source.value  # type: ignore[assignment]
+        count = int(generator.integers(0, len(shape) + 1))
+        begin, end = (tuple(generator.integers(-6, 7, count).tolist()) for _ in range(2))
+        strides = tuple(int(generator.choice([-2, -1, 1, 3])) for _ in range(count))
+        open_begin, open_end = (int(mask) for mask in generator.integers(0, 16, 2))
+        parts = tuple(
+            slice(None if open_begin >> i & 1 else a, None if open_end >> i & 1 else b, c)
+            for i, (a, b, c) in enumerate(zip(begin, end, strides, strict=True))
+        )
+        np.testing.assert_array_equal(strided(source, begin, end, strides, open_begin, open_end), x[parts])
+
+
+def test_masks() -> None:
+    source = counted(FLOAT32, 3, 4, 5)
+    x: Array = source.value  # type: ignore[assignment]
+    ones = (1, 1, 1)
+    np.testing.assert_array_equal(strided(source, (0, 1), (0, 2), (1, 1), 0, 0, 1), x[..., 1:2])
+    np.testing.assert_array_equal(strided(source, (0, 0, 1), (9, 9, 3), ones, 0, 0, 0, 1), x[None, :, 1:3])
+    np.testing.assert_array_equal(
+        strided(source, (0, 0, 0, 1), (0, 0, 0, 3), (1, 1, 1, 1), 0, 0, 2, 4), x[:0, ..., None, 1:3]
+    )
+    np.testing.assert_array_equal(strided(source, (1, 0, -1), (0, 0, 0), ones, 0, 0, 2, 0, 5), x[1, :, -1])
+    assert strided(source, (1, 2, 3), (0, 0, 0), ones, 0, 0, 0, 0, 7) == x[1, 2, 3]
+    np.testing.assert_array_equal(strided(source, (1, 1), (2, 3), (1, 1), offset=True), x[1:3, 1:4])
+
+
+@sweep(
+    ("arguments", "message"),
+    [
+        (((0,), (1,), (0,)), "must not be"),
+        (((0, 0), (1, 1), (1, 1)), "for 2 axes"),
+        (((0, 0), (1, 1), (1, 1), 0, 0, 3), "one bit"),
+        (((3,), (4,), (1,), 0, 0, 0, 0, 1), "index of an element"),
+        (((0,) * 17, (0,) * 17, (1,) * 17), "at most 16"),
+    ],
+)
+def test_strided_slices_that_are_none(arguments: tuple[tuple[int, ...], ...], message: str) -> None:
+    with pytest.raises(BadData, match=message):
+        strided(counted(FLOAT32, 3), *arguments)  # type: ignore[arg-type]
+
+
+def test_an_update_must_fit() -> None:
+    for update, start in ((counted(FLOAT32, 4), ints(0)), (counted(FLOAT32, 2), ints(0, 0))):
+        with pytest.raises(BadData, match=r"does not fit|is expected"):
+            evaluate(
+                OperationType.TFLITE_DYNAMIC_UPDATE_SLICE,
+                (counted(FLOAT32, 3), update, start),
+                wanted(FLOAT32),
+            )
+
+
+@sweep("kind", ELEMENTS)
+def test_reversed(kind: OperandType) -> None:
+    source = counted(kind, 4, 3, 2)
+    x: Array = source.value  # type: ignore[assignment]
+    got = evaluate(OperationType.TFLITE_REVERSE_V2, (source, ints(0, -1)), wanted(kind))
+    np.testing.assert_array_equal(got, x[::-1, :, ::-1])
+    lengths = given(INT64, [2, 0, 4])
+    got = evaluate(OperationType.TFLITE_REVERSE_SEQUENCE, (source, lengths, *scalars(0, 1)), wanted(kind))
+    expected = x.copy()
+    for batch, length in enumerate((2, 0, 4)):
+        expected[:length, batch] = x[:length, batch][::-1]
+    np.testing.assert_array_equal(got, expected)
+    got = evaluate(
+        OperationType.TFLITE_REVERSE_SEQUENCE, (source, ints(1, 2, 0, 2), *scalars(2, 0)), wanted(kind)
+    )
+    expected = x.copy()
+    expected[[1, 3]] = x[[1, 3], :, ::-1]
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_sequences_that_are_too_long() -> None:
+    inputs = counted(FLOAT32, 2, 3), ints(1, 4), *scalars(1, 0)
+    with pytest.raises(BadData, match="from 0 to 3"):
+        evaluate(OperationType.TFLITE_REVERSE_SEQUENCE, inputs, wanted(FLOAT32))
+    with pytest.raises(BadData, match="other than the reversed"):
+        evaluate(OperationType.TFLITE_REVERSE_SEQUENCE, (*inputs[:2], *scalars(1, 1)), wanted(FLOAT32))
+
+
+def test_lengths_of_sequences_may_come_late() -> None:
+    inputs = given(FLOAT32, np.zeros((3, 2))), ints(1, 2), *scalars(0, 1)
+    late = Given(operand=replace(inputs[1].operand, lifetime=Lifetime.SUBGRAPH_INPUT, value=b""), value=None)
+    call = call_of(OperationType.TFLITE_REVERSE_SEQUENCE, (inputs[0], late, *inputs[2:]), wanted(FLOAT32))
+    definition = DEFINITIONS[OperationType.TFLITE_REVERSE_SEQUENCE]
+    definition.check(call)
+    assert definition.output_shapes(call) == ((3, 2),)

@@ -1,0 +1,156 @@
+"""FULLY_CONNECTED with weights of several widths and layouts; the oracle is exact arithmetic, rounded as LiteRT rounds."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.sweeps import sweep
+from support.tflite_builder import TfliteModel
+from support.tflite_operator import RELU, Load, fixed, shaped, types
+
+from neurald.hal.errors import BadData
+from neurald.hal.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Array
+from neurald.hal.types import Model
+from neurald.runtime.compilation import CompilationBuilder
+from neurald.runtime.tflite import load_tflite
+
+INT2 = 19
+
+
+def run(model: Model, *arrays: Array) -> Array:
+    (result,) = CompilationBuilder(model).finish().run(*arrays)
+    return result
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("keeps", [False, True])
+def test_unsigned_bytes_with_floats_are_taken_as_signed(load: Load, *, asymmetric: bool, keeps: bool) -> None:
+    generator = np.random.default_rng(0)
+    stored = generator.integers(0, 256, (3, 8)).astype(np.uint8)
+    options = {"AsymmetricQuantizeInputs": asymmetric, "KeepNumDims": keeps}
+    x = generator.uniform(-2, 2, (2, 8)).astype(np.float32)
+    results = []
+    for type_, values in (("UINT8", stored), ("INT8", stored.view(np.int8))):
+        weights = fixed(values, type_, scale=0.05, zero_point=128 if type_ == "UINT8" else 0)
+        model = load(
+            "FULLY_CONNECTED", (shaped(2, 8), weights), shaped(2, 3), "FullyConnectedOptions", **options
+        )
+        assert types(model) == [OperationType.TFLITE_FULLY_CONNECTED]
+        results.append(run(model, x))
+    np.testing.assert_array_equal(results[0], results[1])
+
+
+def test_unsigned_bytes_that_are_fed(load: Load) -> None:
+    weights = shaped(3, 4, type_="UINT8", scale=0.5)
+    with pytest.raises(BadData, match="must be constants"):
+        load("FULLY_CONNECTED", (shaped(2, 4), weights), shaped(2, 3), "FullyConnectedOptions")
+
+
+@pytest.mark.parametrize("bias", [None, "INT32"])
+def test_8_bits_as_16(load: Load, bias: str | None) -> None:
+    inputs = [
+        shaped(1, 2, type_="UINT8", scale=0.5, zero_point=100),
+        fixed([[1, 2], [250, 3]], "UINT8", scale=0.25, zero_point=2),
+    ]
+    if bias:
+        inputs.append(fixed([-3, 7], bias, scale=0.125))
+    output = shaped(1, 2, type_="INT16", scale=0.25)
+    model = load("FULLY_CONNECTED", inputs, output, "FullyConnectedOptions")
+    # Ties go upwards.
+    sums = np.array([-50, 248 * 50 + 50]) + (np.array([-3, 7]) if bias else 0)
+    result = run(model, np.array([[150, 150]], np.uint8))
+    assert result.tolist() == [np.floor(sums / 2 + 0.5).tolist()]
+
+
+@pytest.mark.parametrize("bias", [None, "INT32", "INT64"])
+def test_weights_of_16_bits(load: Load, bias: str | None) -> None:
+    generator = np.random.default_rng(1)
+    stored = generator.integers(-(2**15), 2**15, (3, 8))
+    inputs = [shaped(4, 8, type_="INT16", scale=0.5), fixed(stored, "INT16", scale=2.0**-15)]
+    added = np.array([2**20, -(2**20), 5])
+    if bias:
+        inputs.append(fixed(added, bias, scale=2.0**-16))
+    output = shaped(4, 3, type_="INT16", scale=2.0)
+    model = load("FULLY_CONNECTED", inputs, output, "FullyConnectedOptions")
+    x = generator.integers(-(2**15), 2**15, (4, 8)).astype(np.int16)
+    sums = x.astype(np.int64) @ stored.T + (added if bias else 0)
+    expected = np.clip((sums + 2**16) >> 17, -(2**15), 2**15 - 1)
+    np.testing.assert_array_equal(run(model, x), expected)
+
+
+@pytest.mark.parametrize("type_", ["FLOAT32", "INT8", "INT16"])
+def test_weights_of_2_bits(load: Load, type_: str) -> None:
+    stored = np.tile(np.array([-2, -1, 0, 1]), (3, 1))
+    scale = {} if type_ == "FLOAT32" else {"scale": 1.0}
+    weights = {"shape": (3, 4), "type_": INT2, "data": bytes([0b01001110] * 3), "scale": 1.0}
+    model = load(
+        "FULLY_CONNECTED",
+        (shaped(1, 4, type_=type_, **scale), weights),
+        shaped(1, 3, type_=type_, **scale),
+        "FullyConnectedOptions",
+    )
+    x = np.array([[3, -5, 100, 127]], type_.lower())
+    np.testing.assert_allclose(run(model, x), np.clip(x @ stored.T, -128, 127) if scale else x @ stored.T)
+
+
+def shuffled(
+    weights: Array, batches: int, *, input_zero_point: int = 128, activation: int = 0
+) -> TfliteModel:
+    """The weights, of type uint8, in blocks; the second output is where the kernel puts the input."""
+    units, depth = weights.shape
+    blocks = weights.reshape(units // 4, 4, depth // 16, 16).swapaxes(1, 2).reshape(units, depth)
+    file = TfliteModel()
+    graph = file.subgraph()
+    x = graph.tensor((batches, depth), "UINT8", scale=0.5, zero_point=input_zero_point)
+    stored = graph.tensor((units, depth), "UINT8", data=blocks ^ 0x80, scale=0.5, zero_point=128)
+    bias = graph.tensor((units,), "INT32", data=np.arange(units), scale=0.25)
+    y = graph.tensor((batches, units), "INT16", scale=1.0)
+    work = graph.tensor((batches, depth), "UINT8")
+    values: dict[str, Any] = {"WeightsFormat": 1, "FusedActivationFunction": activation}
+    graph.operator("FULLY_CONNECTED", (x, stored, bias), (y, work), "FullyConnectedOptions", **values)
+    graph.inputs, graph.outputs = (x,), (y,)
+    return file
+
+
+@sweep("activation", [0, RELU])
+@sweep("batches", [1, 4])
+def test_shuffled_weights(tmp_path: Any, batches: int, activation: int) -> None:
+    generator = np.random.default_rng(2)
+    weights = generator.integers(0, 256, (8, 32)).astype(np.uint8)
+    path = shuffled(weights, batches, activation=activation).write(tmp_path / "model.tflite")
+    x = generator.integers(0, 256, (batches, 32)).astype(np.uint8)
+    sums = (x.astype(np.int64) - 128) @ (weights.astype(np.int64) - 128).T + np.arange(8)
+    # Rounded twice, ties upwards first, and then away from zero.
+    halves = (sums + 1) >> 1
+    expected = np.sign(halves) * ((np.abs(halves) + 1) >> 1)
+    expected = np.clip(expected, 0 if activation else -(2**15), 2**15 - 1)
+    np.testing.assert_array_equal(run(load_tflite(path), x), expected)
+
+
+def test_shuffled_weights_that_are_refused(load: Load, tmp_path: Any) -> None:
+    path = tmp_path / "model.tflite"
+    weights = np.zeros((4, 16), np.uint8)
+    with pytest.raises(BadData, match="an input of zero point 100; 128 is expected"):
+        load_tflite(shuffled(weights, 1, input_zero_point=100).write(path))
+    file = shuffled(weights, 1)
+    file.graphs[0].tensors[1].data = None
+    file.graphs[0].inputs = (0, 1)
+    with pytest.raises(BadData, match="constants of TENSOR_QUANT8_ASYMM"):
+        load_tflite(file.write(path))
+    file = shuffled(weights, 1)
+    file.graphs[0].tensors[1].shape = (8, 8)
+    with pytest.raises(BadData, match="multiples of 4 and 16"):
+        load_tflite(file.write(path))
+    file = shuffled(weights, 1)
+    file.graphs[0].operators[0].outputs = file.graphs[0].operators[0].outputs[:1]
+    with pytest.raises(BadData, match="1 outputs, with weights format 1"):
+        load_tflite(file.write(path))
+    with pytest.raises(BadData, match="weights format 2"):
+        load(
+            "FULLY_CONNECTED",
+            (shaped(1, 4), fixed(np.ones((3, 4)))),
+            shaped(1, 3),
+            "FullyConnectedOptions",
+            WeightsFormat=2,
+        )
