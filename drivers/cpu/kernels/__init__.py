@@ -1,4 +1,4 @@
-"""Fast kernels for contractions, rankings, and for moving elements. What none of them fits is computed as `render` computes anything."""
+"""Specialised kernels for contractions, top-k and data movement. Other kernels use `render`."""
 
 from neurald.drivers.compiler.ir.graph import (
     Contraction,
@@ -13,12 +13,12 @@ from neurald.drivers.cpu.kernels.flattened import flattened, pitch_of
 from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.target import Target
 
-#: Where places are not in order, rows do not become one: of so many elements they fill vectors by themselves.
+#: Minimum row length that fills vectors on its own, so that rows need not be joined.
 _WIDE = 16
 
 
 def stores_runs(kernel: Kernel) -> bool:
-    """Whether the fastest routine for a kernel with a `place` stores elements there."""
+    """Returns True if the kernel's fastest routine supports an `output_offset`."""
     node = kernel.contraction
     if node is None:
         is_wide = kernel.axes[-1].extent >= _WIDE
@@ -29,11 +29,12 @@ def stores_runs(kernel: Kernel) -> bool:
     return node.output.type is Scalar.FLOAT32 or is_regular
 
 
-# A model needs a few of the families below. Importing all of them takes a good part of the time in which a small one is compiled.
+# Families are imported on demand: a model needs few, and importing all would take a good part of
+# the compile time of a small one.
 
 
 def routine_for(kernel: Kernel, target: Target) -> Routine | None:
-    """The fastest routine for a kernel; None where there is only that of `render`."""
+    """Returns the specialised routine of a kernel, or None if there is only the generic one."""
     node = kernel.contraction
     if not kernel.output.count:
         return None

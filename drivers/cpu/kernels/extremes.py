@@ -1,7 +1,7 @@
-"""The place of the largest element of each row: a ranking of one.
+"""Argmax of rows: top-1.
 
-Rows of a few vectors are looked at twice in registers: for the largest key, and for where it is, as bits of one number. Of longer
-ones every lane keeps the best key that it has seen and its place, in several registers by turns.
+Short rows are read twice in registers: for the largest key, and for its position as a bit mask. For
+longer rows each lane keeps the best key seen and its index, with several accumulators.
 """
 
 import math
@@ -18,25 +18,25 @@ from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.target import Target
 from neurald.drivers.cpu.vector import Vector
 
-#: Elements whose places are the bits of one number.
+#: Maximum row length for the bit mask.
 _SHORT = 64
-#: Registers of keys that are looked at by turns: so many comparisons are under way at once.
+#: Number of accumulators, which hides the latency of comparisons.
 _TURNS = 4
-#: What a vector of keys takes, and beside that a row.
+#: Cycles per vector of keys, and additionally per row.
 _VECTOR_CYCLES, _ROW_CYCLES = 4.0, 12.0
 
 
 def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
-    """The routine of a kernel.
+    """Returns the routine of a kernel.
 
     Args:
-        kernel: with an output that is not empty.
-        node: its ranking, of one element of each row.
-        target: what the code is for.
+        kernel: its output is not empty.
+        node: its top-1.
+        target: of the code.
     """
     arguments = arguments_of(kernel)
     code = Instructions(parameter_names(arguments))
-    writer = _Rows(kernel, node, target, code)
+    writer = _ArgMaxWriter(kernel, node, target, code)
     writer.write()
     length, rows = node.input.shape[-1], math.prod(node.output.shape)
     cycles = rows * (_ROW_CYCLES + length / writer.lanes * _VECTOR_CYCLES)
@@ -51,8 +51,8 @@ def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
     )
 
 
-class _Rows:
-    """Writes a function that finds the place of a row's largest element, a row a grain."""
+class _ArgMaxWriter:
+    """Writes a function that finds the index of a row's largest element; a grain is a row."""
 
     def __init__(self, kernel: Kernel, node: TopK, target: Target, code: Instructions) -> None:
         self._kernel, self._node, self._target, self._code = kernel, node, target, code
@@ -64,11 +64,11 @@ class _Rows:
 
     @property
     def lanes(self) -> int:
-        """Elements in a register."""
+        """Number of elements in a register."""
         return self._v.lanes
 
     def write(self) -> None:
-        """The instructions for the range of grains."""
+        """Writes the instructions for the range of grains."""
         code, outer = self._code, self._node.output.shape[:-1]
         with each_grain(code, (*outer, 1)) as (position, _):
             terms = (multiple(code, at, math.prod(outer[d + 1 :])) for d, at in enumerate(position[:-1]))
@@ -80,14 +80,17 @@ class _Rows:
             )
 
     def _begins(self, first: int) -> list[int]:
-        """Where vectors of what is left of a row begin; the last one ends with the row."""
+        """Returns the starts of vectors that cover the rest of a row.
+
+        The last one ends with the row.
+        """
         return [min(begin, self._length - self.lanes) for begin in range(first, self._length, self.lanes)]
 
     def _keys(self, source: str, place: str) -> str:
         return keys_at(self._v, self._kind, source, place)
 
     def _of_short(self, source: str) -> str:
-        """The place in a row whose places are bits."""
+        """Returns the index in a short row, by a bit mask."""
         code, v, key = self._code, self._v, self._key
         begins = self._begins(0)
         keys = [self._keys(source, str(begin)) for begin in begins]
@@ -106,7 +109,7 @@ class _Rows:
         return code.value(f"trunc i{_SHORT} {place} to i32")
 
     def _largest(self, keys: list[str]) -> str:
-        """The largest of all lanes."""
+        """Returns the maximum of all lanes."""
         while len(keys) > 1:
             pairs = zip(keys[::2], keys[1::2], strict=False)
             joined = [self._v.call("llvm.smax", self._key, *pair) for pair in pairs]
@@ -114,7 +117,7 @@ class _Rows:
         return reduced(self._v, self._key, "smax", keys[0])
 
     def _of_long(self, source: str) -> str:
-        """The place in a row of more elements than all turns take at once."""
+        """Returns the index in a row longer than all accumulators."""
         code, v, key = self._code, self._v, self._key
         step = _TURNS * v.lanes
         kept = [
@@ -133,7 +136,7 @@ class _Rows:
         for turn, begin in enumerate(self._begins(whole)):
             kept[turn] = self._better(kept[turn], source, str(begin))
         largest = v.splat(key, self._largest([keys for keys, _ in kept]))
-        # Of a lane that has no largest element, what is not less, or not more, than any place.
+        # Lanes without a maximum get an index that never wins.
         is_first = self._node.prefers_lower_index
         none, how = v.number(key, (1 << 31) - 1 if is_first else 0), "smin" if is_first else "smax"
         found = none
@@ -144,7 +147,7 @@ class _Rows:
         return place if key == "i32" else code.value(f"trunc {key} {place} to i32")
 
     def _better(self, kept: tuple[str, str], source: str, place: str) -> tuple[str, str]:
-        """What lanes keep after another vector, which begins at a place."""
+        """Updates the keys and indices of an accumulator with the vector at an index."""
         v, key = self._v, self._key
         keys = self._keys(source, place)
         is_better = v.compare("sgt" if self._node.prefers_lower_index else "sge", key, keys, kept[0])
@@ -154,7 +157,7 @@ class _Rows:
         )
 
     def _places(self, first: str) -> str:
-        """The places of the elements of a vector."""
+        """Returns the indices of a vector's elements."""
         code, v, key = self._code, self._v, self._key
         numbers = v.numbers(key, range(v.lanes))
         if first == "0":

@@ -1,4 +1,4 @@
-"""Kernels with a contraction, seen as tables: a row for each position, a column for each channel."""
+"""Contraction kernels as tables with a row per position and a column per channel."""
 
 from dataclasses import replace
 
@@ -10,7 +10,10 @@ from neurald.drivers.cpu.places import stride_along
 
 
 def pitch_of(kernel: Kernel) -> int:
-    """How far apart in the output the positions of a flattened kernel are, whose channels are side by side; 0: they are not."""
+    """Returns the distance between positions of a flattened kernel in the output.
+
+    Returns 0 if the channels of a position are not contiguous.
+    """
     row, channel = kernel.axes
     if kernel.output_offset is None:
         return channel.extent
@@ -19,9 +22,10 @@ def pitch_of(kernel: Kernel) -> int:
 
 
 def flattened(kernel: Kernel) -> Kernel:
-    """The same kernel with two axes: one for all dimensions but the last, and the last.
+    """Flattens a kernel to two axes: all dimensions but the last, and the last.
 
-    The output is as it was; places in memory only depend on the two positions where nothing asks for another dimension.
+    The output keeps its shape. Offsets only depend on both axes unless another dimension is used
+    separately.
     """
     *outer, _ = kernel.shape
     row, channel = axis(positions(tuple(outer)), "m"), kernel.axes[-1]
