@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
-from neurald.hal.fork import forkable_lock
-from neurald.hal.private_directory import make_directory
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.private_directory import make_directory
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from neurald.hal.deadline import NEVER_S
 from neurald.hal.errors import BadData, members
+from neurald.hal.sync.deadline import NEVER_S
 
 _E = TypeVar("_E", bound=IntEnum)
 _T = TypeVar("_T")

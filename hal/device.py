@@ -1,7 +1,7 @@
 """What the runtime and every driver agree on: the Protocols of a device and of a prepared model.
 
-An in-process device and one behind a socket (`neurald.hal.remote`) implement the same Protocols, so one can stand for the
-other anywhere. Validation happens before these calls (`neurald.hal.validate`), in the runtime and again in a daemon: a driver
+An in-process device and one behind a socket (`neurald.hal.rpc.client.device`) implement the same Protocols, so one can stand for the
+other anywhere. Validation happens before these calls (`neurald.hal.validation.validate`), in the runtime and again in a daemon: a driver
 gets valid models and requests only.
 """
 
@@ -11,14 +11,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
-from neurald.hal.cancellation import Cancellation
-from neurald.hal.deadline import deadline_in
 from neurald.hal.errors import BadData, MissedDeadlineTransient
-from neurald.hal.extension import Extension
-from neurald.hal.extension_attribute import AttributeValue
-from neurald.hal.fence import Fence
-from neurald.hal.memory import Memory
-from neurald.hal.types import (
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.extension import Extension
+from neurald.hal.model.extension_attribute import AttributeValue
+from neurald.hal.model.types import (
     DeviceType,
     Dimensions,
     FeatureLevel,
@@ -29,9 +26,12 @@ from neurald.hal.types import (
     Request,
     byte_size,
 )
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.deadline import deadline_in
+from neurald.hal.sync.fence import Fence
 
 if TYPE_CHECKING:
-    from neurald.hal.compiling import Compiler
+    from neurald.hal.compiling.contract import Compiler
 
 #: WHILE stops after this many seconds unless the execution says otherwise; longer ones are cut to the maximum.
 LOOP_TIMEOUT_DEFAULT_S = 2.0
@@ -137,7 +137,7 @@ class PrepareOptions:
             for a device in another process stays in the client: its daemon has variants of its own.
         cancellation: ends the preparation; None: nobody will cancel.
         compiler: compiles the model in another process; None where a device compiles where it is. It is given to devices that
-            can use it, see `neurald.hal.compiling.CompilesApart`.
+            can use it, see `neurald.hal.compiling.contract.CompilesApart`.
         attributes: values of compilation attributes of extensions, all of which the device declares.
     """
 

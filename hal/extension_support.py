@@ -6,9 +6,9 @@ from weakref import WeakKeyDictionary
 
 from neurald.hal.device import Device, declared_extensions
 from neurald.hal.errors import BadData
-from neurald.hal.extension import Extension, Needed, extensions_needed
-from neurald.hal.inference import at_operation
-from neurald.hal.types import Model
+from neurald.hal.model.extension import Extension, Needed, extensions_needed
+from neurald.hal.model.types import Model
+from neurald.hal.validation.shape_inference import at_operation
 
 _needed: WeakKeyDictionary[Model, Sequence[frozenset[Needed]]] = WeakKeyDictionary()
 

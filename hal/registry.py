@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnavailableDevice
-from neurald.hal.runtime_directory import runtime_directory
+from neurald.hal.process.runtime_directory import runtime_directory
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

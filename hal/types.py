@@ -1,476 +1,65 @@
-"""What a model and a request are: frozen values that runtime, wire and drivers share.
-
-Dimensions follow Android with one addition. A dimension of 0 is unspecified; `None` instead of a tuple
-means that even the rank is unspecified (Android writes that as rank 0, and `ModelBuilder` accepts it so).
-A tensor of rank 0, `()`, is a real scalar tensor, as TFLite has them.
-"""
-
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from enum import IntEnum
-from functools import lru_cache
-from types import MappingProxyType
-
-import numpy as np
-
-from neurald.hal.errors import BadData
-from neurald.hal.memory import Memory
-from neurald.hal.operation_type import TFLITE_EXTENSION_BASE, OperationType, add_member
-from neurald.hal.strings import decode_strings, encode_strings, least_bytes
-
-Dimensions = tuple[int, ...] | None
-
-#: Bytes that one operand may have: its size must fit in 32 bits.
-MAXIMUM_OPERAND_BYTES = 0xFFFF_FFFF
-
-
-class OperandType(IntEnum):
-    """Android NN's operand types (`OperandType.aidl`; MODEL is its SUBGRAPH), and those of `neurald.tflite`.
-
-    Operand types of vendors' extensions are added while the process runs; see `neurald.hal.extension`.
-    """
-
-    FLOAT32 = 0
-    INT32 = 1
-    UINT32 = 2
-    TENSOR_FLOAT32 = 3
-    TENSOR_INT32 = 4
-    TENSOR_QUANT8_ASYMM = 5
-    BOOL = 6
-    TENSOR_QUANT16_SYMM = 7
-    TENSOR_FLOAT16 = 8
-    TENSOR_BOOL8 = 9
-    FLOAT16 = 10
-    TENSOR_QUANT8_SYMM_PER_CHANNEL = 11
-    TENSOR_QUANT16_ASYMM = 12
-    TENSOR_QUANT8_SYMM = 13
-    TENSOR_QUANT8_ASYMM_SIGNED = 14
-    MODEL = 15
-
-    # Of the extension `neurald.tflite`.
-    TENSOR_INT64 = TFLITE_EXTENSION_BASE
-    TENSOR_UINT32 = TFLITE_EXTENSION_BASE + 1
-    TENSOR_UINT64 = TFLITE_EXTENSION_BASE + 2
-    TENSOR_FLOAT64 = TFLITE_EXTENSION_BASE + 3
-    TENSOR_COMPLEX64 = TFLITE_EXTENSION_BASE + 4
-    #: The only type whose values have no size that follows from their shape; see `neurald.hal.strings`.
-    TENSOR_STRING = TFLITE_EXTENSION_BASE + 5
-
-    @property
-    def is_tensor(self) -> bool:
-        """Whether operands of this type have dimensions."""
-        return self not in _SCALARS
-
-    @property
-    def dtype(self) -> "np.dtype[np.generic]":
-        """The NumPy type of one element as it is stored; a string, which is stored as its buffer says, is an object.
-
-        Raises:
-            BadData: for MODEL, which has no elements.
-        """
-        if self is OperandType.MODEL:
-            raise BadData("an operand of type MODEL holds a model, not data")
-        return _DTYPES[self]
-
-
-_SCALARS = {
-    OperandType.FLOAT32,
-    OperandType.INT32,
-    OperandType.UINT32,
-    OperandType.BOOL,
-    OperandType.FLOAT16,
-    OperandType.MODEL,
-}
-
-_DTYPES: dict[OperandType, "np.dtype[np.generic]"] = {
-    OperandType.FLOAT32: np.dtype("<f4"),
-    OperandType.INT32: np.dtype("<i4"),
-    OperandType.UINT32: np.dtype("<u4"),
-    OperandType.TENSOR_FLOAT32: np.dtype("<f4"),
-    OperandType.TENSOR_INT32: np.dtype("<i4"),
-    OperandType.TENSOR_QUANT8_ASYMM: np.dtype("u1"),
-    OperandType.BOOL: np.dtype("?"),
-    OperandType.TENSOR_QUANT16_SYMM: np.dtype("<i2"),
-    OperandType.TENSOR_FLOAT16: np.dtype("<f2"),
-    OperandType.TENSOR_BOOL8: np.dtype("?"),
-    OperandType.FLOAT16: np.dtype("<f2"),
-    OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL: np.dtype("i1"),
-    OperandType.TENSOR_QUANT16_ASYMM: np.dtype("<u2"),
-    OperandType.TENSOR_QUANT8_SYMM: np.dtype("i1"),
-    OperandType.TENSOR_QUANT8_ASYMM_SIGNED: np.dtype("i1"),
-    OperandType.TENSOR_INT64: np.dtype("<i8"),
-    OperandType.TENSOR_UINT32: np.dtype("<u4"),
-    OperandType.TENSOR_UINT64: np.dtype("<u8"),
-    OperandType.TENSOR_FLOAT64: np.dtype("<f8"),
-    OperandType.TENSOR_COMPLEX64: np.dtype("<c8"),
-    OperandType.TENSOR_STRING: np.dtype(object),
-}
-
-
-def add_operand_type(number: int, name: str, dtype: "np.dtype[np.generic]", *, is_tensor: bool) -> None:
-    """Makes the operand type of a vendor's extension that has this number; see `neurald.hal.extension`."""
-    kind = add_member(OperandType, number, name)
-    _DTYPES[kind] = dtype
-    if not is_tensor:
-        _SCALARS.add(kind)
-
-
-class FeatureLevel(IntEnum):
-    """Android NN's feature levels: what a device of that level may be asked to run."""
-
-    LEVEL_1 = 27
-    LEVEL_2 = 28
-    LEVEL_3 = 29
-    LEVEL_4 = 30
-    LEVEL_5 = 31
-    LEVEL_6 = 1000006
-    LEVEL_7 = 1000007
-    LEVEL_8 = 1000008
-    #: Above all released levels: what Android has as an experiment only.
-    EXPERIMENTAL = 0x7FFF_FFFF
-
-
-class Lifetime(IntEnum):
-    """Where an operand's value comes from (`OperandLifeTime.aidl`)."""
-
-    TEMPORARY_VARIABLE = 0
-    SUBGRAPH_INPUT = 1
-    SUBGRAPH_OUTPUT = 2
-    CONSTANT_COPY = 3
-    CONSTANT_POOL = 4
-    NO_VALUE = 5
-    SUBGRAPH = 6
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether the value is part of the model."""
-        return self in (Lifetime.CONSTANT_COPY, Lifetime.CONSTANT_POOL)
-
-
-class DeviceType(IntEnum):
-    """What kind of hardware a device is (`DeviceType.aidl`)."""
-
-    UNKNOWN = 0
-    OTHER = 1
-    CPU = 2
-    GPU = 3
-    ACCELERATOR = 4
-
-
-class Preference(IntEnum):
-    """What a compilation optimises for."""
-
-    LOW_POWER = 0
-    FAST_SINGLE_ANSWER = 1
-    SUSTAINED_SPEED = 2
-
-
-class Priority(IntEnum):
-    """The rank of a compilation's executions among those of the same user; see `neurald.hal.turns`."""
-
-    LOW = 90
-    MEDIUM = 100
-    HIGH = 110
-
-
-class Duration(IntEnum):
-    """Which part of an execution a duration covers."""
-
-    ON_HARDWARE = 0
-    IN_DRIVER = 1
-    FENCED_ON_HARDWARE = 2
-    FENCED_IN_DRIVER = 3
-
-
-class FusedActivation(IntEnum):
-    """The activation that an operation applies to its result."""
-
-    NONE = 0
-    RELU = 1
-    RELU1 = 2
-    RELU6 = 3
-
-
-class PaddingScheme(IntEnum):
-    """Implicit padding of windowed operations."""
-
-    SAME = 1
-    VALID = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelQuant:
-    """The scales of a TENSOR_QUANT8_SYMM_PER_CHANNEL operand, one for each index along `dimension`."""
-
-    dimension: int
-    scales: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Location:
-    """Bytes inside one of a model's pools: `length` of them from `offset`."""
-
-    pool: int
-    offset: int
-    length: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operand:
-    """A value of a model: its type, shape and quantisation, and for constants where the bytes are.
-
-    Attributes:
-        dimensions: see the module's text; `()` for scalar types.
-        scale, zero_point: real value = (stored - zero_point) * scale; 0 where the type has none.
-        value: the bytes of a CONSTANT_COPY operand.
-        location: where the bytes of a CONSTANT_POOL operand are.
-        subgraph: for a SUBGRAPH operand, the index into `Model.referenced`.
-        name: for people and for `.npz` keys; need not be unique.
-        extension_data: for an operand of a vendor's type, bytes that mean something to its devices.
-        number: what messages call it, see `neurald.hal.numbering`; None for its index.
-    """
-
-    type: OperandType
-    dimensions: Dimensions = ()
-    scale: float = 0.0
-    zero_point: int = 0
-    channel_quant: ChannelQuant | None = None
-    lifetime: Lifetime = Lifetime.TEMPORARY_VARIABLE
-    value: bytes = b""
-    location: Location | None = None
-    subgraph: int | None = None
-    name: str = ""
-    extension_data: bytes = b""
-    number: int | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def is_fully_specified(self) -> bool:
-        """Whether rank and every dimension are known."""
-        return self.dimensions is not None and (self.lifetime.is_constant or 0 not in self.dimensions)
-
-
-def counted(count: int, noun: str) -> str:
-    """Returns a number with its noun, such as `1 input` or `3 inputs`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def byte_size(operand_type: OperandType, dimensions: tuple[int, ...]) -> int:
-    """Bytes of a dense value of that type and shape; of strings the least."""
-    if operand_type is OperandType.TENSOR_STRING:
-        return least_bytes(math.prod(dimensions))
-    return math.prod(dimensions) * operand_type.dtype.itemsize
-
-
-def value_size(operand_type: OperandType, dimensions: Dimensions) -> int | None:
-    """Bytes of a value, None where its type and dimensions do not tell."""
-    if dimensions is None or 0 in dimensions or operand_type is OperandType.TENSOR_STRING:
-        return None
-    return byte_size(operand_type, dimensions)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """One step of a subgraph: operands read and written, by index.
-
-    Attributes:
-        number: the application's, see `neurald.hal.numbering`; None for its position.
-    """
-
-    type: OperationType
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    number: int | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True, repr=False)
-class Subgraph:
-    """Operands and operations in execution order; `inputs` and `outputs` are operand indexes.
-
-    Attributes:
-        number: of the graph in the application's model: 0 for the main one, k + 1 for `Model.referenced[k]`. A model gives its
-            graphs that have none theirs.
-    """
-
-    operands: tuple[Operand, ...]
-    operations: tuple[Operation, ...]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    number: int = field(default=0, compare=False, repr=False)
-
-    def __repr__(self) -> str:
-        return (
-            f"<Subgraph of {counted(len(self.operations), 'operation')}, "
-            f"{counted(len(self.operands), 'operand')}, {counted(len(self.inputs), 'input')}, "
-            f"{counted(len(self.outputs), 'output')}>"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignatureNames:
-    """A named entry point of a `.tflite` file: the names of its inputs and outputs, in order."""
-
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StateVariable:
-    """A value that lives from one execution to the next.
-
-    An execution reads it as one of the model's inputs and gives its new value as one of the outputs.
-
-    Attributes:
-        name: for people.
-        initial: what it is before the first execution.
-    """
-
-    name: str
-    initial: "np.ndarray"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True, repr=False)
-class Model:
-    """A finished model. Compared by identity; pools are referred to, never copied.
-
-    Attributes:
-        main: the graph that executions run.
-        referenced: the graphs that IF and WHILE operations of any graph refer to.
-        pools: the memories that CONSTANT_POOL operands lie in.
-        relaxed: float32 may be computed with the range and precision of float16.
-        state: variables of the model. They are the last of `main.inputs` and of `main.outputs`, in this order.
-        input_names, output_names: one for each input and output that is not a state variable.
-        signatures: the entry points that the model's file declares.
-    """
-
-    main: Subgraph
-    referenced: tuple[Subgraph, ...] = ()
-    pools: tuple[Memory, ...] = ()
-    relaxed: bool = False
-    state: tuple[StateVariable, ...] = ()
-    input_names: tuple[str, ...] = ()
-    output_names: tuple[str, ...] = ()
-    signatures: Mapping[str, SignatureNames] = field(default_factory=lambda: MappingProxyType({}))
-
-    def __post_init__(self) -> None:
-        if all(graph.number for graph in self.referenced):
-            return
-        numbered = tuple(
-            graph if graph.number else replace(graph, number=position)
-            for position, graph in enumerate(self.referenced, start=1)
-        )
-        object.__setattr__(self, "referenced", numbered)
-
-    def __repr__(self) -> str:
-        graphs = f", {counted(len(self.referenced), 'referenced graph')}" if self.referenced else ""
-        operations = len(self.main.operations) + sum(len(graph.operations) for graph in self.referenced)
-        return (
-            f"<Model of {counted(operations, 'operation')}{graphs}, "
-            f"{counted(len(self.inputs), 'input')}, {counted(len(self.outputs), 'output')}>"
-        )
-
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        """The operands of `main` that an execution is given: its inputs without the state variables."""
-        return self.main.inputs[: len(self.main.inputs) - len(self.state)]
-
-    @property
-    def outputs(self) -> tuple[int, ...]:
-        """The operands of `main` that an execution gives back: its outputs without the state variables."""
-        return self.main.outputs[: len(self.main.outputs) - len(self.state)]
-
-    def constant(self, operand: Operand) -> "np.ndarray | None":
-        """The value of a constant operand, read-only and not copied (bools and strings apart); None for any other lifetime.
-
-        Shape is the operand's dimensions. The model must have been validated.
-        """
-        if operand.lifetime is Lifetime.CONSTANT_COPY:
-            if not operand.type.is_tensor:
-                return _scalar_array(operand.value, operand.type)
-            source = memoryview(operand.value)
-        elif operand.lifetime is Lifetime.CONSTANT_POOL and operand.location is not None:
-            place = operand.location
-            source = self.pools[place.pool].view(place.offset, place.length)
-        else:
-            return None
-        array = stored_array(source, operand.type, operand.dimensions or ())
-        array.flags.writeable = False
-        return array
-
-
-@lru_cache(maxsize=4096)
-def _scalar_array(value: bytes, operand_type: OperandType) -> "np.ndarray":
-    """The read-only array of a scalar; models have the same few again and again."""
-    array = stored_array(memoryview(value), operand_type, ())
-    array.flags.writeable = False
-    return array
-
-
-def stored_array(source: memoryview, operand_type: OperandType, shape: tuple[int, ...]) -> "np.ndarray":
-    """Bytes as an array, without a copy, apart from bools (any byte but 0 is true, and NumPy must see 1 then) and strings.
-
-    Args:
-        source: exactly the bytes of such a value; a string buffer may end later.
-        operand_type, shape: what they hold.
-
-    Raises:
-        BadData: it is no buffer of as many strings.
-    """
-    if operand_type is OperandType.TENSOR_STRING:
-        return decode_strings(source, shape)
-    dtype = operand_type.dtype
-    if dtype.kind == "b":
-        return np.asarray(np.frombuffer(source, np.uint8) != 0).reshape(shape)
-    return np.frombuffer(source, dtype).reshape(shape)
-
-
-def as_elements(array: "np.ndarray", operand_type: OperandType) -> "np.ndarray":
-    """`array`, or where the type is a vendor's, its elements of the same size as the plain bytes that they are to everybody else.
-
-    Args:
-        array: of any type. What is not C-contiguous, or has elements of another size, stays as it is.
-        operand_type: that its elements are to have.
-    """
-    dtype = operand_type.dtype
-    is_raw = dtype.kind == "V" and isinstance(array, np.ndarray) and not array.dtype.hasobject
-    if is_raw and array.dtype.itemsize == dtype.itemsize and array.flags.c_contiguous:
-        return array.view(dtype)
-    return array
-
-
-def array_to_store(array: "np.ndarray", operand_type: OperandType) -> "np.ndarray":
-    """What to write for an array of the type's elements: itself, contiguous, or the buffer of its strings.
-
-    Raises:
-        BadData: there are more strings than a buffer can hold.
-    """
-    if operand_type is OperandType.TENSOR_STRING:
-        return encode_strings(array)
-    return np.ascontiguousarray(array)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
-    """One input or output of a request.
-
-    Attributes:
-        pool: index into the request's pools; None for an omitted optional argument.
-        offset, length: the bytes of the argument in that pool.
-        dimensions: its shape; None to take the model's. Outputs may leave dimensions 0.
-        padding: how many bytes after those of the argument the device may read, or write anything into.
-    """
-
-    pool: int | None = None
-    offset: int = 0
-    length: int = 0
-    dimensions: Dimensions = None
-    padding: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
-class Request:
-    """What one execution reads and writes, in the order of the model's inputs and outputs."""
-
-    inputs: tuple[Argument, ...]
-    outputs: tuple[Argument, ...]
-    pools: tuple[Memory, ...]
+"""The types that drivers and applications use, under the path that versions keep."""
+
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import (
+    MAXIMUM_OPERAND_BYTES,
+    Argument,
+    ChannelQuant,
+    DeviceType,
+    Dimensions,
+    Duration,
+    FeatureLevel,
+    FusedActivation,
+    Lifetime,
+    Location,
+    Model,
+    Operand,
+    OperandType,
+    Operation,
+    PaddingScheme,
+    Preference,
+    Priority,
+    Request,
+    SignatureNames,
+    StateVariable,
+    Subgraph,
+    add_operand_type,
+    array_to_store,
+    as_elements,
+    byte_size,
+    counted,
+    stored_array,
+    value_size,
+)
+
+__all__ = [
+    "MAXIMUM_OPERAND_BYTES",
+    "Argument",
+    "ChannelQuant",
+    "DeviceType",
+    "Dimensions",
+    "Duration",
+    "FeatureLevel",
+    "FusedActivation",
+    "Lifetime",
+    "Location",
+    "Model",
+    "Operand",
+    "OperandType",
+    "Operation",
+    "OperationType",
+    "PaddingScheme",
+    "Preference",
+    "Priority",
+    "Request",
+    "SignatureNames",
+    "StateVariable",
+    "Subgraph",
+    "add_operand_type",
+    "array_to_store",
+    "as_elements",
+    "byte_size",
+    "counted",
+    "stored_array",
+    "value_size",
+]

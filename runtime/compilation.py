@@ -10,33 +10,33 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from neurald.hal.api_arguments import file_path, instance, integer, member, shown, time_limit
-from neurald.hal.deadline import deadline_in
 from neurald.hal.device import MAXIMUM_THREADS, Device, PrepareOptions
 from neurald.hal.errors import BadData, BadState, OutputInsufficientSize, UnexpectedNull
-from neurald.hal.extension import AttributeUse
-from neurald.hal.extension_attribute import AttributeValue
-from neurald.hal.inference import bind_operations, infer_shapes
-from neurald.hal.types import Dimensions, Model, OperandType, Preference, Priority, as_elements, counted
-from neurald.runtime.burst import Burst
-from neurald.runtime.candidates import find_candidates
-from neurald.runtime.devices import check_devices, devices
-from neurald.runtime.execution import Execution
-from neurald.runtime.executor import plan_executor
-from neurald.runtime.extensions import with_attribute
-from neurald.runtime.grouping import MAIN, StepGroup
-from neurald.runtime.partition import Candidate, Placement
-from neurald.runtime.partitioning import PartitionResult, partition
-from neurald.runtime.partitioning_options import Partitioning, PartitioningMode
-from neurald.runtime.planning import Planned, make_plan
-from neurald.runtime.preparation import Caching, Preparer
-from neurald.runtime.profile import StepProfile, profile
-from neurald.runtime.recovery import Recovery
-from neurald.runtime.report import CompilationReport
-from neurald.runtime.state import State
+from neurald.hal.model.extension import AttributeUse
+from neurald.hal.model.extension_attribute import AttributeValue
+from neurald.hal.model.types import Dimensions, Model, OperandType, Preference, Priority, as_elements, counted
+from neurald.hal.sync.deadline import deadline_in
+from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
+from neurald.runtime.devices.discovery import check_devices, devices
+from neurald.runtime.devices.extensions import with_attribute
+from neurald.runtime.execution.burst import Burst
+from neurald.runtime.execution.execution import Execution
+from neurald.runtime.execution.executor import plan_executor
+from neurald.runtime.execution.fallback import Recovery
+from neurald.runtime.execution.profile import StepProfile, profile
+from neurald.runtime.execution.state import State
+from neurald.runtime.partitioning.candidates import find_candidates
+from neurald.runtime.partitioning.groups import MAIN, StepGroup
+from neurald.runtime.partitioning.options import Partitioning, PartitioningMode
+from neurald.runtime.partitioning.partitioner import PartitionResult, partition
+from neurald.runtime.partitioning.placement import Candidate, Placement
+from neurald.runtime.plan.planner import Planned, make_plan
+from neurald.runtime.plan.preparer import Caching, Preparer
+from neurald.runtime.plan.report import CompilationReport
 
 if TYPE_CHECKING:
     # Only who asks for an explanation needs one.
-    from neurald.runtime.explanation import Explanation
+    from neurald.runtime.explain.explanation import Explanation
 
 CACHE_TOKEN_BYTES = 32
 
@@ -290,7 +290,7 @@ class _Partitioned:
             notes: what happened since.
         """
         result = self._on_cpu(model, fallback) if fallback else self.result
-        from neurald.runtime.explanation import explain
+        from neurald.runtime.explain.explanation import explain
 
         return explain(model, self.candidates, result, notes)
 

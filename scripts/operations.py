@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from neurald.drivers.compiler.lowering import LOWERINGS as KERNELS
-from neurald.hal.operation_type import TFLITE_EXTENSION_BASE, OperationType
+from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.definition import Definition
-from neurald.hal.types import FeatureLevel, OperandType
 from neurald.runtime.tflite.legalization import LOWERINGS
 from neurald.runtime.tflite.legalization.machinery.rule import Lowering
 from neurald.runtime.tflite.schema import OPERATOR_NAMES

@@ -16,8 +16,8 @@ from typing import IO, Any
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.strings import as_strings
-from neurald.hal.types import MAXIMUM_OPERAND_BYTES, Model, Operand, OperandType
+from neurald.hal.model.strings import as_strings
+from neurald.hal.model.types import MAXIMUM_OPERAND_BYTES, Model, Operand, OperandType
 from neurald.service.files import open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]

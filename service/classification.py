@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model, Operand
 from neurald.hal.operations.arithmetic.quantized import dequantize, is_quantized
-from neurald.hal.types import Model, Operand
 from neurald.service.files import open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -112,7 +112,7 @@ def _options(
     ] = None,
 ) -> None:
     if token_file is not None:
-        from neurald.hal.access_token import TOKEN_VARIABLE
+        from neurald.hal.rpc.transport.access_token import TOKEN_VARIABLE
 
         os.environ[TOKEN_VARIABLE] = str(token_file)
 

@@ -26,16 +26,16 @@ from filelock import FileLock, Timeout
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from neurald.hal import machine
+from neurald.hal.accounting.limits import Limits
+from neurald.hal.admission.streams import Streams
 from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, error_for
-from neurald.hal.heap import Heap
-from neurald.hal.limits import Limits
-from neurald.hal.private_directory import make_directory, open_private
+from neurald.hal.process import machine
+from neurald.hal.process.heap import Heap
+from neurald.hal.process.private_directory import make_directory, open_private
+from neurald.hal.process.runtime_directory import address_of, runtime_directory
 from neurald.hal.registry import create_device, is_served
-from neurald.hal.rpc import abort, parse
-from neurald.hal.runtime_directory import address_of, runtime_directory
-from neurald.hal.server import SERVICE, DeviceServer
-from neurald.hal.streams import Streams
+from neurald.hal.rpc.server.server import SERVICE, DeviceServer
+from neurald.hal.rpc.transport.status import abort, parse
 from neurald.service.health import Health
 from neurald.service.memory_wall import limited_memory
 from neurald.service.sandbox.mode import SandboxMode

@@ -8,10 +8,10 @@ from typing import Any
 
 import neurald as nd
 from neurald.hal.errors import BadData
+from neurald.hal.model.types import OperandType
+from neurald.hal.process.runtime_directory import runtime_directory
 from neurald.hal.registry import create_device, driver_names
-from neurald.hal.runtime_directory import runtime_directory
-from neurald.hal.types import OperandType
-from neurald.runtime.devices import cpu_device
+from neurald.runtime.devices.discovery import cpu_device
 
 _ADDRESS = re.compile(r"unix:.+|.+:[0-9]{1,5}")
 _FACTORY = re.compile(r"[\w.]+:[A-Za-z_][\w.]*")
@@ -83,7 +83,7 @@ def daemon(device: nd.Device) -> dict[str, Any] | None:
     """
     if address(device) is None:
         return None
-    from neurald.hal.remote import RemoteDevice
+    from neurald.hal.rpc.client.device import RemoteDevice
     from neurald.service.sandbox.sandbox import ALL_PARTS
 
     if not isinstance(device, RemoteDevice):

@@ -12,9 +12,9 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from neurald.hal.admission.streams import Streams
 from neurald.hal.errors import ResourceExhaustedTransient
-from neurald.hal.rpc import abort
-from neurald.hal.streams import Streams
+from neurald.hal.rpc.transport.status import abort
 
 #: The one that watches for longest gives way to the next beyond these.
 MAXIMUM_WATCHES = 64

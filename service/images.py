@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from neurald.hal.errors import BadData
-from neurald.hal.types import Model, Operand, OperandType
+from neurald.hal.model.types import Model, Operand, OperandType
 from neurald.service.arrays import describe_type, input_slots
 from neurald.service.files import open_regular
 

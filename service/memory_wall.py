@@ -1,6 +1,6 @@
 """The last wall around a daemon's memory: a limit of the kernel, for what its accounts do not see.
 
-What clients are lent is accounted for before it is taken (`neurald.hal.accounting`). Leaks, fragmented heaps and libraries that
+What clients are lent is accounted for before it is taken (`neurald.hal.accounting.account`). Leaks, fragmented heaps and libraries that
 take more than anybody expects are not. The kernel refuses memory beyond the wall, which fails one call with OUT_OF_MEMORY; without
 it the kernel would end processes, and not only this one.
 
@@ -18,9 +18,9 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
+from neurald.hal.accounting.limits import Limits
 from neurald.hal.device import Device
-from neurald.hal.limits import Limits
-from neurald.hal.types import DeviceType
+from neurald.hal.model.types import DeviceType
 
 logger = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import neurald as nd
 from neurald.hal.device import KernelTime
-from neurald.hal.numbering import positions_by_number
-from neurald.hal.types import Model
-from neurald.runtime.branches import graph_of
-from neurald.runtime.profile import StepProfile
+from neurald.hal.model.numbering import positions_by_number
+from neurald.hal.model.types import Model
+from neurald.runtime.execution.profile import StepProfile
+from neurald.runtime.model.branches import graph_of
 from neurald.service.output import printable, write_line, write_table
 
 #: Profiles that medians are taken of, and after how many seconds no further one is begun.

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from neurald.hal.errors import BadData
-from neurald.hal.types import MAXIMUM_OPERAND_BYTES, byte_size
+from neurald.hal.model.types import MAXIMUM_OPERAND_BYTES, byte_size
 from neurald.service.arrays import Slot, describe_type, shape_fits
 
 Shapes = Mapping[str, tuple[int, ...]]

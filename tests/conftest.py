@@ -83,7 +83,7 @@ def _own_limits() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _no_daemons_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Devices that a test connects to are not among `nd.devices()` in the tests after it."""
-    from neurald.runtime import daemons
+    from neurald.runtime.devices import daemons
 
     monkeypatch.setattr(daemons, "_daemons", {})
 

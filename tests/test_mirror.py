@@ -31,7 +31,7 @@ def test_what_has_its_own_test_file_is_not_in_the_table() -> None:
 def test_sources_are_found_and_files_without_code_need_no_test() -> None:
     found = sources(ROOT)
     assert {path.partition("/")[0] for path in found} == set(SOURCES)
-    assert "hal/fence.py" in found
+    assert "hal/sync/fence.py" in found
     assert "hal/__init__.py" not in found
     assert "runtime/tflite/legalization/__init__.py" in found
-    assert mirror_of("hal/fence.py") == "tests/hal/test_fence.py"
+    assert mirror_of("hal/sync/fence.py") == "tests/hal/sync/test_fence.py"

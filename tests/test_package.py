@@ -10,6 +10,8 @@ import pytest
 from support.sweeps import sweep
 
 import neurald as nd
+from neurald.hal import types
+from neurald.hal.model import types as model_types
 
 if TYPE_CHECKING:
     # mypy reports this comment as unused if a misspelled name passes.
@@ -62,6 +64,17 @@ def test_public_names() -> None:
         assert getattr(nd, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         getattr(nd, "nothing")  # noqa: B009 - type checkers know that there is none
+
+
+def test_the_types_of_the_hal_have_a_path_that_stays() -> None:
+    """`neurald.hal.types` has every public name that `neurald.hal.model.types` defines, and OperationType."""
+    tree = ast.parse(Path(model_types.__file__).read_text())
+    defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    assert {name for name in defined if not name.startswith("_")} <= set(types.__all__)
+    assert types.OperationType is nd.OperationType
+    for name in types.__all__:
+        if name != "OperationType":
+            assert getattr(types, name) is getattr(model_types, name)
 
 
 def test_importing_it_loads_nothing_heavy() -> None:

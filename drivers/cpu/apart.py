@@ -1,6 +1,6 @@
 """Exchange of models that another process compiles for the CPU device.
 
-See `neurald.hal.compiling`.
+See `neurald.hal.compiling.contract`.
 """
 
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.drivers.cpu.variants import Restore
-from neurald.hal.cancellation import Cancellation
-from neurald.hal.compiling import Compiled, Compiler
+from neurald.hal.compiling.contract import Compiled, Compiler
 from neurald.hal.device import ExecuteOptions
 from neurald.hal.errors import OpFailed
+from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Shape
-from neurald.hal.types import Model
+from neurald.hal.sync.cancellation import Cancellation
 
 
 class _Kind(Enum):

@@ -12,11 +12,11 @@ import msgspec
 import numpy as np
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base
-from neurald.drivers.cpu.executable import Executable
-from neurald.drivers.cpu.native_model import NativeModel
+from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.target.executable import Executable
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
-from neurald.hal.memory import HostMemory
+from neurald.hal.memory.pool import HostMemory
 
 _MAGIC = b"ncpu0002"
 _DIGEST_BYTES = 32
@@ -33,7 +33,7 @@ class Read:
     """Contents of an artifact.
 
     Attributes:
-        codes: object code of the kernels, for `neurald.drivers.cpu.llvm.LoadedCode`.
+        codes: object code of the kernels, for `neurald.drivers.cpu.native.llvm.LoadedCode`.
         runtime: object code of the thread pool.
     """
 

@@ -19,20 +19,20 @@ from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.compiler.passes.in_place_concat import concat_in_place
-from neurald.drivers.cpu.executable import Call, Executable
-from neurald.drivers.cpu.folding import ConstantFolding, Generate
+from neurald.drivers.cpu.constant_folding import ConstantFolding, Generate
 from neurald.drivers.cpu.kernels import stores_runs
 from neurald.drivers.cpu.kernels.rows import is_row_by_row
-from neurald.drivers.cpu.llvm import CompilationFailed
-from neurald.drivers.cpu.object_code import ObjectCompilation, Unit, callers_unit, routine_unit
-from neurald.drivers.cpu.object_helper import Helper
-from neurald.drivers.cpu.routine import ALIGNMENT, Routine, Subroutine
-from neurald.drivers.cpu.storage_order import reordered
-from neurald.drivers.cpu.tables import tabulated
-from neurald.drivers.cpu.target import Target
-from neurald.hal.accounting import charge
-from neurald.hal.numbering import operations_name
-from neurald.hal.types import Model
+from neurald.drivers.cpu.native.compile_helper import Helper
+from neurald.drivers.cpu.native.llvm import CompilationFailed
+from neurald.drivers.cpu.native.object_code import ObjectCompilation, Unit, callers_unit, routine_unit
+from neurald.drivers.cpu.schedule.lookup_tables import tabulated
+from neurald.drivers.cpu.schedule.storage_order import reordered
+from neurald.drivers.cpu.target.executable import Call, Executable
+from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, Subroutine
+from neurald.drivers.cpu.target.target import Target
+from neurald.hal.accounting.account import charge
+from neurald.hal.model.numbering import operations_name
+from neurald.hal.model.types import Model
 
 #: Number of operations that a message names. The log has all of them at level DEBUG.
 _MAX_LISTED = 4

@@ -10,11 +10,12 @@ import llvmlite
 import numpy as np
 
 from neurald._version import __version__
-from neurald.drivers.cpu.target import TARGET_VARIABLE, Target, host_target
-from neurald.drivers.cpu.threads import THREADS_VARIABLE, Team, process, thread_count
+from neurald.drivers.cpu.native.thread_pool import THREADS_VARIABLE, Team, process, thread_count
+from neurald.drivers.cpu.target.target import TARGET_VARIABLE, Target, host_target
 from neurald.drivers.settings import Settings
 from neurald.drivers.sources import sources_digest
-from neurald.hal.compiling import Compiled, InputShapes
+from neurald.hal.buffers.tracked_buffer import host_memory_for
+from neurald.hal.compiling.contract import Compiled, InputShapes
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
@@ -27,17 +28,16 @@ from neurald.hal.device import (
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient, OutOfMemory
 from neurald.hal.extension_support import refused_operations
-from neurald.hal.managed_buffer import host_memory_for
-from neurald.hal.memory import Memory
-from neurald.hal.numbering import first_few
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.numbering import first_few
+from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Shape
-from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand, OperandType
 
 if TYPE_CHECKING:
     # A warm start does not import these.
     from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
-    from neurald.drivers.cpu.native_model import NativeModel
+    from neurald.drivers.cpu.native.native_model import NativeModel
     from neurald.drivers.cpu.prepared_model import CpuPreparedModel
     from neurald.drivers.cpu.reference_model import ReferenceModel
     from neurald.drivers.cpu.variants import Prepare
@@ -193,7 +193,7 @@ class CpuDevice:
         keeps_artifact: bool,
     ) -> "CpuPreparedModel | ReferenceModel":
         from neurald.drivers.compiler.support.gc_pause import paused_gc
-        from neurald.drivers.cpu.object_helper import start_ahead
+        from neurald.drivers.cpu.native.compile_helper import start_ahead
 
         helper = start_ahead(self._target, len(model.main.operations))
         try:
@@ -245,8 +245,8 @@ class CpuDevice:
             BadData: the artifact is not from this device.
         """
         from neurald.drivers.cpu.artifact import read_artifact
-        from neurald.drivers.cpu.llvm import CompilationFailed
-        from neurald.drivers.cpu.native_model import NativeModel
+        from neurald.drivers.cpu.native.llvm import CompilationFailed
+        from neurald.drivers.cpu.native.native_model import NativeModel
 
         read = read_artifact(artifact)
         if read.executable.target != self._target.name:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from neurald.drivers.cpu.artifact import write_artifact
-from neurald.drivers.cpu.native_model import NativeModel
+from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.reference_graph import NativeSegment, Step
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
-from neurald.hal.memory import HostMemory
-from neurald.hal.types import Model, Subgraph
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Model, Subgraph
 
 _MAGIC = b"nprt0002"
 _DIGEST_BYTES = 32

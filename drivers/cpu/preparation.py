@@ -12,24 +12,24 @@ from neurald.drivers.compiler.frontend.graph_builder import supported_operations
 from neurald.drivers.compiler.frontend.shape_specialization import is_specified, with_shapes
 from neurald.drivers.compiler.ir.graph import Shape
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.compiler import KernelFailed, compile_model
 from neurald.drivers.cpu.kernels import routine_for
-from neurald.drivers.cpu.llvm import linked
-from neurald.drivers.cpu.native_model import NativeModel
-from neurald.drivers.cpu.object_helper import Helper, process_count
+from neurald.drivers.cpu.native.compile_helper import Helper, process_count
+from neurald.drivers.cpu.native.llvm import linked
+from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.native.thread_pool import Team, process, runtime_unit
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.reference_graph import NativeSegment, Step, only_calculates
 from neurald.drivers.cpu.reference_model import ReferenceModel
-from neurald.drivers.cpu.render import render
-from neurald.drivers.cpu.routine import Routine
 from neurald.drivers.cpu.segment import Segment, segments, sub_model
-from neurald.drivers.cpu.target import Target
-from neurald.drivers.cpu.threads import Team, process, runtime_unit
-from neurald.hal.accounting import temporary
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
+from neurald.hal.accounting.account import temporary
 from neurald.hal.errors import BadData, Error, OutOfMemory
-from neurald.hal.inference import bind_operations
-from neurald.hal.numbering import operations_name
-from neurald.hal.types import Model, Subgraph
+from neurald.hal.model.numbering import operations_name
+from neurald.hal.model.types import Model, Subgraph
+from neurald.hal.validation.shape_inference import bind_operations
 
 _LOG = logging.getLogger(__name__)
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from neurald.drivers.compiler.memory.buffer_assignment import Port
 from neurald.drivers.cpu.artifact import write_artifact
-from neurald.drivers.cpu.instance import Binding
-from neurald.drivers.cpu.native_model import NativeModel
-from neurald.hal.cancellation import Cancellation
+from neurald.drivers.cpu.native.instance import Binding
+from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.hal.device import (
     Artifact,
     ExecuteOptions,
@@ -20,9 +19,10 @@ from neurald.hal.device import (
     Timing,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
-from neurald.hal.fork import forkable_lock
-from neurald.hal.in_process import InProcessModel
-from neurald.hal.types import Argument, Operand, Request
+from neurald.hal.execution.in_process import InProcessModel
+from neurald.hal.model.types import Argument, Operand, Request
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
     from neurald.drivers.cpu.reference_model import ReferenceModel

@@ -8,17 +8,17 @@ from typing import TypeAlias
 
 import numpy as np
 
-from neurald.drivers.cpu.native_model import NativeModel
-from neurald.hal.accounting import reserve
+from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.hal.accounting.account import reserve
 from neurald.hal.device import REFERENCE, KernelTime
-from neurald.hal.execution import GraphOperations, Limits, Values
-from neurald.hal.numbering import operation_name
-from neurald.hal.operation_type import OperationType
+from neurald.hal.execution.array_model import GraphOperations, Limits, Values
+from neurald.hal.model.numbering import operation_name
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, Model, OperandType, Subgraph
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Binding
-from neurald.hal.types import Lifetime, Model, OperandType, Subgraph
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

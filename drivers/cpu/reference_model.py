@@ -15,16 +15,16 @@ from neurald.hal.device import (
     Timing,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent
-from neurald.hal.execution import Limits, input_arrays, write_outputs
-from neurald.hal.in_process import InProcessModel
-from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.machinery.definition import Definition
-from neurald.hal.types import (
+from neurald.hal.execution.array_model import Limits, input_arrays, write_outputs
+from neurald.hal.execution.in_process import InProcessModel
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import (
     Model,
     Operand,
     OperandType,
     Request,
 )
+from neurald.hal.operations.machinery.definition import Definition
 
 
 class ReferenceModel(InProcessModel):

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from neurald.hal.numbering import operation_number
-from neurald.hal.types import Lifetime, Model, Operand, Subgraph
+from neurald.hal.model.numbering import operation_number
+from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

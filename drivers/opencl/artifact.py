@@ -11,12 +11,12 @@ import msgspec
 import numpy as np
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base
-from neurald.drivers.opencl.dialect import has_texels
-from neurald.drivers.opencl.executable import FLAGS, Call, Executable, ImageUse
-from neurald.drivers.opencl.storage import TEXEL
+from neurald.drivers.opencl.codegen.dialect import has_texels
+from neurald.drivers.opencl.platform.storage import TEXEL
+from neurald.drivers.opencl.runtime.executable import FLAGS, Call, Executable, ImageUse
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
-from neurald.hal.memory import HostMemory
+from neurald.hal.memory.pool import HostMemory
 
 _MAGIC = b"nopencl2"
 #: After the magic number: places that are damaged would lead kernels out of their buffers.

@@ -19,12 +19,17 @@ from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.compiler.passes.top_k_expansion import expand_top_k
-from neurald.drivers.opencl.executable import FLAGS, Call, Executable, image_uses
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.program_text import KernelTexts, argument_text, kernel_name, program_text
+from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.kernels import candidates
-from neurald.drivers.opencl.kernels.adding import zeros
-from neurald.drivers.opencl.kernels.chains import Chain, chains_of
+from neurald.drivers.opencl.kernels.fused.chains import Chain, chains_of
+from neurald.drivers.opencl.kernels.gemm.split_k import zeros
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
-from neurald.drivers.opencl.persistent import (
+from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.precision import Precision, lower_precision, suited
+from neurald.drivers.opencl.runtime.executable import FLAGS, Call, Executable, image_uses
+from neurald.drivers.opencl.runtime.persistent_kernel import (
     SYNC_BYTES,
     Phase,
     Region,
@@ -33,13 +38,8 @@ from neurald.drivers.opencl.persistent import (
     local_size,
     meeting_text,
 )
-from neurald.drivers.opencl.platform import DeviceFacts
-from neurald.drivers.opencl.precision import Precision, lower_precision, suited
-from neurald.drivers.opencl.program_text import KernelTexts, argument_text, kernel_name, program_text
-from neurald.drivers.opencl.render import render
-from neurald.drivers.opencl.source import Source
-from neurald.hal.numbering import operations_name
-from neurald.hal.types import Model
+from neurald.hal.model.numbering import operations_name
+from neurald.hal.model.types import Model
 
 _LOG = logging.getLogger(__name__)
 

@@ -20,12 +20,9 @@ from neurald.drivers.compiler.ir.graph import Graph, Shape
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.top_k_expansion import top_k_unsupported_reason
 from neurald.drivers.opencl.artifact import read_artifact
-from neurald.drivers.opencl.buffer import CopyCount, OpenClBuffer
-from neurald.drivers.opencl.calibration import calibrated
 from neurald.drivers.opencl.compiler import Compiled, compile_model
-from neurald.drivers.opencl.executable import Executable
 from neurald.drivers.opencl.kernels.kernel_set import KERNELS_VARIABLE, KernelSet
-from neurald.drivers.opencl.platform import (
+from neurald.drivers.opencl.platform.platform import (
     DEVICE_VARIABLE,
     DeviceContext,
     DeviceFacts,
@@ -33,16 +30,20 @@ from neurald.drivers.opencl.platform import (
     choose,
     discover,
 )
-from neurald.drivers.opencl.precision import Precision
+from neurald.drivers.opencl.platform.precision import Precision
+from neurald.drivers.opencl.platform.reduction_order import SUMS_VARIABLE
+from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
-from neurald.drivers.opencl.program import Program
+from neurald.drivers.opencl.runtime.buffer import CopyCount, OpenClBuffer
+from neurald.drivers.opencl.runtime.executable import Executable
+from neurald.drivers.opencl.runtime.program import Program
 from neurald.drivers.opencl.settings import process_settings
-from neurald.drivers.opencl.storage import STORAGE_VARIABLE
-from neurald.drivers.opencl.sums import SUMS_VARIABLE
-from neurald.drivers.opencl.tuning import Tuner, Tuning, faster
+from neurald.drivers.opencl.tuning.calibration import calibrated
+from neurald.drivers.opencl.tuning.tuning import Tuner, Tuning, faster
 from neurald.drivers.settings import Settings
 from neurald.drivers.sources import sources_digest
-from neurald.hal.accounting import temporary
+from neurald.hal.accounting.account import temporary
+from neurald.hal.buffers.tracked_buffer import bytes_for
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
@@ -60,11 +61,10 @@ from neurald.hal.errors import (
     MissedDeadlinePersistent,
     OutOfMemory,
 )
-from neurald.hal.fork import forkable_lock
-from neurald.hal.managed_buffer import bytes_for
-from neurald.hal.memory import Memory
-from neurald.hal.numbering import first_few
-from neurald.hal.types import DeviceType, FeatureLevel, Model, Operand
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.numbering import first_few
+from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand
+from neurald.hal.process.fork import forkable_lock
 
 _LOG = logging.getLogger(__name__)
 

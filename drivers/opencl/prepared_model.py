@@ -9,15 +9,14 @@ from functools import partial
 import numpy as np
 
 from neurald.drivers.opencl.artifact import write_artifact
-from neurald.drivers.opencl.buffer import OpenClBuffer
-from neurald.drivers.opencl.executable import Executable
-from neurald.drivers.opencl.instance import Instance, allocate
-from neurald.drivers.opencl.platform import DeviceContext
-from neurald.drivers.opencl.portions import Portions
-from neurald.drivers.opencl.program import Program
-from neurald.drivers.opencl.staging import upload
-from neurald.hal.accounting import reserve
-from neurald.hal.cancellation import Cancellation
+from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
+from neurald.drivers.opencl.runtime.executable import Executable
+from neurald.drivers.opencl.runtime.instance import Instance, allocate
+from neurald.drivers.opencl.runtime.portions import Portions
+from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.staging import upload
+from neurald.hal.accounting.account import reserve
 from neurald.hal.device import (
     Artifact,
     ExecuteOptions,
@@ -27,11 +26,12 @@ from neurald.hal.device import (
     Timing,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
-from neurald.hal.fork import keep_in_children
-from neurald.hal.in_process import InProcessModel
-from neurald.hal.memory import Memory
-from neurald.hal.pool import Pool
-from neurald.hal.types import Argument, Operand, Request
+from neurald.hal.execution.in_process import InProcessModel
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.types import Argument, Operand, Request
+from neurald.hal.process.fork import keep_in_children
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.lending_pool import Pool
 
 #: Requests whose addresses are kept.
 _BINDINGS = 8

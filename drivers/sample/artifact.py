@@ -15,11 +15,11 @@ from collections.abc import Sequence
 
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
-from neurald.hal.extension import Extension
-from neurald.hal.memory import HostMemory, Memory, align
+from neurald.hal.memory.pool import HostMemory, Memory, align
+from neurald.hal.model.extension import Extension
+from neurald.hal.rpc.wire.model import decode_model, encode_model
 from neurald.hal.types import Model
-from neurald.hal.validate import validate_model
-from neurald.hal.wire import decode_model, encode_model
+from neurald.hal.validation.validate import validate_model
 
 _MODEL_MAGIC = b"nsample1"
 _DATA_MAGIC = b"nsample2"

@@ -1,6 +1,6 @@
 """Memory of the sample device: host memory, large enough for all roles that are described.
 
-A device with memory of its own returns a `neurald.hal.buffer.DeviceBuffer` instead.
+A device with memory of its own returns a `neurald.hal.model.device_buffer.DeviceBuffer` instead.
 """
 
 from collections.abc import Iterator
@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from neurald.drivers.sample.prepared_model import SamplePreparedModel
+from neurald.hal.buffers.tracked_buffer import described_operand
 from neurald.hal.device import BufferDescription
 from neurald.hal.errors import BadData, OpFailed
-from neurald.hal.managed_buffer import described_operand
-from neurald.hal.memory import HostMemory, Memory
+from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.types import Operand, value_size
 
 

@@ -25,9 +25,9 @@ from neurald.hal.device import (
     Verdict,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
-from neurald.hal.extension import TFLITE, extension_of
-from neurald.hal.memory import Memory
-from neurald.hal.numbering import first_few
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.extension import TFLITE, extension_of
+from neurald.hal.model.numbering import first_few
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Operation, Subgraph
 

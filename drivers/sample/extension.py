@@ -22,18 +22,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.extension import (
+from neurald.hal.model.extension import (
     Extension,
     ExtensionAttribute,
     ExtensionOperandType,
     ExtensionOperation,
 )
-from neurald.hal.extension_attribute import AttributeValue, attribute_value
-from neurald.hal.inference import declared_shape
+from neurald.hal.model.extension_attribute import AttributeValue, attribute_value
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, row, scalar, tensor
 from neurald.hal.types import FeatureLevel, Model, OperandType, Operation, Subgraph
+from neurald.hal.validation.shape_inference import declared_shape
 
 EXTENSION = Extension(
     name="org.neurald.sample",

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from neurald.drivers.sample.extension import EXTENSION
 from neurald.hal.device import Capabilities, Performance
-from neurald.hal.extension import Extension
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Lifetime, OperandType, Operation, Subgraph
+from neurald.hal.model.extension import Extension
+from neurald.hal.types import Lifetime, OperandType, Operation, OperationType, Subgraph
 
 #: Why an operation of a graph is not supported, for people; "" where it is.
 Objection = Callable[[Operation, Subgraph], str]

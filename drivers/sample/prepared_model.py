@@ -15,7 +15,7 @@ from neurald.drivers.sample.extension import (
     rounding,
 )
 from neurald.hal.device import REFERENCE, Artifact, ExecuteOptions, KernelTime, PrepareOptions
-from neurald.hal.execution import ArrayModel, Limits, ReferenceExecutor
+from neurald.hal.execution.array_model import ArrayModel, Limits, ReferenceExecutor
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import Model, OperandType
 

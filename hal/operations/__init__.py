@@ -6,9 +6,9 @@
 from collections.abc import Mapping
 from types import ModuleType
 
-from neurald.hal.lazy_table import LazyTable
-from neurald.hal.operation_type import OperationType
-from neurald.hal.operation_type import OperationType as T
+from neurald.hal.model.lazy_table import LazyTable
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType as T
 from neurald.hal.operations.machinery.definition import Definition
 
 #: Family → what it defines. Its file has its name.

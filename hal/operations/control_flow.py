@@ -8,11 +8,11 @@ import time
 from collections.abc import Sequence
 
 from neurald.hal.errors import BadData, MissedDeadlineTransient
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, Operand, OperandType, Subgraph
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, row, tensor
-from neurald.hal.types import FeatureLevel, Operand, OperandType, Subgraph
 
 
 class _Anything(frozenset[OperandType]):

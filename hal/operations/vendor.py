@@ -6,13 +6,13 @@ Their devices check the rest: signature, values and shapes. A shape that the mod
 from collections.abc import Sequence
 
 from neurald.hal.errors import BadData
-from neurald.hal.extension import extension_of
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.extension import extension_of
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, Operand, OperandType, Operation
 from neurald.hal.operations import DEFINITIONS as _BUILT_IN
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Binding, Form, Parameter, Row
-from neurald.hal.types import FeatureLevel, Operand, OperandType, Operation
 
 
 def _values(name: str) -> Parameter:

@@ -3,10 +3,10 @@
 import math
 
 from neurald.hal.errors import BadData
-from neurald.hal.inference import bind_operations
+from neurald.hal.model.types import Model, byte_size
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
-from neurald.hal.types import Model, byte_size
+from neurald.hal.validation.shape_inference import bind_operations
 from neurald.runtime.tflite.operands import Unsupported
 
 #: Bytes that all values which such a graph computes may have.

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import (
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import (
     Dimensions,
     Lifetime,
     Operand,

@@ -5,10 +5,10 @@ import stat
 from types import MappingProxyType
 
 from neurald.hal.errors import BadData
-from neurald.hal.file_memory import FileMemory
-from neurald.hal.memory import Memory, SharedMemory
-from neurald.hal.types import Model, SignatureNames
-from neurald.hal.validate import validate_model
+from neurald.hal.memory.mapped_file import FileMemory
+from neurald.hal.memory.pool import Memory, SharedMemory
+from neurald.hal.model.types import Model, SignatureNames
+from neurald.hal.validation.validate import validate_model
 from neurald.runtime.tflite.schema import Signature, TfliteFile, TfliteSubgraph, shown
 from neurald.runtime.tflite.subgraphs import Importer
 

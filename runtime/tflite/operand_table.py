@@ -4,7 +4,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import replace
 
-from neurald.hal.types import Dimensions, Lifetime, Operand, OperandType, byte_size
+from neurald.hal.model.types import Dimensions, Lifetime, Operand, OperandType, byte_size
 from neurald.runtime.tflite.operands import Unsupported
 
 #: Bytes of zeros that biases which the file leaves out may take.

@@ -1,8 +1,7 @@
 """From a tensor of a `.tflite` file to an operand: type, dimensions, quantisation, and where a constant's bytes are."""
 
 from neurald.hal.errors import BadData
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
-from neurald.hal.types import (
+from neurald.hal.model.types import (
     ChannelQuant,
     Dimensions,
     Lifetime,
@@ -11,7 +10,8 @@ from neurald.hal.types import (
     OperandType,
     byte_size,
 )
-from neurald.hal.validate import validate_operand_type
+from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
+from neurald.hal.validation.validate import validate_operand_type
 from neurald.runtime.tflite.numbers import TensorType
 from neurald.runtime.tflite.schema import INT2, UINT4, Quantization, Tensor
 

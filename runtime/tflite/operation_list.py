@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from neurald.hal.errors import BadData
-from neurald.hal.inference import declared_shape
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Dimensions, Lifetime, Operand, Operation, array_to_store
 from neurald.hal.operations import DEFINITIONS, WIDER
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Binding
-from neurald.hal.types import Dimensions, Lifetime, Operand, Operation, array_to_store
+from neurald.hal.validation.shape_inference import declared_shape
 from neurald.runtime.tflite.operand_table import OperandTable
 from neurald.runtime.tflite.operands import Unsupported
 

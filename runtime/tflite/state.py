@@ -8,7 +8,7 @@ A graph that is called takes the variables that it touches as further inputs, an
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from neurald.hal.types import Operand
+from neurald.hal.model.types import Operand
 from neurald.runtime.tflite.flatbuffer import INT32
 from neurald.runtime.tflite.numbers import BuiltinOperator, BuiltinOptions, TensorType
 from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, shown

@@ -11,9 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.memory import HostMemory, Memory
-from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import (
+from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.model.types import (
     Dimensions,
     Lifetime,
     Location,
@@ -25,7 +24,8 @@ from neurald.hal.types import (
     array_to_store,
     byte_size,
 )
-from neurald.hal.validate import MAXIMUM_OPERATIONS
+from neurald.hal.operations.machinery.call import Array
+from neurald.hal.validation.validate import MAXIMUM_OPERATIONS
 from neurald.runtime.tflite.callees import CALLERS, called_subgraphs
 from neurald.runtime.tflite.composite import expand_composites
 from neurald.runtime.tflite.evaluation import evaluate

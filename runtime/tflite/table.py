@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from neurald.hal.model.types import Lifetime, Operand, OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import Lifetime, Operand, OperandType
 from neurald.runtime.tflite.numbers import BuiltinOperator, TensorType
 from neurald.runtime.tflite.options import OPTIONS
 from neurald.runtime.tflite.schema import Operator

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, Operand, OperandType, Operation
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call
-from neurald.hal.types import Lifetime, Operand, OperandType, Operation
 from neurald.runtime.tflite.flatbuffer import INT8, INT32, UINT8, UINT16, Number, Table
 from neurald.runtime.tflite.numbers import DimensionType, SparseIndexVector
 from neurald.runtime.tflite.operands import PACKED_BITS, Unsupported, is_dequantized, is_packed

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from neurald.hal.cache import Cache, EntryStatus
-    from neurald.hal.types import Preference, Priority
+    from neurald.hal.cache.store import Cache, EntryStatus
+    from neurald.hal.model.types import Preference, Priority
 
 #: Shown of a key; enough to tell entries apart.
 _KEY_SHOWN = 12
@@ -197,7 +197,7 @@ def _token(text: str) -> bytes:
 
 
 def _open(directory: Path | None) -> "Cache":
-    from neurald.hal.cache import Cache, default_directory
+    from neurald.hal.cache.store import Cache, default_directory
 
     return Cache(default_directory() if directory is None else directory)
 

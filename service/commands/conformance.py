@@ -112,7 +112,7 @@ def conformance(
 
 def _operations(names: Sequence[str]) -> tuple[Any, ...]:
     from neurald.hal.errors import BadData
-    from neurald.hal.operation_type import OperationType
+    from neurald.hal.model.operation_type import OperationType
 
     unknown = [name for name in names if name not in OperationType.__members__]
     if unknown:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from neurald.hal.extension import Extension
+    from neurald.hal.model.extension import Extension
 
 
 def devices(
@@ -14,7 +14,7 @@ def devices(
 ) -> None:
     """Lists every device with what it says of itself."""
     import neurald as nd
-    from neurald.runtime.extensions import conflicts
+    from neurald.runtime.devices.extensions import conflicts
     from neurald.service.output import status, write_json
 
     with status("looking for devices", quiet=json):

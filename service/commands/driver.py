@@ -8,7 +8,7 @@ import typer
 from neurald.service.sandbox.mode import OWN_PROCESS, SandboxMode
 
 if TYPE_CHECKING:
-    from neurald.hal.address import Address
+    from neurald.hal.process.address import Address
 
 
 def driver(
@@ -73,8 +73,8 @@ def driver(
     import os
     import sys
 
-    from neurald.hal.limits import parse_limits
-    from neurald.hal.runtime_directory import address_of
+    from neurald.hal.accounting.limits import parse_limits
+    from neurald.hal.process.runtime_directory import address_of
     from neurald.service.sandbox.sandbox import enter
 
     chosen = parse_limits(limit or ())
@@ -85,7 +85,7 @@ def driver(
         [path.absolute() for path in writable or ()],
         is_own_process=context.obj is OWN_PROCESS,
     )
-    from neurald.hal.address import Address
+    from neurald.hal.process.address import Address
     from neurald.service.daemon import serve
     from neurald.service.output import printable
 

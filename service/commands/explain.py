@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from neurald.runtime.explanation import Explanation, StepExplanation
+    from neurald.runtime.explain.explanation import Explanation, StepExplanation
 
 #: So many positions of operations are listed; `--json` and `--html` have all.
 _LISTED = 8
@@ -36,11 +36,11 @@ def explain(
 ) -> None:
     """Says for each operation of a model which device would run it, and why no other; prepares and runs nothing."""
     import neurald as nd
-    from neurald.hal.types import Preference
-    from neurald.runtime import explanation
-    from neurald.runtime.candidates import find_candidates
-    from neurald.runtime.partitioning import partition
-    from neurald.runtime.partitioning_options import POLICY_NAMES, Partitioning
+    from neurald.hal.model.types import Preference
+    from neurald.runtime.explain import explanation
+    from neurald.runtime.partitioning.candidates import find_candidates
+    from neurald.runtime.partitioning.options import POLICY_NAMES, Partitioning
+    from neurald.runtime.partitioning.partitioner import partition
     from neurald.service.devices import find_devices
     from neurald.service.output import note, status, write_json
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import Error
-from neurald.hal.memory import HostMemory, Memory
+from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.service.conformance.guard import pattern
 from neurald.service.conformance.rule import (
     Broken,

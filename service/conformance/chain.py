@@ -7,9 +7,9 @@ import numpy as np
 
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData
-from neurald.hal.memory import HostMemory
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import (
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import (
     FusedActivation,
     Lifetime,
     Location,
@@ -21,7 +21,7 @@ from neurald.hal.types import (
     Subgraph,
     byte_size,
 )
-from neurald.hal.validate import operation_levels, validate_model
+from neurald.hal.validation.validate import operation_levels, validate_model
 
 _FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 _BYTES = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)

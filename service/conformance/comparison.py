@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import OperandType
 
 _FLOAT32_EPSILON = 1.19e-7
 _FLOAT16_EPSILON = 0.000977

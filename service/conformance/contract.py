@@ -11,11 +11,10 @@ from functools import partial
 
 from neurald.hal.device import MAXIMUM_CACHE_FILES, Performance
 from neurald.hal.errors import Error, ResultCode
-from neurald.hal.extension import Extension
-from neurald.hal.fence import Fence
-from neurald.hal.memory import Memory
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import (
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.extension import Extension
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import (
     DeviceType,
     FeatureLevel,
     Lifetime,
@@ -25,6 +24,7 @@ from neurald.hal.types import (
     Operation,
     Subgraph,
 )
+from neurald.hal.sync.fence import Fence
 from neurald.service.conformance.cache_rules import cache, damaged_cache_files
 from neurald.service.conformance.load_rules import at_the_same_time, many_models
 from neurald.service.conformance.memory_rules import (

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array, Shape
-from neurald.hal.types import OperandType
 
 _T = TypeVar("_T")
 

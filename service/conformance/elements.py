@@ -1,8 +1,8 @@
 """Random elements of inputs, chosen so that results do not hang on the order in which a device adds."""
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array, Shape
-from neurald.hal.types import OperandType
 from neurald.service.conformance.draw import Draw
 
 #: Larger recurrent weights multiply the rounding of one step in the next ones.

@@ -3,7 +3,7 @@
 import signal
 from dataclasses import dataclass
 
-from neurald.hal.types import counted
+from neurald.hal.model.types import counted
 from neurald.service.conformance.fault_handler import Fault
 from neurald.service.conformance.guard_message import Region, Stage
 

@@ -6,8 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from neurald.hal.memory import HostMemory, Memory, aligned_zeros
-from neurald.hal.types import Location
+from neurald.hal.memory.pool import HostMemory, Memory, aligned_zeros
+from neurald.hal.model.types import Location
 
 #: Guard bytes before and behind each window. Odd amounts of them leave the next window unaligned.
 GUARD_BYTES = 64

@@ -9,7 +9,7 @@ from enum import Enum
 import numpy as np
 
 from neurald.hal.errors import OutOfMemory
-from neurald.hal.memory import HostMemory, anonymous
+from neurald.hal.memory.pool import HostMemory, anonymous
 
 #: Bytes before and behind a buffer's pages that must not be touched: what misses them by more meets memory of others.
 FENCE_BYTES = 1 << 18

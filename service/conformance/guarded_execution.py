@@ -15,8 +15,8 @@ from neurald.hal.device import (
     declared_extensions,
 )
 from neurald.hal.errors import Error, OpFailed
-from neurald.hal.types import Argument, Request
-from neurald.hal.wire import decode_model
+from neurald.hal.model.types import Argument, Request
+from neurald.hal.rpc.wire.model import decode_model
 from neurald.service.conformance.fault_handler import report_faults
 from neurald.service.conformance.guard_message import (
     FoundOutput,

@@ -7,8 +7,8 @@ import numpy as np
 
 from neurald.hal.device import Device, ExecutionResult, OutputShape
 from neurald.hal.errors import Error, UnavailableDevice
-from neurald.hal.types import Lifetime, Location, Model
-from neurald.hal.wire import encode_model
+from neurald.hal.model.types import Lifetime, Location, Model
+from neurald.hal.rpc.wire.model import encode_model
 from neurald.service.conformance.case import Case
 from neurald.service.conformance.fault_report import End, described
 from neurald.service.conformance.guard_message import FoundOutput, GuardedCase, GuardedInput

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from neurald.hal.buffer import DeviceBuffer
+from neurald.hal.accounting.limits import Limits
 from neurald.hal.device import BufferDescription, BufferRole
 from neurald.hal.errors import OpFailed
-from neurald.hal.limits import Limits
-from neurald.hal.memory import HostMemory, Memory
-from neurald.hal.types import Argument, Request
+from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.types import Argument, Request
 from neurald.service.conformance.chain import heavy_models, supported_chains
 from neurald.service.conformance.guard import pattern
 from neurald.service.conformance.rule import (

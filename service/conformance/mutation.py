@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from neurald.hal.errors import BadData
-from neurald.hal.types import ChannelQuant, Lifetime, Model, Operand, OperandType, Operation, Request
-from neurald.hal.validate import validate_model
+from neurald.hal.model.types import ChannelQuant, Lifetime, Model, Operand, OperandType, Operation, Request
+from neurald.hal.validation.validate import validate_model
 
 _FLOAT_OR_INT = {
     OperandType.TENSOR_FLOAT32: OperandType.TENSOR_INT32,

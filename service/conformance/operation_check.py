@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from neurald.hal.device import Artifact, Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import DeadObject, Error
 from neurald.hal.extension_support import refused_operations
-from neurald.hal.memory import Memory
-from neurald.hal.validate import operation_levels
+from neurald.hal.memory.pool import Memory
+from neurald.hal.validation.validate import operation_levels
 from neurald.service.conformance.case import Case, Signature, generate
 from neurald.service.conformance.depth import EVERY, Depth, default_depth
 from neurald.service.conformance.guarded_run import GuardedRuns

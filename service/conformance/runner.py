@@ -10,9 +10,9 @@ import numpy as np
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed
-from neurald.hal.memory import Memory, align
+from neurald.hal.memory.pool import Memory, align
+from neurald.hal.model.types import Argument, Model, Request, byte_size, stored_array
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import Argument, Model, Request, byte_size, stored_array
 from neurald.service.conformance.case import Case
 from neurald.service.conformance.comparison import difference
 from neurald.service.conformance.guard import (

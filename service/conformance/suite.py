@@ -9,7 +9,7 @@ from pathlib import Path
 
 from neurald.hal.device import Device
 from neurald.hal.errors import Error, ResultCode
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.service.conformance.case import Case, signatures
 from neurald.service.conformance.contract import RULES
 from neurald.service.conformance.guarded_run import guarded_runs

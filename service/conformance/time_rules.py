@@ -8,11 +8,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, Error, MissedDeadlinePersistent, MissedDeadlineTransient
-from neurald.hal.memory import HostMemory, aligned_zeros
-from neurald.hal.types import Argument, Request, byte_size
+from neurald.hal.memory.pool import HostMemory, aligned_zeros
+from neurald.hal.model.types import Argument, Request, byte_size
+from neurald.hal.sync.cancellation import Cancellation
 from neurald.service.conformance.chain import Chain, supported_chains
 from neurald.service.conformance.rule import Broken, Declined, Subject, prepared_of, require, require_right
 from neurald.service.conformance.runner import bind, fenced, prepare_options

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.model.types import FusedActivation, Operand, OperandType, PaddingScheme
 from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 from neurald.hal.operations.machinery.call import Array, Shape, UnknownValue
-from neurald.hal.types import FusedActivation, Operand, OperandType, PaddingScheme
 from neurald.service.conformance.case import Case, Signature, generate_pinned
 from neurald.service.conformance.comparison import difference
 from neurald.service.conformance.depth import EVERY, Depth

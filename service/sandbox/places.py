@@ -13,11 +13,11 @@ from pathlib import Path
 
 import platformdirs
 
-from neurald.hal.address import Address
-from neurald.hal.cache_secret import installation_secret
+from neurald.hal.cache.secret import installation_secret
 from neurald.hal.errors import Error
-from neurald.hal.private_directory import make_directory
-from neurald.hal.runtime_directory import runtime_directory
+from neurald.hal.process.address import Address
+from neurald.hal.process.private_directory import make_directory
+from neurald.hal.process.runtime_directory import runtime_directory
 
 #: Of each vendor's runtime: the variable that names its cache, and where that is below the user's cache or home otherwise.
 _VENDOR_CACHES = (

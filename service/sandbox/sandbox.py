@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from neurald.hal.address import Address
 from neurald.hal.errors import BadState
+from neurald.hal.process.address import Address
 from neurald.service.sandbox import landlock, seccomp
 from neurald.service.sandbox.mode import SandboxMode
 from neurald.service.sandbox.no_new_privs import set_no_new_privs

@@ -8,7 +8,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from neurald.hal.runtime_directory import keep_runtime_directory
+from neurald.hal.process.runtime_directory import keep_runtime_directory
 
 _PREFIX = "neurald-driver-"
 

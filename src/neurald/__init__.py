@@ -14,69 +14,69 @@ if TYPE_CHECKING:
     from neurald.hal.errors import Error as Error
     from neurald.hal.errors import OutputInsufficientSize as OutputInsufficientSize
     from neurald.hal.errors import ResultCode as ResultCode
-    from neurald.hal.memory import Memory as Memory
-    from neurald.hal.operation_type import OperationType as OperationType
-    from neurald.hal.types import DeviceType as DeviceType
-    from neurald.hal.types import Duration as Duration
-    from neurald.hal.types import FeatureLevel as FeatureLevel
-    from neurald.hal.types import FusedActivation as FusedActivation
-    from neurald.hal.types import Model as Model
-    from neurald.hal.types import OperandType as OperandType
-    from neurald.hal.types import PaddingScheme as PaddingScheme
-    from neurald.hal.types import Preference as Preference
-    from neurald.hal.types import Priority as Priority
-    from neurald.runtime.burst import Burst as Burst
+    from neurald.hal.memory.pool import Memory as Memory
+    from neurald.hal.model.operation_type import OperationType as OperationType
+    from neurald.hal.model.types import DeviceType as DeviceType
+    from neurald.hal.model.types import Duration as Duration
+    from neurald.hal.model.types import FeatureLevel as FeatureLevel
+    from neurald.hal.model.types import FusedActivation as FusedActivation
+    from neurald.hal.model.types import Model as Model
+    from neurald.hal.model.types import OperandType as OperandType
+    from neurald.hal.model.types import PaddingScheme as PaddingScheme
+    from neurald.hal.model.types import Preference as Preference
+    from neurald.hal.model.types import Priority as Priority
+    from neurald.runtime.cache_warming import warm as warm
     from neurald.runtime.compilation import Compilation as Compilation
     from neurald.runtime.compilation import CompilationBuilder as CompilationBuilder
-    from neurald.runtime.devices import connect as connect
-    from neurald.runtime.devices import devices as devices
-    from neurald.runtime.devices import supported_operations as supported_operations
-    from neurald.runtime.event import Event as Event
-    from neurald.runtime.execution import Execution as Execution
-    from neurald.runtime.memory import MemoryDesc as MemoryDesc
-    from neurald.runtime.model import ModelBuilder as ModelBuilder
-    from neurald.runtime.overrides import forbid as forbid
-    from neurald.runtime.overrides import pin as pin
-    from neurald.runtime.overrides import prefer as prefer
-    from neurald.runtime.partitioning_options import Partitioning as Partitioning
-    from neurald.runtime.partitioning_options import PartitioningMode as PartitioningMode
+    from neurald.runtime.devices.discovery import connect as connect
+    from neurald.runtime.devices.discovery import devices as devices
+    from neurald.runtime.devices.discovery import supported_operations as supported_operations
+    from neurald.runtime.execution.burst import Burst as Burst
+    from neurald.runtime.execution.event import Event as Event
+    from neurald.runtime.execution.execution import Execution as Execution
+    from neurald.runtime.memory_desc import MemoryDesc as MemoryDesc
+    from neurald.runtime.model_builder import ModelBuilder as ModelBuilder
+    from neurald.runtime.partitioning.options import Partitioning as Partitioning
+    from neurald.runtime.partitioning.options import PartitioningMode as PartitioningMode
+    from neurald.runtime.partitioning.overrides import forbid as forbid
+    from neurald.runtime.partitioning.overrides import pin as pin
+    from neurald.runtime.partitioning.overrides import prefer as prefer
     from neurald.runtime.tflite import load_tflite as load_tflite
-    from neurald.runtime.warming import warm as warm
 
 _HOMES = {
-    "Burst": "runtime.burst",
+    "Burst": "runtime.execution.burst",
     "Compilation": "runtime.compilation",
     "CompilationBuilder": "runtime.compilation",
     "Device": "hal.device",
-    "DeviceType": "hal.types",
-    "Duration": "hal.types",
+    "DeviceType": "hal.model.types",
+    "Duration": "hal.model.types",
     "Error": "hal.errors",
-    "Event": "runtime.event",
-    "Execution": "runtime.execution",
-    "FeatureLevel": "hal.types",
-    "FusedActivation": "hal.types",
-    "Memory": "hal.memory",
-    "MemoryDesc": "runtime.memory",
-    "Model": "hal.types",
-    "ModelBuilder": "runtime.model",
-    "OperandType": "hal.types",
-    "OperationType": "hal.operation_type",
+    "Event": "runtime.execution.event",
+    "Execution": "runtime.execution.execution",
+    "FeatureLevel": "hal.model.types",
+    "FusedActivation": "hal.model.types",
+    "Memory": "hal.memory.pool",
+    "MemoryDesc": "runtime.memory_desc",
+    "Model": "hal.model.types",
+    "ModelBuilder": "runtime.model_builder",
+    "OperandType": "hal.model.types",
+    "OperationType": "hal.model.operation_type",
     "OutputInsufficientSize": "hal.errors",
-    "PaddingScheme": "hal.types",
-    "Partitioning": "runtime.partitioning_options",
-    "PartitioningMode": "runtime.partitioning_options",
-    "Preference": "hal.types",
-    "Priority": "hal.types",
+    "PaddingScheme": "hal.model.types",
+    "Partitioning": "runtime.partitioning.options",
+    "PartitioningMode": "runtime.partitioning.options",
+    "Preference": "hal.model.types",
+    "Priority": "hal.model.types",
     "ResultCode": "hal.errors",
     "Verdict": "hal.device",
-    "connect": "runtime.devices",
-    "devices": "runtime.devices",
-    "forbid": "runtime.overrides",
+    "connect": "runtime.devices.discovery",
+    "devices": "runtime.devices.discovery",
+    "forbid": "runtime.partitioning.overrides",
     "load_tflite": "runtime.tflite",
-    "pin": "runtime.overrides",
-    "prefer": "runtime.overrides",
-    "supported_operations": "runtime.devices",
-    "warm": "runtime.warming",
+    "pin": "runtime.partitioning.overrides",
+    "prefer": "runtime.partitioning.overrides",
+    "supported_operations": "runtime.devices.discovery",
+    "warm": "runtime.cache_warming",
 }
 
 __all__ = ["__version__", *_HOMES]

@@ -16,7 +16,7 @@ from support.variants import VARIANTS
 
 import neurald as nd
 from neurald.drivers.opencl.device import create
-from neurald.drivers.opencl.platform import choose, discover
+from neurald.drivers.opencl.platform.platform import choose, discover
 from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.service.conformance.records import (
     Record,

@@ -11,9 +11,9 @@ from support.greedy import tiled, tiled_request
 
 from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
 from neurald.drivers.opencl.device import OpenClDevice
-from neurald.drivers.opencl.platform import choose, discover
+from neurald.drivers.opencl.platform.platform import choose, discover
 from neurald.drivers.opencl.settings import process_settings
-from neurald.hal.accounting import Account, charging
+from neurald.hal.accounting.account import Account, charging
 from neurald.hal.device import Device, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Error, ResourceExhaustedPersistent, ResourceExhaustedTransient
 

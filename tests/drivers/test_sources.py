@@ -32,7 +32,7 @@ def package(tmp_path: Path) -> Path:
         "drivers/a/render.py": "a = 1\n",
         "drivers/a/kernels/sum.cl": "sum\n",
         "drivers/b/other.py": "b = 1\n",
-        "hal/types.py": "c = 1\n",
+        "hal/model/types.py": "c = 1\n",
     }.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
@@ -45,7 +45,7 @@ def digest(package: Path) -> str:
 
 def test_every_file_of_the_folders_counts(package: Path) -> None:
     seen = {digest(package)}
-    for path in ("drivers/a/render.py", "drivers/a/kernels/sum.cl", "hal/types.py", "hal/new.py"):
+    for path in ("drivers/a/render.py", "drivers/a/kernels/sum.cl", "hal/model/types.py", "hal/new.py"):
         file = package / path
         before = file.stat() if file.exists() else None
         # As long as before, and of the same time: as an editor or an installer may leave it.
@@ -63,7 +63,7 @@ def test_nothing_else_counts(package: Path, tmp_path: Path) -> None:
     (package / "drivers/b/other.py").write_text("b = 2\n")
     (package / "hal/__pycache__").mkdir()
     (package / "hal/__pycache__/types.pyc").write_bytes(b"x")
-    os.utime(package / "hal/types.py")
+    os.utime(package / "hal/model/types.py")
     assert digest(package) == found
     copy = shutil.copytree(package, tmp_path / "elsewhere")
     assert digest(copy) == found

@@ -21,7 +21,7 @@ from faults.proc import Held, input_ends
 from support.models import FLOAT, add_model
 
 import neurald as nd
-from neurald.hal.memory import HostMemory
+from neurald.hal.memory.pool import HostMemory
 
 SHAPE = (16, 64)
 BYTES = 16 * 64 * 4

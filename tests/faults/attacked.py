@@ -18,7 +18,7 @@ from faults.honest import Honest, Latencies
 from faults.proc import Held, resident_bytes
 
 from neurald.hal.errors import Error
-from neurald.hal.wire_device import DaemonStatus
+from neurald.hal.rpc.wire.device import DaemonStatus
 
 #: How soon after an attack its daemon must hold what it held before.
 BACK_S = 2.0

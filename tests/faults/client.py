@@ -10,7 +10,7 @@ from support.addition import addition, request
 
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import Error
-from neurald.hal.remote import RemoteDevice, connect
+from neurald.hal.rpc.client.device import RemoteDevice, connect
 
 #: What a call may take, and how much later than that it may still end: the machine may be busy.
 CALL_S = 5.0

@@ -11,7 +11,7 @@ from faults.field import Child, Field
 from faults.writer import CONSTANT_BYTES, CONSTANTS, MODELS, compile_and_check
 
 import neurald as nd
-from neurald.hal.cache import Cache
+from neurald.hal.cache.store import Cache
 
 _WRITERS = 2
 _REPORT_S = 120.0

@@ -16,8 +16,8 @@ from support.faulty import Execute, Faulty
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Model, Request
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model, Request
 
 FAULT_VARIABLE = "NEURALD_FAULT"
 DELAY_S = 0.3

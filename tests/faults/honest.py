@@ -10,7 +10,7 @@ from support.addition import addition, request
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Error
-from neurald.hal.remote import connect
+from neurald.hal.rpc.client.device import connect
 
 #: Each way calls so often. A call that is late delays those after it, and each counts from when it was due: an application
 #: whose user waits sees it so.

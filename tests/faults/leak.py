@@ -9,7 +9,7 @@ from faults.field import Field
 from faults.proc import Held
 from faults.victim import WAYS
 
-from neurald.hal.remote import RemoteDevice, connect
+from neurald.hal.rpc.client.device import RemoteDevice, connect
 
 #: Rounds before what is held counts as what is needed: thread pools and allocators grow to their size.
 WARM_ROUNDS = 3

@@ -14,7 +14,7 @@ from support.models import add_model
 
 import neurald as nd
 from neurald.hal.errors import Error
-from neurald.hal.memory import SharedMemory
+from neurald.hal.memory.pool import SharedMemory
 
 #: How long a driver that dies of what it is asked may stay alive, since nobody asks it for that.
 _POISONED_S = 2.0

@@ -13,10 +13,10 @@ import numpy as np
 from support.addition import addition
 
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
-from neurald.hal.fence import Fence
-from neurald.hal.memory import SharedMemory
-from neurald.hal.remote import RemoteDevice, connect
-from neurald.hal.types import Argument, Request
+from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.model.types import Argument, Request
+from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.sync.fence import Fence
 
 WAYS = ("execute", "burst", "fenced", "prepare")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import neurald as nd
-from neurald.hal.memory import SharedMemory
+from neurald.hal.memory.pool import SharedMemory
 
 SHAPE = (64, 64)
 CONSTANTS = 8

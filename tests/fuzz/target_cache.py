@@ -16,7 +16,7 @@ from support.addition import addition
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.sample.device import create_all
-from neurald.hal.cache_secret import SECRET_VARIABLE
+from neurald.hal.cache.secret import SECRET_VARIABLE
 
 _KINDS = (
     "change",

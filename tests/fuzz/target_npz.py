@@ -12,7 +12,7 @@ import numpy as np
 from fuzz.target import Finding, byte_runs, kind_of, mutate_bytes
 
 import neurald as nd
-from neurald.hal.types import Operand, OperandType
+from neurald.hal.model.types import Operand, OperandType
 from neurald.service.arrays import Slot, read_inputs
 
 T = OperandType

@@ -30,16 +30,16 @@ from support.control_flow import below, counting, loop
 
 from neurald._proto import device_pb2, types_pb2
 from neurald._proto.device_pb2_grpc import DeviceStub
-from neurald.hal.address import Address
-from neurald.hal.channel import ChannelClient
-from neurald.hal.constants import seal_constants
 from neurald.hal.errors import Error
-from neurald.hal.fence import Fence
-from neurald.hal.memory import SharedMemory
-from neurald.hal.rpc import SESSION_KEY
-from neurald.hal.server import SERVICE
-from neurald.hal.types import Model
-from neurald.hal.wire import model_to_wire
+from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.model.constants import seal_constants
+from neurald.hal.model.types import Model
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.server.channel import ChannelClient
+from neurald.hal.rpc.server.server import SERVICE
+from neurald.hal.rpc.transport.status import SESSION_KEY
+from neurald.hal.rpc.wire.model import model_to_wire
+from neurald.hal.sync.fence import Fence
 
 _TESTS = Path(__file__).resolve().parents[1]
 _CONSTANT = np.arange(6, dtype=np.float32).reshape(2, 3)

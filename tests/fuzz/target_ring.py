@@ -32,8 +32,15 @@ from support.addition import AddingDevice, addition, request
 from support.peer import Peer
 
 import neurald as nd
-from neurald.hal.address import Address
-from neurald.hal.burst_packet import (
+from neurald.hal.device import ExecuteOptions, OutputShape, PrepareOptions
+from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.model.types import Argument, Request
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.client.connection import Connection
+from neurald.hal.rpc.client.device import connect
+from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.rpc.transport.burst_packet import (
     COMPLETION,
     MEMORY,
     MEMORY_HEAD,
@@ -46,15 +53,8 @@ from neurald.hal.burst_packet import (
     request_packet,
     shapes_packet,
 )
-from neurald.hal.burst_ring import RING_BYTES, RingEnd, Side
-from neurald.hal.connection import Connection
-from neurald.hal.device import ExecuteOptions, OutputShape, PrepareOptions
-from neurald.hal.errors import BadData, OpFailed
-from neurald.hal.memory import SharedMemory
-from neurald.hal.packet import receive_packet, rights
-from neurald.hal.remote import connect
-from neurald.hal.server import DeviceServer
-from neurald.hal.types import Argument, Request
+from neurald.hal.rpc.transport.burst_ring import RING_BYTES, RingEnd, Side
+from neurald.hal.rpc.transport.packet import receive_packet, rights
 
 _MEMORY_BYTES = 1024
 _REQUEST = Request(

@@ -20,7 +20,7 @@ from random_graphs.graph import RandomGraph
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.hal.types import Model, OperandType
+from neurald.hal.model.types import Model, OperandType
 
 Array = np.ndarray[Any, Any]
 

@@ -4,7 +4,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import OpFailed, error_for, members
-from neurald.hal.types import Duration
+from neurald.hal.model.types import Duration
 
 
 @sweep("code", [code for code in nd.ResultCode if code], ids=str)

@@ -11,10 +11,10 @@ from support.addition import AddingDevice
 from support.sweeps import sweep
 
 import neurald.hal.registry as registry
-from neurald.hal.address import Address
 from neurald.hal.errors import BadData, OutOfMemory, UnavailableDevice
-from neurald.hal.server import DeviceServer
-from neurald.hal.types import DeviceType
+from neurald.hal.model.types import DeviceType
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.server.server import DeviceServer
 
 pytestmark = pytest.mark.quick
 

@@ -16,9 +16,9 @@ from support.devices import SampleDevice
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.errors import UnavailableDevice
+from neurald.hal.model.types import Model, Subgraph
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import Model, Subgraph
-from neurald.runtime.devices import cpu_device
+from neurald.runtime.devices.discovery import cpu_device
 
 #: A graph is small; an execution that takes longer hangs.
 _EXECUTION_S = 60.0

@@ -10,8 +10,8 @@ from random_graphs.graph import RandomGraph
 from random_graphs.reference import Evaluation, Noise
 
 from neurald.hal.errors import Error
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import OperandType
 from neurald.service.conformance.comparison import tolerances
 
 #: Evaluations with noise: some at first, all before a result is said to be wrong.

@@ -8,8 +8,8 @@ from random_graphs.conversion import CONVERTIBLE, converted
 from random_graphs.growing import Growing
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Lifetime, Operand, OperandType, Subgraph
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, Operand, OperandType, Subgraph
 
 #: Adds about so many operations to a graph.
 Grow = Callable[[Growing, int], None]

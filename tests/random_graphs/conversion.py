@@ -7,9 +7,9 @@ import numpy as np
 from random_graphs.growing import Growing
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.operations.machinery.call import Shape
-from neurald.hal.types import Operand, OperandType
 
 _T = OperandType
 _FLOATS = (_T.TENSOR_FLOAT32, _T.TENSOR_FLOAT16)

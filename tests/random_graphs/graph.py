@@ -15,11 +15,11 @@ from random_graphs.control_flow import branch, loop
 from random_graphs.conversion import CONVERTIBLE, converted, is_same_kind
 from random_graphs.growing import REFUSALS, Growing, Making
 
-from neurald.hal.memory import HostMemory, Memory, align
-from neurald.hal.operation_type import OperationType
+from neurald.hal.memory.pool import HostMemory, Memory, align
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, Location, Model, Operand, OperandType, Subgraph
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import Lifetime, Location, Model, Operand, OperandType, Subgraph
-from neurald.hal.validate import validate_model
+from neurald.hal.validation.validate import validate_model
 from neurald.service.conformance.case import Case, Signature, generate, signatures
 
 #: Shares of what is added next; the rest are Android's other operations.

@@ -8,10 +8,10 @@ import numpy as np
 from random_graphs.reference import Evaluation, call_of
 
 from neurald.hal.errors import BadData, OpFailed
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph, array_to_store
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, UnknownValue
-from neurald.hal.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph, array_to_store
 
 #: Values with more elements are not used any further.
 _MOST_ELEMENTS = 4000

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from neurald.hal.inference import bind_operations, merge
+from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 from neurald.hal.operations.machinery.call import Array, Call
-from neurald.hal.types import Lifetime, Model, Operand, Subgraph
+from neurald.hal.validation.shape_inference import bind_operations, merge
 
 #: Errors that one operation may make, as parts of a number, by the size of its float in bytes.
 _ERRORS = {2: 2.0**-10, 4: 2.0**-21, 8: 2.0**-50}

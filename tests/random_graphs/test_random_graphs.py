@@ -13,7 +13,7 @@ from random_graphs.run import run
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array
 
 #: Graphs of the slice that runs in every way.

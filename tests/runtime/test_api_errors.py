@@ -14,7 +14,7 @@ from support.models import add_model, compiled_add
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.hal.memory import Memory
+from neurald.hal.memory.pool import Memory
 
 #: Values that fit hardly anywhere.
 ZOO: tuple[Any, ...] = (

@@ -10,7 +10,7 @@ import pytest
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.types import Dimensions, Lifetime, Model, Operand, OperandType, Subgraph
+from neurald.hal.model.types import Dimensions, Lifetime, Model, Operand, OperandType, Subgraph
 from neurald.service.arrays import (
     Slot,
     input_slots,

@@ -6,8 +6,8 @@ import pytest
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
 from neurald.service.classification import (
     Scores,
     align_labels,

@@ -10,7 +10,7 @@ import neurald as nd
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import DeadObject
 from neurald.runtime.compilation import Compilation
-from neurald.runtime.profile import StepProfile
+from neurald.runtime.execution.profile import StepProfile
 from neurald.service.demo.digits import MODEL
 from neurald.service.measurement import BoundExecution
 

@@ -11,8 +11,8 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.hal.cache import LIMIT_VARIABLE, Cache
-from neurald.hal.cache_entry import Origin
+from neurald.hal.cache.entry import Origin
+from neurald.hal.cache.store import LIMIT_VARIABLE, Cache
 from neurald.service import demo
 
 MODEL = Path(demo.__file__).parent / "digits.tflite"

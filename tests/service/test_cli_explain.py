@@ -5,7 +5,7 @@ from support.command_line import error_of, invoke, invoke_json
 from support.devices import SampleDevice
 
 import neurald as nd
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.service.demo.digits import MODEL
 
 

@@ -27,7 +27,7 @@ from support.waiting import wait_until
 from neurald.hal.device import Capabilities, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, BadState, DeadObject, UnavailableDevice
 from neurald.hal.registry import running_daemons
-from neurald.hal.remote import RemoteDevice, connect
+from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.service import daemon as daemon_module
 from neurald.service.daemon import Daemon, serve
 
@@ -256,7 +256,9 @@ def test_a_daemon_that_serves_no_more_ends(daemon: Daemon, monkeypatch: pytest.M
     assert caught.value.code == os.EX_SOFTWARE
 
 
-@pytest.mark.parametrize("what", ["neurald.hal.channel.ChannelServer.start", "grpc._server._Server.start"])
+@pytest.mark.parametrize(
+    "what", ["neurald.hal.rpc.server.channel.ChannelServer.start", "grpc._server._Server.start"]
+)
 def test_a_start_that_fails_half_way_leaves_nothing(
     directory: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:

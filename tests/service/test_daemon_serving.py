@@ -13,7 +13,7 @@ from support.daemon import daemon_process
 from support.waiting import wait_until
 
 from neurald.hal.errors import Error
-from neurald.hal.remote import connect
+from neurald.hal.rpc.client.device import connect
 from neurald.service import health
 from neurald.service.daemon import Daemon
 

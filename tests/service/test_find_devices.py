@@ -8,9 +8,9 @@ import pytest
 from support.addition import AddingDevice
 
 import neurald as nd
-from neurald.hal.address import Address
 from neurald.hal.errors import BadData, UnavailableDevice
-from neurald.hal.server import DeviceServer
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.server.server import DeviceServer
 from neurald.service.devices import find_devices
 
 

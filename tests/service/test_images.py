@@ -11,7 +11,7 @@ from PIL import Image
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.types import Dimensions, Lifetime, Model, Operand, OperandType, Subgraph
+from neurald.hal.model.types import Dimensions, Lifetime, Model, Operand, OperandType, Subgraph
 from neurald.service.images import image_input, read_image
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -12,7 +12,7 @@ from support.models import add_model
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.opencl.platform import discover
+from neurald.drivers.opencl.platform.platform import discover
 from neurald.drivers.opencl.settings import process_settings
 
 pytestmark = pytest.mark.slow
@@ -21,10 +21,10 @@ GIB = 1 << 30
 _PROGRAM = """
 import resource, sys
 from neurald.hal.errors import OutOfMemory
-from neurald.hal.limits import Limits
-from neurald.hal.memory import SharedMemory
+from neurald.hal.accounting.limits import Limits
+from neurald.hal.memory.pool import SharedMemory
 from neurald.service.memory_wall import limited_memory
-from neurald.hal.types import DeviceType
+from neurald.hal.model.types import DeviceType
 
 class Device:
     type = DeviceType[sys.argv[1]]

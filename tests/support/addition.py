@@ -19,9 +19,9 @@ from neurald.hal.device import (
     Timing,
     Verdict,
 )
-from neurald.hal.memory import HostMemory, Memory
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import (
+from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import (
     Argument,
     DeviceType,
     FeatureLevel,

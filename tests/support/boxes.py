@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from support.single_operation import Given, given, wanted
 
+from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import Operand, OperandType
 
 FLOAT32, FLOAT16 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16
 QUANT8, SIGNED = OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED

@@ -6,7 +6,6 @@ from dataclasses import replace
 from support.devices import SampleDevice
 from support.fakes import FakePreparedModel
 
-from neurald.hal.buffer import DeviceBuffer
 from neurald.hal.device import (
     BufferDescription,
     ExecuteOptions,
@@ -15,9 +14,10 @@ from neurald.hal.device import (
     PrepareOptions,
 )
 from neurald.hal.errors import Error, OpFailed
-from neurald.hal.memory import HostMemory, Memory
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Dimensions, Model, Request
+from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Dimensions, Model, Request
 
 #: What a buffer has room for.
 ROOM_BYTES = 4096

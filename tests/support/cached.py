@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from neurald.hal.cache import Cache, Loaded, Miss
-from neurald.hal.cache_entry import Origin
-from neurald.hal.cache_key import KeyParts
+from neurald.hal.cache.entry import Origin
+from neurald.hal.cache.key import KeyParts
+from neurald.hal.cache.store import Cache, Loaded, Miss
 from neurald.hal.device import Artifact, CacheFilesNeeded
-from neurald.hal.memory import HostMemory
+from neurald.hal.memory.pool import HostMemory
 
 NEEDED = CacheFilesNeeded(model=2, data=1)
 ORIGIN = Origin(model="a model", compile_ms=12.5, created_s=1e9)

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 from support.addition import AddingDevice, AddingPreparedModel
 
-from neurald.hal.compiling import Compiled, InputShapes
+from neurald.hal.compiling.contract import Compiled, InputShapes
 from neurald.hal.device import CACHE_KEY_BYTES, Artifact, CacheFilesNeeded, PrepareOptions
 from neurald.hal.errors import BadData
-from neurald.hal.memory import HostMemory, SharedMemory
-from neurald.hal.types import Model
+from neurald.hal.memory.pool import HostMemory, SharedMemory
+from neurald.hal.model.types import Model
 
 DRIVER = "support.compiling:CompilingDevice"
 #: Far longer than any test takes.

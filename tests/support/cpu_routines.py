@@ -8,14 +8,14 @@ import numpy as np
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
-from neurald.drivers.cpu.executable import Call, Executable
-from neurald.drivers.cpu.native_model import NativeModel
-from neurald.drivers.cpu.object_code import Unit, object_codes, routine_unit
-from neurald.drivers.cpu.routine import Routine
-from neurald.drivers.cpu.runtime import caller_name, caller_text
-from neurald.drivers.cpu.target import TARGETS
-from neurald.drivers.cpu.threads import Team, process
-from neurald.hal.types import OperandType
+from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.native.object_code import Unit, object_codes, routine_unit
+from neurald.drivers.cpu.native.step_program import caller_name, caller_text
+from neurald.drivers.cpu.native.thread_pool import Team, process
+from neurald.drivers.cpu.target.executable import Call, Executable
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import TARGETS
+from neurald.hal.model.types import OperandType
 
 TARGET = TARGETS["generic"]
 

@@ -16,8 +16,8 @@ from neurald.hal.device import (
     PrepareOptions,
 )
 from neurald.hal.errors import DeadObject, Error
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Model, OperandType, Operation, Request, Subgraph
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model, OperandType, Operation, Request, Subgraph
 
 
 class SampleDevice(drivers_sample.SampleDevice):

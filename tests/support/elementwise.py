@@ -10,8 +10,8 @@ from neurald.drivers.compiler.ir.expression import Expression, axis, load
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.render import render
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.codegen.render import render
+from neurald.drivers.cpu.target.target import Target
 
 
 def interpreted(kernel: Kernel, inputs: dict[Value, Array]) -> Array:

@@ -15,10 +15,10 @@ from neurald.hal.device import (
     PrepareOptions,
 )
 from neurald.hal.errors import OpFailed
-from neurald.hal.fence import Fence
-from neurald.hal.in_process import InProcessBurst, start_fenced
-from neurald.hal.memory import Memory
-from neurald.hal.types import Request
+from neurald.hal.execution.in_process import InProcessBurst, start_fenced
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.types import Request
+from neurald.hal.sync.fence import Fence
 
 
 class FakePreparedModel(ABC):

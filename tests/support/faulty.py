@@ -19,10 +19,10 @@ from neurald.hal.device import (
     Verdict,
 )
 from neurald.hal.errors import Error
-from neurald.hal.in_process import InProcessBurst, start_fenced
-from neurald.hal.memory import Memory
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Model, Request
+from neurald.hal.execution.in_process import InProcessBurst, start_fenced
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model, Request
 
 Execute = Callable[[PreparedModel, Request, ExecuteOptions], ExecutionResult]
 

@@ -62,18 +62,18 @@ from neurald.hal.device import (
     Verdict,
 )
 from neurald.hal.errors import Error, OpFailed
-from neurald.hal.fence import Fence
-from neurald.hal.in_process import start_fenced
-from neurald.hal.inference import bind_operations
-from neurald.hal.memory import HostMemory
-from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.arithmetic.quantized import QUANTIZED
-from neurald.hal.types import (
+from neurald.hal.execution.in_process import start_fenced
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import (
     Lifetime,
     Model,
     Operand,
     Request,
 )
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED
+from neurald.hal.sync.fence import Fence
+from neurald.hal.validation.shape_inference import bind_operations
 
 
 class SampleDevice(devices.SampleDevice):

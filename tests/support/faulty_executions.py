@@ -19,15 +19,15 @@ from neurald.hal.device import (
     PreparedModel,
 )
 from neurald.hal.errors import Error, OpFailed
-from neurald.hal.memory import Memory
-from neurald.hal.operations.arithmetic.quantized import QUANTIZED
-from neurald.hal.types import (
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.types import (
     Argument,
     Lifetime,
     Model,
     OperandType,
     Request,
 )
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 

@@ -12,8 +12,8 @@ from neurald.drivers.compiler.ir.expression import Expression, load, maximum
 from neurald.drivers.compiler.ir.graph import Shape, Value
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels import routine_for
-from neurald.drivers.cpu.routine import Routine
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
 
 #: One target for each kind of code: what only serves integers makes no difference.
 TARGETS = {(target.vector_bytes, target.registers, target.has_fma): target for target in RUNNABLE}

@@ -4,10 +4,10 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from neurald.hal.device import Capabilities, Performance, Verdict
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Dimensions, Lifetime, Model, Operand, OperandType, Operation, Subgraph
-from neurald.runtime.branches import Nesting, referenced_graphs
-from neurald.runtime.partition import Candidate
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Dimensions, Lifetime, Model, Operand, OperandType, Operation, Subgraph
+from neurald.runtime.model.branches import Nesting, referenced_graphs
+from neurald.runtime.partitioning.placement import Candidate
 
 FLOAT = OperandType.TENSOR_FLOAT32
 

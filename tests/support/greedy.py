@@ -3,8 +3,8 @@
 import numpy as np
 
 import neurald as nd
-from neurald.hal.memory import HostMemory
-from neurald.hal.types import Argument, Model, Request
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Argument, Model, Request
 
 _T, _P = nd.OperandType, nd.OperationType
 

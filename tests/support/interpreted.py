@@ -19,7 +19,7 @@ from neurald.drivers.sample.device import SampleDevice
 from neurald.drivers.sample.flavour import ALL
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PrepareOptions, Verdict
 from neurald.hal.errors import OpFailed
-from neurald.hal.types import Model, Operand, Request, stored_array
+from neurald.hal.model.types import Model, Operand, Request, stored_array
 
 
 class InterpretedDevice(SampleDevice):

@@ -4,7 +4,7 @@ import numpy as np
 from support.opencl_models import FLOAT, INT32, QUANT8, Models
 
 import neurald as nd
-from neurald.hal.types import Model
+from neurald.hal.model.types import Model
 
 _Op = nd.OperationType
 

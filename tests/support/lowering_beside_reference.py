@@ -13,9 +13,9 @@ from neurald.drivers.compiler.ir.complex_numbers import as_numbers, as_pairs
 from neurald.drivers.compiler.ir.graph import Graph, Value
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering import LOWERINGS
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, Operand
 from neurald.hal.operations.machinery.call import Array, Call
-from neurald.hal.types import Lifetime, Operand
 
 
 def lowered_all(

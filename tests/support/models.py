@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 import neurald as nd
-from neurald.hal.types import StateVariable
+from neurald.hal.model.types import StateVariable
 
 FLOAT = nd.OperandType.TENSOR_FLOAT32
 

@@ -6,8 +6,8 @@ from support.lowering_beside_reference import expect_same
 from support.pointwise import numbers, result, rows
 from support.single_operation import Given
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 FLOAT32 = OperandType.TENSOR_FLOAT32
 

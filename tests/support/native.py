@@ -10,8 +10,8 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.cpu.routine import NAME, Routine, Subroutine
-from neurald.drivers.cpu.target import TARGETS, Target, runs_here
+from neurald.drivers.cpu.target.routine import NAME, Routine, Subroutine
+from neurald.drivers.cpu.target.target import TARGETS, Target, runs_here
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -5,15 +5,15 @@ from unittest.mock import patch
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.opencl import compiler
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.program_text import program_text
 from neurald.drivers.opencl.compiler import Compiled
 from neurald.drivers.opencl.device import OpenClDevice
-from neurald.drivers.opencl.executable import Executable
-from neurald.drivers.opencl.program import Program
-from neurald.drivers.opencl.program_text import program_text
-from neurald.drivers.opencl.source import Source
+from neurald.drivers.opencl.runtime.executable import Executable
+from neurald.drivers.opencl.runtime.program import Program
 from neurald.hal.device import Capabilities, Performance, PrepareOptions
 from neurald.hal.errors import Error
-from neurald.hal.types import Model, OperandType
+from neurald.hal.model.types import Model, OperandType
 
 _Use = tuple[Source, tuple[Base, ...]]
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 import neurald as nd
+from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.compiler import compile_model
-from neurald.drivers.opencl.kernels.chains import Chain
-from neurald.drivers.opencl.platform import DeviceFacts
-from neurald.drivers.opencl.precision import Precision
-from neurald.drivers.opencl.source import Source
-from neurald.hal.types import Model
+from neurald.drivers.opencl.kernels.fused.chains import Chain
+from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.precision import Precision
+from neurald.hal.model.types import Model
 
 RELU6, SAME, VALID = 3, 1, 2
 _Op, _Type = nd.OperationType, nd.OperandType

@@ -7,13 +7,13 @@ import numpy as np
 
 import neurald as nd
 from neurald.drivers.opencl.compiler import Compiled
-from neurald.drivers.opencl.platform import DeviceContext
+from neurald.drivers.opencl.platform.platform import DeviceContext
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
-from neurald.drivers.opencl.program import Program
+from neurald.drivers.opencl.runtime.program import Program
 from neurald.hal.device import ExecuteOptions, PreparedModel
-from neurald.hal.memory import HostMemory
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Argument, Model, Request
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import Argument, Model, Request
 
 FLOAT, INT32, BOOL = nd.OperandType.TENSOR_FLOAT32, nd.OperandType.TENSOR_INT32, nd.OperandType.TENSOR_BOOL8
 QUANT8 = nd.OperandType.TENSOR_QUANT8_ASYMM_SIGNED

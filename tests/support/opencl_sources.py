@@ -8,12 +8,12 @@ import pyopencl as cl
 
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.opencl.dialect import functions_for, stored
-from neurald.drivers.opencl.images import image_over
-from neurald.drivers.opencl.platform import DeviceFacts, choose, discover
-from neurald.drivers.opencl.program_text import NO_MEETING
-from neurald.drivers.opencl.source import NAME, WORKSPACE_ZEROS, Source
-from neurald.drivers.opencl.storage import TEXEL, Range
+from neurald.drivers.opencl.codegen.dialect import functions_for, stored
+from neurald.drivers.opencl.codegen.kernel_source import NAME, WORKSPACE_ZEROS, Source
+from neurald.drivers.opencl.codegen.program_text import NO_MEETING
+from neurald.drivers.opencl.platform.images import image_over
+from neurald.drivers.opencl.platform.platform import DeviceFacts, choose, discover
+from neurald.drivers.opencl.platform.storage import TEXEL, Range
 from neurald.hal.errors import UnavailableDevice
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from support.opencl_kernels import GRAPHS, kernels
 
-from neurald.drivers.opencl.platform import DeviceContext, DeviceKind
-from neurald.drivers.opencl.render import render
-from neurald.drivers.opencl.source import NAME, Source
+from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
+from neurald.drivers.opencl.codegen.render import render
+from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceKind
 
 
 def good() -> Source:

@@ -7,9 +7,9 @@ import numpy as np
 from support.devices import SampleDevice
 
 import neurald as nd
-from neurald.hal.memory import HostMemory
-from neurald.hal.types import Argument, Request
-from neurald.runtime.plan import CompoundBody
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Argument, Request
+from neurald.runtime.plan.plan import CompoundBody
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -7,11 +7,11 @@ import numpy as np
 from support.lowering_beside_reference import close
 from support.single_operation import Given, given, wanted
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import Operand, OperandType
 
 #: Some that broadcast against each other: rank 0, no elements, and lengths of 1 on both sides.
 PAIRS_OF_SHAPES = (((), ()), ((0, 3), (3,)), ((2, 1, 5), (7, 1)), ((7,), (2, 3, 1)), ((4, 9), (4, 9)))

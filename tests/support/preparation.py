@@ -6,8 +6,8 @@ from support.caching import CachingDevice, added, model_adding
 
 import neurald as nd
 from neurald.hal.device import PrepareOptions
-from neurald.hal.types import Model
-from neurald.runtime.preparation import Caching, PreparationReport, Preparer
+from neurald.hal.model.types import Model
+from neurald.runtime.plan.preparer import Caching, PreparationReport, Preparer
 
 
 def prepare(

@@ -16,7 +16,7 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels import routine_for
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.target.target import Target
 from neurald.hal.operations.arithmetic.fixed_point import quantize_multipliers
 
 Array = np.ndarray[Any, np.dtype[Any]]

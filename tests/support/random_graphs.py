@@ -9,8 +9,8 @@ from support.devices import SampleDevice
 
 import neurald as nd
 from neurald.hal.device import Verdict
-from neurald.hal.memory import HostMemory
-from neurald.hal.types import Operation
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Operation
 
 MAXIMUM_OPERATIONS = 100
 

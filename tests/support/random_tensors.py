@@ -3,10 +3,10 @@
 import numpy as np
 from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, Given, given, level_of, stored_values, wanted
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, Operand, OperandType
 from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import FeatureLevel, Operand, OperandType
 
 #: Types that nearly every operation takes, and those that INT32 adds.
 PLAIN_TYPES = (*FLOAT_TYPES, *QUANT8_TYPES)

@@ -19,13 +19,20 @@ import grpc
 from google.protobuf.message import Message
 
 from neurald._proto import device_pb2, types_pb2
-from neurald.hal.address import Address
-from neurald.hal.burst_packet import ANSWER, MEMORY, MEMORY_HEAD, SUBMISSION, pack_arguments, request_packet
-from neurald.hal.burst_ring import RING_BYTES, RingEnd, Side
-from neurald.hal.constants import seal_constants
-from neurald.hal.memory import SharedMemory
-from neurald.hal.types import Argument, Model, Request
-from neurald.hal.wire import model_to_wire
+from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.model.constants import seal_constants
+from neurald.hal.model.types import Argument, Model, Request
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.transport.burst_packet import (
+    ANSWER,
+    MEMORY,
+    MEMORY_HEAD,
+    SUBMISSION,
+    pack_arguments,
+    request_packet,
+)
+from neurald.hal.rpc.transport.burst_ring import RING_BYTES, RingEnd, Side
+from neurald.hal.rpc.wire.model import model_to_wire
 
 SERVICE = "/neurald.v1.Device/"
 CONSTANT, FENCE, BURST = 1, 2, 4

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from support.single_operation import Given, call_of, given
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import Lifetime, Operand, OperandType
 
 GATES = ("input", "forget", "cell", "output")
 #: The operands of an LSTM cell in their order, up to the projection.

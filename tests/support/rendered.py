@@ -6,7 +6,7 @@ from support.native import RUNNABLE, run
 from support.random_kernels import RandomKernel
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
-from neurald.drivers.cpu.render import render
+from neurald.drivers.cpu.codegen.render import render
 
 
 def check_rendered(seed: int) -> None:

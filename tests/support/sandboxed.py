@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from neurald.hal.address import Address
+from neurald.hal.process.address import Address
 from neurald.service.sandbox import landlock, seccomp
 from neurald.service.sandbox.kernel import system_call
 from neurald.service.sandbox.mode import SandboxMode

@@ -6,11 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.machinery.call import Array, Call
-from neurald.hal.operations.machinery.signature import Binding
-from neurald.hal.types import (
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import (
     ChannelQuant,
     FeatureLevel,
     Lifetime,
@@ -19,6 +16,9 @@ from neurald.hal.types import (
     Operation,
     array_to_store,
 )
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.signature import Binding
 
 FLOAT_TYPES = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 QUANT8_TYPES = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)

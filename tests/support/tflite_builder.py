@@ -21,7 +21,7 @@ import flatbuffers
 import numpy as np
 import tflite
 
-from neurald.hal.strings import encode_strings
+from neurald.hal.model.strings import encode_strings
 
 _DTYPES = {
     "FLOAT32": "<f4",

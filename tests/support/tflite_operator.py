@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from support.tflite_builder import TfliteModel
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model, Operand
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import Model, Operand
 from neurald.runtime.tflite import load_tflite
 
 #: How the schema numbers fused activations and paddings.

@@ -4,7 +4,7 @@ import zlib
 
 from support.devices import SampleDevice
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 
 
 def _share(operation: OperationType) -> int:

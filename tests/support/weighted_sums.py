@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from support.single_operation import QUANT8_TYPES, Given, given, scalars, stored_values, wanted
 
+from neurald.hal.model.types import ChannelQuant, Operand, OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import ChannelQuant, Operand, OperandType
 
 FLOAT32, FLOAT16 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16
 QUANT8, SIGNED = QUANT8_TYPES

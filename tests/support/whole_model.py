@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from neurald.hal.inference import bind_operations, infer_shapes
+from neurald.hal.model.types import Model
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call
-from neurald.hal.types import Model
+from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
 
 
 def run_references(model: Model, *inputs: Any) -> list[Array]:

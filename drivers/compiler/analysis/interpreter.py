@@ -34,7 +34,7 @@ from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.op import Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
-from neurald.hal.accounting import charge, temporary
+from neurald.hal.accounting.account import charge, temporary
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

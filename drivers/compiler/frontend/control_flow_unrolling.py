@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from neurald.drivers.compiler.frontend.graph_builder import fold_constant_operation
 from neurald.drivers.compiler.ir.graph import Shape
 from neurald.hal.errors import BadData
-from neurald.hal.inference import declared_shape, merge
-from neurald.hal.numbering import operand_name
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.numbering import operand_name
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, array_to_store
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
-from neurald.hal.types import Lifetime, Model, Operand, OperandType, Operation, array_to_store
+from neurald.hal.validation.shape_inference import declared_shape, merge
 
 _CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))
 #: Longer loops run at execution time: each iteration adds kernels, which take time to compile.

@@ -15,16 +15,16 @@ from neurald.drivers.compiler.ir.complex_numbers import as_numbers, as_pairs, is
 from neurald.drivers.compiler.ir.graph import Graph, Shape, Value
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering import LOWERINGS
-from neurald.hal.accounting import charge, reserve
+from neurald.hal.accounting.account import charge, reserve
 from neurald.hal.device import Verdict
 from neurald.hal.errors import BadData
-from neurald.hal.inference import at_operation, declared_shape, infer_shapes
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, byte_size
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.machinery.working_memory import reference_working_bytes
-from neurald.hal.types import Lifetime, Model, Operand, OperandType, byte_size
+from neurald.hal.validation.shape_inference import at_operation, declared_shape, infer_shapes
 
 #: Operations with a different result each time, which are never folded.
 _RANDOM = frozenset(

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
-from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import BadData, MissedDeadlineTransient, OpFailed
-from neurald.hal.fork import forkable_lock
-from neurald.hal.in_process import InProcessModel
-from neurald.hal.inference import bind_operations, declared_shape, infer_shapes
+from neurald.hal.execution.in_process import InProcessModel
+from neurald.hal.execution.reusable import reusable_execution
+from neurald.hal.model.types import Model, Operand, Request
 from neurald.hal.operations.machinery.call import Shape
-from neurald.hal.reusable import reusable_execution
-from neurald.hal.types import Model, Operand, Request
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.validation.shape_inference import bind_operations, declared_shape, infer_shapes
 
 #: Number of compiled variants in the cache.
 _CACHE_SIZE = 8

@@ -21,8 +21,8 @@ from neurald.drivers.compiler.ir.graph import (
     linearize,
 )
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.types import Operand
 
 #: Computes the element at an index.
 Body = Callable[..., Expression]

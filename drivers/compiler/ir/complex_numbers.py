@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from neurald.hal.types import OperandType
+from neurald.hal.model.types import OperandType
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

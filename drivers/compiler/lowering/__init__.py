@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 from neurald.drivers.compiler.lowering.machinery.table import Lowering, Lowerings
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations import FAMILIES
 
 #: Families lowered by another family's module.

@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 
 from neurald.drivers.compiler.ir.complex_numbers import operand_shape
-from neurald.hal.accounting import charge
+from neurald.hal.accounting.account import charge
 from neurald.hal.errors import BadData
-from neurald.hal.memory import aligned_zeros
-from neurald.hal.memory_plan import Lifespan, plan_memory
-from neurald.hal.types import Model, Operand, OperandType, byte_size
+from neurald.hal.memory.arena_planner import Lifespan, plan_memory
+from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.model.types import Model, Operand, OperandType, byte_size
 
 if TYPE_CHECKING:
     # Running a cached step needs locations but no graphs.

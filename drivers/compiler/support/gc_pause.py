@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from neurald.hal.fork import forkable_lock
+from neurald.hal.process.fork import forkable_lock
 
 _lock = forkable_lock()
 #: Number of active pauses, and whether the collector was enabled before the first.

@@ -10,8 +10,8 @@ from neurald.drivers.compiler.ir.graph import (
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.flattened import flattened, pitch_of
-from neurald.drivers.cpu.routine import Routine
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
 
 #: Minimum row length that fills vectors on its own, so that rows need not be joined.
 _WIDE = 16

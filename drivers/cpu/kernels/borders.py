@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import multiple, total
 from neurald.drivers.cpu.kernels.window import Run, Side
-from neurald.drivers.cpu.vector import Vector
 
 
 def taps_on_image(v: Vector, side: Side, place: str) -> tuple[str, str]:

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 
 from neurald.drivers.compiler.ir.graph import DepthwiseConvolution, Value
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.cpu.dialect import from_stored, stored
-from neurald.drivers.cpu.epilogue import Epilogue, parameter_names, pointer_names
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, pointer_names
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.op_table import from_stored, stored
+from neurald.drivers.cpu.emit.vector import Vector, vector_type
 from neurald.drivers.cpu.kernels.borders import taps_on_image, write_chosen
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, opaque, prefetch, total
 from neurald.drivers.cpu.kernels.flattened import flattened
@@ -24,9 +25,8 @@ from neurald.drivers.cpu.kernels.packing import as_floats
 from neurald.drivers.cpu.kernels.start import split_bias, starts
 from neurald.drivers.cpu.kernels.tile import lanes_for
 from neurald.drivers.cpu.kernels.window import Run, runs, sides_of
-from neurald.drivers.cpu.routine import Routine
-from neurald.drivers.cpu.target import Target
-from neurald.drivers.cpu.vector import Vector, vector_type
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
 
 #: Input and output beyond this total size exceed the second-level cache.
 _FAR_BYTES = 768 << 10

@@ -11,17 +11,17 @@ from typing import Protocol
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu import memory
-from neurald.drivers.cpu.epilogue import epilogue, parameter_names, pointer_names
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.codegen.epilogue import epilogue, parameter_names, pointer_names
+from neurald.drivers.cpu.emit import vector_memory
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, total
 from neurald.drivers.cpu.kernels.flattened import flattened
 from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text
 from neurald.drivers.cpu.kernels.lanes import added
 from neurald.drivers.cpu.kernels.product import Product
-from neurald.drivers.cpu.routine import Routine
-from neurald.drivers.cpu.target import Target
-from neurald.drivers.cpu.vector import Vector
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
 
 #: Channels computed together, and accumulators in flight.
 _CHANNELS = 4
@@ -87,9 +87,9 @@ class FloatFactors:
         """See `Factors`. Missing terms are loaded as 0, because inputs may be infinite."""
         v = Vector(code, self._target, self.lanes)
         if count >= self.terms:
-            return memory.load(v, self.element, pointer, first)
+            return vector_memory.load(v, self.element, pointer, first)
         mask = v.numbers("i1", [lane < count for lane in range(self.lanes)])
-        return memory.masked_load(v, self.element, pointer, first, mask)
+        return vector_memory.masked_load(v, self.element, pointer, first, mask)
 
     def weights(self, code: Instructions, pointer: str, first: str, count: int) -> str:
         """See `Factors`."""

@@ -6,10 +6,10 @@ from neurald.drivers.compiler.ir.expression import Load
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import walk
-from neurald.drivers.cpu.epilogue import parameters
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.codegen.epilogue import parameters
+from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.tile import CYCLES_PER_NS
-from neurald.drivers.cpu.routine import NAME, Subroutine
+from neurald.drivers.cpu.target.routine import NAME, Subroutine
 
 #: Approximate bandwidth of a core from the last-level cache.
 _BYTES_PER_NS = 14.0

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.cpu.epilogue import Epilogue
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.codegen.epilogue import Epilogue
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.borders import write_chosen
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, prefetch, total
 from neurald.drivers.cpu.kernels.product import Product
@@ -20,8 +21,7 @@ from neurald.drivers.cpu.kernels.start import split_bias, starts
 from neurald.drivers.cpu.kernels.sums import FloatTileSums, TileShape, WeightLayout
 from neurald.drivers.cpu.kernels.tile import Tile, rows_of_tile
 from neurald.drivers.cpu.kernels.window import Run, Segment, runs, segments
-from neurald.drivers.cpu.target import Target
-from neurald.drivers.cpu.vector import Vector
+from neurald.drivers.cpu.target.target import Target
 
 #: With at most this many terms, a tile is faster than its output lines arrive, so these are
 #: prefetched.

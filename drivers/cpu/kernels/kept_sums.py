@@ -7,8 +7,8 @@ comparison.
 
 from collections.abc import Callable, Sequence
 
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, multiple
-from neurald.drivers.cpu.vector import Vector
 
 #: Size of a sum: INT32 or FLOAT32.
 _SUM_BYTES = 4

@@ -1,6 +1,6 @@
 """Horizontal sums and extremes of vectors."""
 
-from neurald.drivers.cpu.vector import SUFFIXES, Vector
+from neurald.drivers.cpu.emit.vector import SUFFIXES, Vector
 
 
 def added(v: Vector, element: str, value: str) -> str:

@@ -17,12 +17,12 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
-from neurald.drivers.cpu.epilogue import parameter_names, pointer_names
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
+from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address
 from neurald.drivers.cpu.kernels.function import cost_ns, function_text
-from neurald.drivers.cpu.routine import Routine
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
 
 #: Larger kernels take long to analyse and are bound by memory anyway.
 _MAX_ELEMENTS = 1 << 16

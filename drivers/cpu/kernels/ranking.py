@@ -14,15 +14,15 @@ import math
 
 from neurald.drivers.compiler.ir.graph import TopK
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.cpu.epilogue import arguments_of, epilogue, parameter_names, pointer_names
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.codegen.epilogue import arguments_of, epilogue, parameter_names, pointer_names
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, total
 from neurald.drivers.cpu.kernels.function import cost_ns, function_text
 from neurald.drivers.cpu.kernels.lanes import added
 from neurald.drivers.cpu.kernels.sort_keys import key_bits, keys_at
-from neurald.drivers.cpu.routine import NAME, Routine
-from neurald.drivers.cpu.target import Target
-from neurald.drivers.cpu.vector import Vector
+from neurald.drivers.cpu.target.routine import NAME, Routine
+from neurald.drivers.cpu.target.target import Target
 
 #: Number of key registers compared at once.
 _REGISTERS = 4

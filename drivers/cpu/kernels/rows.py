@@ -25,19 +25,19 @@ from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel, weight_of
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, rewrite, substitute, walk
-from neurald.drivers.cpu.arrangement import arranged
-from neurald.drivers.cpu.dialect import computed
-from neurald.drivers.cpu.epilogue import arguments_of, finish, parameter_names, pointer_names
-from neurald.drivers.cpu.folds import combine, identity_text, reduce_lanes
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.codegen.epilogue import arguments_of, finish, parameter_names, pointer_names
+from neurald.drivers.cpu.codegen.statements import Statements
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.int64_narrowing import narrowed
+from neurald.drivers.cpu.emit.op_table import computed
+from neurald.drivers.cpu.emit.reductions import combine, identity_text, reduce_lanes
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple
 from neurald.drivers.cpu.kernels.function import cost_ns, function_text
-from neurald.drivers.cpu.narrowing import narrowed
-from neurald.drivers.cpu.places import offset_of, stride_along
-from neurald.drivers.cpu.routine import Routine
-from neurald.drivers.cpu.statements import Statements
-from neurald.drivers.cpu.target import Target
-from neurald.drivers.cpu.vector import Vector
+from neurald.drivers.cpu.schedule.axis_rewriting import arranged
+from neurald.drivers.cpu.target.places import offset_of, stride_along
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
 
 #: Longer rows are better shared among threads, and exceed the nearest cache.
 _MAX_ROW_LENGTH = 1 << 13

@@ -4,14 +4,14 @@ import math
 from dataclasses import replace
 
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.dialect import from_stored, stored
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.op_table import from_stored, stored
+from neurald.drivers.cpu.emit.vector import Vector, vector_type
 from neurald.drivers.cpu.kernels.counters import LINE_BYTES, address, multiple, total
 from neurald.drivers.cpu.kernels.product import Product
 from neurald.drivers.cpu.kernels.tile import Tile, lanes_for
 from neurald.drivers.cpu.kernels.window import Side
-from neurald.drivers.cpu.target import Target
-from neurald.drivers.cpu.vector import Vector, vector_type
+from neurald.drivers.cpu.target.target import Target
 
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
 #: Addresses at multiples of this distance compete for the same few lines of the nearest cache.

@@ -8,10 +8,10 @@ from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
-from neurald.drivers.cpu.instructions import Instructions
-from neurald.drivers.cpu.statements import Statements
-from neurald.drivers.cpu.target import Target
-from neurald.drivers.cpu.vector import Vector
+from neurald.drivers.cpu.codegen.statements import Statements
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.target.target import Target
 
 
 def split_bias(kernel: Kernel) -> tuple[Kernel, Expression | None]:

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.dialect import from_stored, stored
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.op_table import from_stored, stored
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.borders import taps_on_image
 from neurald.drivers.cpu.kernels.counters import LINE_BYTES, address, multiple, prefetch, total
 from neurald.drivers.cpu.kernels.product import Product
 from neurald.drivers.cpu.kernels.tile import Tile
 from neurald.drivers.cpu.kernels.window import Segment
-from neurald.drivers.cpu.target import Target
-from neurald.drivers.cpu.vector import Vector
+from neurald.drivers.cpu.target.target import Target
 
 #: Number of accumulators in flight, which hides the latency of additions.
 _SUMS_IN_FLIGHT = 8

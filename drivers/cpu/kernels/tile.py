@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from neurald.drivers.cpu.kernels.product import Product
 from neurald.drivers.cpu.kernels.window import runs
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.target.target import Target
 
 #: Assumed clock of processors under wide vector load.
 CYCLES_PER_NS = 2.2

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Axis, Linear, Load
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.cpu.arrangement import arranged
-from neurald.drivers.cpu.epilogue import arguments_of, parameter_names, pointer_names
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.codegen.epilogue import arguments_of, parameter_names, pointer_names
+from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, total
 from neurald.drivers.cpu.kernels.function import cost_ns, function_text
-from neurald.drivers.cpu.places import offset_of
-from neurald.drivers.cpu.routine import Routine
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.schedule.axis_rewriting import arranged
+from neurald.drivers.cpu.target.places import offset_of
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
 
 #: Row of a block, the unit of interleave instructions.
 _ROW_BYTES = 16

@@ -7,8 +7,8 @@ from dataclasses import replace
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.epilogue import parameter_names, pointer_names
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
+from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address, multiple
 from neurald.drivers.cpu.kernels.flattened import flattened
 from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text
@@ -19,8 +19,8 @@ from neurald.drivers.cpu.kernels.product import Product
 from neurald.drivers.cpu.kernels.staging import is_aliased, spread, widened, write_panel
 from neurald.drivers.cpu.kernels.sums import WeightLayout
 from neurald.drivers.cpu.kernels.tile import Tile, choose_tile
-from neurald.drivers.cpu.routine import Routine
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
 
 #: Weights up to this size stay in the second-level cache while tiles go through them.
 _RESIDENT_BYTES = 384 << 10

@@ -21,8 +21,9 @@ import numpy as np
 from neurald.drivers.compiler.ir.graph import Convolution, Value
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.epilogue import Epilogue, parameter_names, pointer_names
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, pointer_names
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.convolution import product_of
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, total
 from neurald.drivers.cpu.kernels.flattened import flattened
@@ -32,9 +33,8 @@ from neurald.drivers.cpu.kernels.product import Operand, Product
 from neurald.drivers.cpu.kernels.sums import FloatTileSums, TileShape, WeightLayout
 from neurald.drivers.cpu.kernels.tile import Tile, choose_tile
 from neurald.drivers.cpu.kernels.window import Side, runs, segments, sides_of
-from neurald.drivers.cpu.routine import Routine
-from neurald.drivers.cpu.target import Target
-from neurald.drivers.cpu.vector import Vector
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
 
 #: Positions of a square per dimension, the pixels it depends on, and the number of points.
 _PLACES, _PIXELS = 2, 4

@@ -5,11 +5,12 @@ from itertools import chain, zip_longest
 
 from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.opencl.kernels import cpu_tile, depthwise, dot, fours, tensor_core, tile, vector
-from neurald.drivers.opencl.kernels.product import product_of
-from neurald.drivers.opencl.lazy_sources import LazySources
-from neurald.drivers.opencl.platform import DeviceFacts
-from neurald.drivers.opencl.source import Source
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.lazy_sources import LazySources
+from neurald.drivers.opencl.kernels import depthwise, elementwise4
+from neurald.drivers.opencl.kernels.gemm import cpu_tile, gemv, int8_dot, tensor_core, tile
+from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
+from neurald.drivers.opencl.platform.platform import DeviceFacts
 
 #: With so many products of FLOAT32, tensor cores are faster in any case.
 _MANY = 1 << 25
@@ -40,7 +41,7 @@ def _candidates(
     kernel: Kernel, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool
 ) -> Iterator[Source]:
     if kernel.contraction is None:
-        yield from fours.candidates(kernel, facts)
+        yield from elementwise4.candidates(kernel, facts)
         return
     if isinstance(kernel.contraction, DepthwiseConvolution):
         yield from depthwise.candidates(kernel, kernel.contraction, facts)
@@ -48,12 +49,12 @@ def _candidates(
     product = product_of(kernel)
     if product is None:
         return
-    yield from vector.candidates(kernel, product, facts)
+    yield from gemv.candidates(kernel, product, facts)
     tensor_cores = tensor_core.candidates(
         kernel, product, facts, relaxed=relaxed, has_workspace=has_workspace
     )
     tiles = tile.candidates(kernel, product, facts, has_workspace=has_workspace)
-    others = [*cpu_tile.candidates(kernel, product, facts), *dot.candidates(kernel, product, facts)]
+    others = [*cpu_tile.candidates(kernel, product, facts), *int8_dot.candidates(kernel, product, facts)]
     if product.is_integer or relaxed or product.multiplications >= _MANY:
         yield from chain(tensor_cores, others, tiles)
     else:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from neurald.hal.model.types import FusedActivation, Operand, OperandType
 from neurald.hal.operations.machinery.call import Array, Call
-from neurald.hal.types import FusedActivation, Operand, OperandType
 
 #: Operand types whose elements stand for (stored - zero_point) * scale.
 QUANTIZED = frozenset(

@@ -3,7 +3,7 @@
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.convolution.weighted_sum import (
     ROWS,
     SIGNED_LARGEST,

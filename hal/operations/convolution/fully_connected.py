@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.convolution.weighted_sum import (
     ROWS,
     SIGNED_LARGEST,
@@ -20,7 +21,6 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import known_activation
 from neurald.hal.operations.machinery.signature import Form, scalar, tensor
-from neurald.hal.types import OperandType
 
 _FORM = Form(
     inputs=(

@@ -3,7 +3,8 @@
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.convolution.weighted_sum import (
     ROWS,
     bias_scale,
@@ -29,7 +30,6 @@ from neurald.hal.operations.convolution.windowing import (
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, Parameter, scalar, tensor
-from neurald.hal.types import FeatureLevel, OperandType
 
 #: Sums that are worked on at a time, so that they stay in the cache.
 _BLOCK = 1 << 16

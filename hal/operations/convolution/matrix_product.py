@@ -3,13 +3,13 @@
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Requantization
 from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, row, scalar, tensor
-from neurald.hal.types import FeatureLevel, OperandType
 
 _RANKS = (2, 4)
 _FACTORS = (("input1", "adjoint1"), ("input2", "adjoint2"))

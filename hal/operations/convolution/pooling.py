@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel
 from neurald.hal.operations.arithmetic.quantized import activate, is_quantized, saturate
 from neurald.hal.operations.convolution.windowing import (
     EXPLICIT_PADDING,
@@ -22,7 +23,6 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, known_activation, same_scale
 from neurald.hal.operations.machinery.signature import Form, layout, scalar, tensor
-from neurald.hal.types import FeatureLevel
 
 _TAIL = (*STRIDES, scalar("filter_width"), scalar("filter_height"), scalar("activation"), layout())
 _OUTPUT = (tensor("output", rank=4),)

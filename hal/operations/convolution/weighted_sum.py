@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Requantization, Rounding
 from neurald.hal.operations.arithmetic.quantized import activate, is_quantized, stored_limits
 from neurald.hal.operations.convolution.windowing import (
@@ -21,7 +22,6 @@ from neurald.hal.operations.convolution.windowing import (
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Check
 from neurald.hal.operations.machinery.signature import Form, Parameter, layout, row, scalar, tensor
-from neurald.hal.types import FeatureLevel, OperandType
 
 #: Types of input and output (T), filter (F) and bias (B).
 ROWS = (

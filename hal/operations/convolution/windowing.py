@@ -10,9 +10,9 @@ from itertools import product
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.types import FeatureLevel, PaddingScheme
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.signature import scalar
-from neurald.hal.types import FeatureLevel, PaddingScheme
 
 Pair = tuple[int, int]
 

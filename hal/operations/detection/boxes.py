@@ -9,14 +9,14 @@ from itertools import pairwise
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import QUANTIZED, is_quantized, real, store
 from neurald.hal.operations.detection.suppression import Decay, suppress_softly
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.rules import data_rows
 from neurald.hal.operations.machinery.signature import Form, Row, scalar, tensor
-from neurald.hal.types import FeatureLevel, OperandType
 
 #: What one step of a quantised coordinate is, in pixels.
 _COORDINATE_SCALE = 0.125

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.detection.boxes import expect_shape, float32, positive
 from neurald.hal.operations.detection.suppression import suppress
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows
 from neurald.hal.operations.machinery.signature import Form, scalar, tensor
-from neurald.hal.types import FeatureLevel, OperandType
 
 _SCALES = ("scale_y", "scale_x", "scale_height", "scale_width")
 _THRESHOLDS = ("score_threshold", "iou_threshold")

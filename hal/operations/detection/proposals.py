@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import QUANTIZED, store
 from neurald.hal.operations.convolution.windowing import is_nchw, shape_from_nhwc, shape_to_nhwc, to_nhwc
 from neurald.hal.operations.detection.boxes import (
@@ -22,7 +23,6 @@ from neurald.hal.operations.detection.suppression import suppress
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, Row, scalar, tensor
-from neurald.hal.types import FeatureLevel, OperandType
 
 _NCHW = scalar("nchw", OperandType.BOOL, level=FeatureLevel.LEVEL_3)
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import is_quantized, round_away, store
 from neurald.hal.operations.convolution.windowing import (
     from_nhwc,
@@ -28,7 +29,6 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.rules import same_scale
 from neurald.hal.operations.machinery.signature import Form, Parameter, scalar, tensor
-from neurald.hal.types import FeatureLevel, OperandType
 
 #: From an NHWC image and a box in its elements, the output of one region: (height, width, depth).
 Region = Callable[[Call, Array, Array], Array]

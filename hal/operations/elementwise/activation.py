@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, FusedActivation, Operand, OperandType
 from neurald.hal.operations.arithmetic.quantized import activate, dequantize, is_quantized, quantize, saturate
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition
@@ -16,7 +17,6 @@ from neurald.hal.operations.machinery.rules import (
     shape_of_input,
 )
 from neurald.hal.operations.machinery.signature import Form, tensor
-from neurald.hal.types import FeatureLevel, FusedActivation, Operand, OperandType
 
 _FORM = Form(inputs=(tensor("input", rank=(0, 4)),), outputs=(tensor("output", rank=(0, 4)),))
 

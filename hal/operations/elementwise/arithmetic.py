@@ -5,14 +5,14 @@ from collections.abc import Callable
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, Operand, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
 from neurald.hal.operations.arithmetic.quantized import activate, is_quantized, saturate
 from neurald.hal.operations.machinery.broadcasting import broadcast_shape
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.signature import Form, Row, row, scalar, tensor
-from neurald.hal.types import FeatureLevel, Operand, OperandType
 
 #: Quantised addends of 8 bits are shifted left so far before they are brought to one scale, to keep precision.
 _ADDEND_SHIFT = 20

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.broadcasting import broadcast_shape
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, shape_of_input
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Row, tensor
-from neurald.hal.types import FeatureLevel, OperandType
 
 _RESULT = (tensor("output", OperandType.TENSOR_BOOL8, rank=ANY_RANK),)
 _OF_TWO = Form(inputs=(tensor("input1", rank=ANY_RANK), tensor("input2", rank=ANY_RANK)), outputs=_RESULT)

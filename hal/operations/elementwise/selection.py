@@ -3,7 +3,8 @@
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
 from neurald.hal.operations.arithmetic.quantized import is_quantized, real, round_away, saturate
 from neurald.hal.operations.machinery.broadcasting import broadcast_shape
@@ -11,7 +12,6 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Row, tensor
-from neurald.hal.types import FeatureLevel, OperandType
 
 _OUTPUT = (tensor("output", rank=ANY_RANK),)
 _LEVEL = FeatureLevel.LEVEL_3

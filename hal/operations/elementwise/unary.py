@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.elementwise.activation import table_lookup
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, shape_of_input
 from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, Parameter, Row, scalar, tensor
-from neurald.hal.types import FeatureLevel
 
 
 def _form(highest_rank: int = MAXIMUM_RANK, *extra: Parameter) -> Form:

@@ -10,9 +10,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.numbering import operand_name
+from neurald.hal.model.numbering import operand_name
+from neurald.hal.model.types import FusedActivation, Lifetime, Operand, PaddingScheme, Subgraph
 from neurald.hal.operations.machinery.signature import Binding, Parameter
-from neurald.hal.types import FusedActivation, Lifetime, Operand, PaddingScheme, Subgraph
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Shape = tuple[int, ...]

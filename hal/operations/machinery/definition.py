@@ -4,10 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
-from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Binding, Form, Row, bind
-from neurald.hal.types import (
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import (
     MAXIMUM_OPERAND_BYTES,
     FeatureLevel,
     Operand,
@@ -15,6 +13,8 @@ from neurald.hal.types import (
     Operation,
     byte_size,
 )
+from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
+from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Binding, Form, Row, bind
 
 Check = Callable[[Call], None]
 

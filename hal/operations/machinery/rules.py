@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Call, Shape
 from neurald.hal.operations.machinery.definition import Check
 from neurald.hal.operations.machinery.signature import Row, row
-from neurald.hal.types import FeatureLevel, OperandType
 
 #: Scale and zero point that an operation demands of its output, by the output's type.
 OutputScales = Mapping[OperandType, tuple[float, int]]

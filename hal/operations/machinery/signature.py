@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from neurald.hal.errors import BadData
-from neurald.hal.numbering import operand_name
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import FeatureLevel, Lifetime, Operand, OperandType, Operation
+from neurald.hal.model.numbering import operand_name
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, Lifetime, Operand, OperandType, Operation
 
 #: The highest rank that any operand may have. Android NN sets no limit, and its conformance tests go up to 10.
 MAXIMUM_RANK = 16

@@ -3,13 +3,13 @@
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, Operand, OperandType
 from neurald.hal.operations.arithmetic.quantized import round_away, saturate
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, has_same_scale, resolve_axis
 from neurald.hal.operations.machinery.signature import Form, scalar, tensor
-from neurald.hal.types import FeatureLevel, Operand, OperandType
 
 #: Types of inputs that are brought to the output's scale; others are copied.
 RESCALED = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)

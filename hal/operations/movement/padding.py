@@ -5,14 +5,14 @@ from typing import Literal
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import QUANTIZED, is_quantized, stored_limits
 from neurald.hal.operations.machinery.arguments import integers
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, same_scale
 from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, Parameter, row, scalar, tensor
-from neurald.hal.types import FeatureLevel, OperandType
 
 #: Elements before and after, of one dimension.
 Pair = tuple[int, int]

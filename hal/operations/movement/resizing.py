@@ -6,7 +6,8 @@ from collections.abc import Callable
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import is_quantized, round_away, saturate
 from neurald.hal.operations.convolution.windowing import (
     Pair,
@@ -21,7 +22,6 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, same_scale
 from neurald.hal.operations.machinery.signature import Form, Parameter, layout, scalar, tensor
-from neurald.hal.types import FeatureLevel, OperandType
 
 FLAGS = (
     scalar("align_corners", OperandType.BOOL, default=False, level=FeatureLevel.LEVEL_4),

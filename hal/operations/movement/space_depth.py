@@ -7,7 +7,8 @@ NCHW is dealt with around them.
 from collections.abc import Callable
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.convolution.windowing import (
     Pair,
     from_nhwc,
@@ -22,7 +23,6 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, same_scale
 from neurald.hal.operations.machinery.signature import Form, Parameter, layout, scalar, tensor
 from neurald.hal.operations.movement.padding import pad, paddings, zero_point_level
-from neurald.hal.types import FeatureLevel, OperandType
 
 #: Gives the shape of the output from that of the input.
 ShapeRule = Callable[[Call, Shape], Shape]

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.types import FeatureLevel
 from neurald.hal.operations.arithmetic.quantized import real
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.signature import Form, Parameter, tensor
 from neurald.hal.operations.recurrent.recurrent import all_or_none, expect_shape, is_given, stored, swap_batch
-from neurald.hal.types import FeatureLevel
 
 #: The auxiliary input; where it is omitted, models declare it with any rank.
 AUXILIARY = tensor("aux_input", rank=(1, 3), optional=True)

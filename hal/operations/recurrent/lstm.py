@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel
 from neurald.hal.operations.arithmetic.quantized import real
 from neurald.hal.operations.elementwise.activation import sigmoid
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
@@ -41,7 +42,6 @@ from neurald.hal.operations.recurrent.recurrent import (
     stored,
     time_steps,
 )
-from neurald.hal.types import FeatureLevel
 
 #: The activations that Android allows inside of an LSTM cell.
 LSTM_ACTIVATIONS = tuple(kind for kind in CellActivation if kind is not CellActivation.RELU1)

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, single_ratio
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
@@ -33,7 +34,6 @@ from neurald.hal.operations.recurrent.quantized_lstm_cell import (
     run_quantized_lstm,
 )
 from neurald.hal.operations.recurrent.recurrent import expect_elements, expect_shapes, is_given
-from neurald.hal.types import FeatureLevel, OperandType
 
 #: A power of two may be off by so much in its logarithm.
 _LOG2_TOLERANCE = 1e-3

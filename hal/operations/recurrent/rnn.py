@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import real
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
@@ -39,7 +40,6 @@ from neurald.hal.operations.recurrent.recurrent import (
     swap_batch,
     time_steps,
 )
-from neurald.hal.types import FeatureLevel, OperandType
 
 _AUXILIARY_WEIGHTS = ("fw_aux_weights", "bw_aux_weights")
 

@@ -1,6 +1,7 @@
 """LSTM cells over sequences: UNIDIRECTIONAL_SEQUENCE_LSTM, BIDIRECTIONAL_SEQUENCE_LSTM."""
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import real
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
@@ -38,7 +39,6 @@ from neurald.hal.operations.recurrent.recurrent import (
     stored,
     swap_batch,
 )
-from neurald.hal.types import FeatureLevel, OperandType
 
 _DIRECTIONS = ("fw_", "bw_")
 #: Auxiliary weights that both cells have if one of them has any.

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, require_representable, resolve_axis, same_scale
 from neurald.hal.operations.machinery.signature import Form, scalar, tensor
-from neurald.hal.types import FeatureLevel, OperandType
 
 _ROWS = data_rows(FeatureLevel.LEVEL_3, quant8=FeatureLevel.LEVEL_3, int32=FeatureLevel.LEVEL_3)
 _INDEX = np.dtype(np.int32)

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, Operand, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
 from neurald.hal.operations.arithmetic.quantized import is_quantized, saturate
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.rules import data_rows, resolve_axes, same_scale
 from neurald.hal.operations.machinery.signature import Form, Row, scalar, tensor
-from neurald.hal.types import FeatureLevel, Operand, OperandType
 
 
 def _form(keep_dims: OperandType) -> Form:

@@ -3,13 +3,13 @@
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import real, store
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, fixed_scale, resolve_axis
 from neurald.hal.operations.machinery.signature import Form, scalar, tensor
-from neurald.hal.types import FeatureLevel, OperandType
 
 _FORM = Form(
     inputs=(

@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, row, tensor
 from neurald.hal.operations.movement import gathering
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS_AND_STRINGS, element_rows
 from neurald.hal.operations.tflite.machinery.widening import widen
-from neurald.hal.types import FeatureLevel, OperandType
 
 _LOOKUP = next(d for d in gathering.DEFINITIONS if d.type is OperationType.HASHTABLE_LOOKUP)
 

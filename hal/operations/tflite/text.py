@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, row, scalar, tensor
-from neurald.hal.types import FeatureLevel, OperandType
 
 #: Steps in search of sequences of words, whose number grows with a power of their length.
 _MAXIMUM_STEPS = 1 << 20

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from neurald.hal.lazy_table import LazyTable
+from neurald.hal.model.lazy_table import LazyTable
 from neurald.runtime.tflite.numbers import BuiltinOperator as B
 from neurald.runtime.tflite.schema import STABLEHLO_CASE
 

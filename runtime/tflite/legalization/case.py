@@ -4,8 +4,8 @@ import struct
 from dataclasses import replace
 from functools import reduce
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Dimensions, Lifetime, Operand, OperandType, Operation, Subgraph
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Dimensions, Lifetime, Operand, OperandType, Operation, Subgraph
 from neurald.runtime.tflite.callees import called_subgraphs
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.control_flow import Caller, as_argument, handles_of, results_of

@@ -6,8 +6,8 @@ The variables that the subgraphs touch are further values of the operation; hand
 from collections.abc import Sequence
 from dataclasses import replace
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Dimensions, Lifetime, Operand
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Dimensions, Lifetime, Operand
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import Lowering
 from neurald.runtime.tflite.numbers import BuiltinOperator

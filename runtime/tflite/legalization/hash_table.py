@@ -1,6 +1,6 @@
 """Hash tables: HASHTABLE, HASHTABLE_IMPORT, HASHTABLE_FIND, HASHTABLE_SIZE; see `neurald.runtime.tflite.table`."""
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import Lowering
 from neurald.runtime.tflite.legalization.state import handle

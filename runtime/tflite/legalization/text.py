@@ -1,6 +1,6 @@
 """Operators that take strings apart."""
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import Lowering
 from neurald.runtime.tflite.numbers import BuiltinOperator

@@ -8,7 +8,7 @@ from support.opencl_models import expect_close, random_inputs, run
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, create_reference
 from neurald.hal.device import PrepareOptions
-from neurald.hal.types import Model
+from neurald.hal.model.types import Model
 
 _STORED = (
     nd.OperandType.TENSOR_QUANT8_ASYMM,

@@ -13,7 +13,6 @@ from neurald.drivers.cpu.device import CpuDevice, create, create_reference
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.hal import registry
-from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
@@ -22,9 +21,10 @@ from neurald.hal.device import (
     PrepareOptions,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
-from neurald.hal.memory import HostMemory
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Argument, OperandType, Request
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.types import Argument, OperandType, Request
+from neurald.hal.sync.cancellation import Cancellation
 
 
 def request(*arrays: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> Request:

@@ -9,8 +9,8 @@ from support.opencl_models import INT32, QUANT8, Models, expect_close, random_in
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, create_reference
 from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import Model
 from neurald.service.conformance.case import Case, generate_pinned, signatures
 from neurald.service.conformance.draw import EMPTY
 

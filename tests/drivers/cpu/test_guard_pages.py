@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from neurald.hal.device import Device, PrepareOptions
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.registry import create_device
-from neurald.hal.types import Operand
 from neurald.service.conformance.case import Case, Signature, signatures
 from neurald.service.conformance.guarded_run import ProcessRuns
 from neurald.service.conformance.variation import base
@@ -82,7 +82,7 @@ def drawn(operand: Operand, value: tuple[int, ...] | int, seed: int) -> Array:
     rng = np.random.default_rng(seed)
     if dtype.kind == "f":
         return (rng.integers(-8, 9, value) / 8).astype(dtype)
-    low, high = (-100, 100) if dtype.itemsize > 1 else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    low, high = (-100, 100) if dtype.itemsize > 1 else (np.iinfo(dtype.name).min, np.iinfo(dtype.name).max)
     return rng.integers(low, high, value, endpoint=True).astype(dtype)
 
 

@@ -17,7 +17,7 @@ from neurald.drivers.cpu.reference_graph import NativeSegment
 from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import BadData
-from neurald.hal.memory import HostMemory
+from neurald.hal.memory.pool import HostMemory
 
 pytestmark = pytest.mark.quick
 

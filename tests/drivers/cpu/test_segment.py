@@ -7,7 +7,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.segment import Segment, segments, sub_model
-from neurald.hal.types import Lifetime
+from neurald.hal.model.types import Lifetime
 
 FLOAT = nd.OperandType.TENSOR_FLOAT32
 

@@ -9,10 +9,10 @@ import pytest
 from support.cpu_routines import adding, cancelling, counting, native, requiring
 from support.sweeps import sweep
 
-from neurald.drivers.cpu.instance import Binding
-from neurald.hal.cancellation import Cancellation
+from neurald.drivers.cpu.native.instance import Binding
 from neurald.hal.errors import Cancelled, MissedDeadlineTransient
-from neurald.hal.memory import aligned_zeros
+from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.sync.cancellation import Cancellation
 
 COUNT = 100
 #: Of grains that take so long, each is a piece of its own.

@@ -9,7 +9,7 @@ from support.compiled_parts import FLOAT, Op, in_parts
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.preparation import Preparation
-from neurald.runtime.preparation import CacheOutcome
+from neurald.runtime.plan.preparer import CacheOutcome
 
 pytestmark = pytest.mark.quick
 
@@ -28,14 +28,14 @@ def scaled(factor: float) -> nd.Model:
     return builder.finish()
 
 
-def compiled(directory: Path | None, factor: float = 2) -> nd.ObjectCompilation:
+def compiled(directory: Path | None, factor: float = 2) -> nd.Compilation:
     cpu = CpuDevice()
     builder = nd.CompilationBuilder(scaled(factor), [cpu])
     builder.set_caching(directory, TOKEN if directory else b"")
     return builder.finish()
 
 
-def check(compilation: nd.ObjectCompilation, rows: int, factor: float = 2) -> None:
+def check(compilation: nd.Compilation, rows: int, factor: float = 2) -> None:
     given = np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
     (result,) = compilation.run(given)
     np.testing.assert_array_equal(result, given * factor)

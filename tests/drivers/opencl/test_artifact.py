@@ -16,11 +16,11 @@ import neurald as nd
 from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation
 from neurald.drivers.opencl.artifact import read_artifact, write_artifact
 from neurald.drivers.opencl.device import OpenClDevice
-from neurald.drivers.opencl.executable import Executable
-from neurald.drivers.opencl.platform import DeviceContext
+from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import BadData, Error, OpFailed
-from neurald.hal.memory import HostMemory
+from neurald.hal.memory.pool import HostMemory
 
 SEED = 3
 OPTIONS = PrepareOptions(cache_key=b"k" * 32)
@@ -34,7 +34,7 @@ import numpy as np
 from support.opencl_models import random_inputs, random_model, run
 from neurald.drivers.opencl.device import create
 from neurald.hal.device import Artifact, PrepareOptions
-from neurald.hal.memory import HostMemory
+from neurald.hal.memory.pool import HostMemory
 folder, seed = Path(sys.argv[1]), int(sys.argv[2])
 files = [HostMemory((folder / name).read_bytes()) for name in ("model", "data")]
 prepared = create().prepare_model_from_cache(Artifact(model=files[:1], data=files[1:]), PrepareOptions())

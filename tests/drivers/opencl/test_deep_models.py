@@ -6,7 +6,7 @@ from support.opencl_models import expect_close, random_inputs, run
 
 from neurald.drivers.cpu.device import create_reference
 from neurald.drivers.opencl.device import OpenClDevice
-from neurald.drivers.opencl.platform import DeviceContext
+from neurald.drivers.opencl.platform.platform import DeviceContext
 from neurald.hal.device import PrepareOptions
 
 

@@ -30,11 +30,11 @@ from neurald.drivers.compiler.frontend.shape_specialization import SpecializingM
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.device import create_reference
 from neurald.drivers.opencl.device import OpenClDevice, create
-from neurald.drivers.opencl.platform import DeviceContext
+from neurald.drivers.opencl.platform.platform import DeviceContext
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.hal.device import BufferDescription, BufferRole, ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
-from neurald.hal.types import DeviceType, Model, Preference
+from neurald.hal.model.types import DeviceType, Model, Preference
 
 _Op = nd.OperationType
 OPTIONS = PrepareOptions()

@@ -9,7 +9,7 @@ from support.models import add_model
 
 import neurald as nd
 from neurald.drivers.opencl.device import OpenClDevice, create
-from neurald.drivers.opencl.platform import DeviceContext
+from neurald.drivers.opencl.platform.platform import DeviceContext
 from neurald.hal.errors import DeadObject, UnavailableDevice
 
 SHAPE = (64,)

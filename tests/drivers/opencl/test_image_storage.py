@@ -20,17 +20,17 @@ from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.device import create_reference
 from neurald.drivers.opencl.artifact import read_artifact, write_artifact
 from neurald.drivers.opencl.device import OpenClDevice, create
-from neurald.drivers.opencl.executable import ImageUse
 from neurald.drivers.opencl.kernels import candidates
-from neurald.drivers.opencl.persistent import is_offered
-from neurald.drivers.opencl.platform import DeviceContext, DeviceFacts
+from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceFacts
+from neurald.drivers.opencl.platform.reduction_order import Sums
+from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE, Storage
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
-from neurald.drivers.opencl.storage import STORAGE_VARIABLE, Storage
-from neurald.drivers.opencl.sums import Sums
-from neurald.drivers.opencl.tuning import TUNING_VARIABLE, Tuner, Tuning
+from neurald.drivers.opencl.runtime.executable import ImageUse
+from neurald.drivers.opencl.runtime.persistent_kernel import is_offered
+from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE, Tuner, Tuning
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import BadData, OpFailed, UnavailableDevice
-from neurald.hal.types import Model
+from neurald.hal.model.types import Model
 
 _Op = nd.OperationType
 OPTIONS = PrepareOptions(cache_key=b"k" * 32)

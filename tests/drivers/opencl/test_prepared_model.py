@@ -12,15 +12,15 @@ from support.opencl_models import Models, random_inputs, request_of, run
 import neurald as nd
 from neurald.drivers.opencl import prepared_model
 from neurald.drivers.opencl.device import OpenClDevice
-from neurald.drivers.opencl.errors import INVALID_CONTEXT
-from neurald.drivers.opencl.instance import Instance
-from neurald.drivers.opencl.platform import DeviceContext
-from neurald.drivers.opencl.portions import Portions
+from neurald.drivers.opencl.platform.errors import INVALID_CONTEXT
+from neurald.drivers.opencl.platform.platform import DeviceContext
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
-from neurald.hal.cancellation import Cancellation
+from neurald.drivers.opencl.runtime.instance import Instance
+from neurald.drivers.opencl.runtime.portions import Portions
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, DeadObject, Error, MissedDeadlineTransient
-from neurald.hal.types import Model
+from neurald.hal.model.types import Model
+from neurald.hal.sync.cancellation import Cancellation
 
 
 def model() -> Model:
@@ -56,7 +56,7 @@ def test_a_deadline_passes_while_all_instances_are_taken(
         go.wait(60)
         return 0
 
-    monkeypatch.setattr("neurald.drivers.opencl.instance.Instance.run", wait)
+    monkeypatch.setattr("neurald.drivers.opencl.runtime.instance.Instance.run", wait)
     request, _ = request_of(model(), random_inputs(model()))
     threads = [threading.Thread(target=prepared.execute, args=(request, ExecuteOptions())) for _ in range(4)]
     for thread in threads:
@@ -98,7 +98,7 @@ def test_an_execution_that_fails_gives_its_instance_back(
 
     request, _ = request_of(model(), random_inputs(model()))
     with monkeypatch.context() as patch:
-        patch.setattr("neurald.drivers.opencl.instance.Instance.run", fail)
+        patch.setattr("neurald.drivers.opencl.runtime.instance.Instance.run", fail)
         for _ in range(6):
             with pytest.raises(Error, match="as the test"):
                 prepared.execute(request, ExecuteOptions())

@@ -7,11 +7,11 @@ from support.graphs import chain
 
 import neurald as nd
 from neurald.drivers.opencl.device import OpenClDevice
-from neurald.drivers.opencl.platform import DeviceContext
+from neurald.drivers.opencl.platform.platform import DeviceContext
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import OpFailed
-from neurald.hal.memory import HostMemory
-from neurald.hal.types import Argument, Request
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Argument, Request
 
 T = nd.OperationType
 RUN = ExecuteOptions()

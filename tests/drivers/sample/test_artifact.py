@@ -10,8 +10,8 @@ from neurald.drivers.sample.artifact import read_artifact, write_artifact
 from neurald.drivers.sample.device import create_all, create_quant
 from neurald.hal.device import Artifact, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData
-from neurald.hal.memory import HostMemory
-from neurald.hal.validate import validate_model
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.validation.validate import validate_model
 
 pytestmark = pytest.mark.quick
 

@@ -9,7 +9,7 @@ from neurald.drivers.sample.device import create_all, create_float_fast, create_
 from neurald.hal import registry
 from neurald.hal.device import BufferDescription, BufferRole, Performance, PrepareOptions
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
-from neurald.hal.types import OperandType
+from neurald.hal.model.types import OperandType
 
 FLOAT, QUANT = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_QUANT8_ASYMM
 SIGNED, BOOL = OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_BOOL8

@@ -9,7 +9,7 @@ from support.peer import CONSTANT
 from support.raw_client import OPTIONS, RawClient, closed
 
 from neurald._proto import device_pb2
-from neurald.hal.wire import model_to_wire
+from neurald.hal.rpc.wire.model import model_to_wire
 
 #: What a guess may look like on the wire.
 _GUESSES = ((), (("authorization", "Bearer " + secrets.token_hex(32)),), (("neurald-token", "0" * 64),))

@@ -10,7 +10,7 @@ from faults.attacks.attack import MIB, Attack
 from support.raw_client import SERVICE, Held, RawClient, closed
 
 from neurald._proto import device_pb2
-from neurald.hal.address import Address
+from neurald.hal.process.address import Address
 
 _STREAMS = 64
 _REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"

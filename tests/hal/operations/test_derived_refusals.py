@@ -15,12 +15,8 @@ from support.tiers import Tier, current_tier
 import neurald as nd
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
-from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.arithmetic.quantized import QUANTIZED
-from neurald.hal.operations.machinery.definition import Definition
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, Parameter, Row
-from neurald.hal.types import (
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import (
     ChannelQuant,
     Lifetime,
     Model,
@@ -30,7 +26,11 @@ from neurald.hal.types import (
     Subgraph,
     byte_size,
 )
-from neurald.hal.validate import validate_model
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, Parameter, Row
+from neurald.hal.validation.validate import validate_model
 
 _PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
 

@@ -9,9 +9,9 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.types import Lifetime, Operand, OperandType
 
 _T = OperationType
 _INT16, _INT32, _INT64 = (

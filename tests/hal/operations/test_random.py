@@ -7,10 +7,10 @@ from support.single_operation import Given, call_of, evaluate, given, ints, leve
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import FeatureLevel, OperandType
 
 MULTINOMIAL = OperationType.RANDOM_MULTINOMIAL
 FLOAT32, FLOAT16 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16

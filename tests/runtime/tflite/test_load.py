@@ -10,9 +10,9 @@ from support.tflite_builder import TfliteGraph, TfliteModel
 from support.whole_model import run_references
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Lifetime, OperandType, SignatureNames
-from neurald.hal.validate import validate_model
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, OperandType, SignatureNames
+from neurald.hal.validation.validate import validate_model
 from neurald.runtime.tflite import load_tflite
 
 pytestmark = pytest.mark.quick

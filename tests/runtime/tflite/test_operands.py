@@ -6,7 +6,7 @@ from support.sweeps import sweep
 from support.tflite_builder import TfliteModel
 
 from neurald.hal.errors import BadData
-from neurald.hal.types import ChannelQuant, Lifetime, Operand, OperandType
+from neurald.hal.model.types import ChannelQuant, Lifetime, Operand, OperandType
 from neurald.runtime.tflite.operands import (
     Unsupported,
     expected_dimensions,

@@ -8,9 +8,9 @@ from support.resources import branch, constant, counts_up_to, loop, plus, steppe
 from support.tflite_builder import TfliteGraph, TfliteModel
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import Model
 from neurald.runtime.compilation import CompilationBuilder
 from neurald.runtime.tflite import load_tflite
 

@@ -10,9 +10,9 @@ from support.tflite_operator import Load, fixed, inputs_of, random, shaped, type
 from support.whole_model import run_references
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import OperandType
 from neurald.runtime.tflite import load_tflite
 
 DENSE, SPARSE = 0, 1

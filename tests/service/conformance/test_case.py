@@ -3,10 +3,10 @@
 import numpy as np
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.types import OperandType
-from neurald.hal.validate import validate_model
+from neurald.hal.validation.validate import validate_model
 from neurald.service.conformance.case import generate, signatures
 from neurald.service.conformance.comparison import difference
 from neurald.service.conformance.draw import Draw

@@ -2,8 +2,8 @@
 
 from support.faulty import create_adding_one
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.service.conformance.case import Signature, signatures
 from neurald.service.conformance.depth import EVERY, default_depth
 from neurald.service.conformance.guarded_run import NoGuardedRuns

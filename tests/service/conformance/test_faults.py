@@ -3,7 +3,7 @@
 import pytest
 from support.faulty_drivers import FAULTS
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.service.conformance.result import Outcome
 from neurald.service.conformance.suite import Plan, run
 

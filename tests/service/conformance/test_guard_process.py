@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from neurald.hal.errors import UnavailableDevice
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.service.conformance.case import Case, signatures
 from neurald.service.conformance.fault_report import End
 from neurald.service.conformance.guard_message import GuardedCase, Ran
@@ -116,6 +116,7 @@ def test_the_stage_in_which_it_ended(starting: Starting) -> None:
     assert missed.name == "constant 0"
 
 
+@pytest.mark.slow
 def test_one_that_does_not_come_back(starting: Starting) -> None:
     process = starting("support.faulty_drivers:create_waiting")
     began = time.monotonic()

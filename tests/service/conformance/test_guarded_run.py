@@ -12,7 +12,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import UnavailableDevice
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.registry import create_device
 from neurald.service.conformance import guarded_run
 from neurald.service.conformance.case import Case, signatures
@@ -55,6 +55,7 @@ def guarded_results(driver: str, *operations: OperationType) -> list[Result]:
     return [result for result in found if result.group == GUARD_PAGES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["cpu", "sample-all"])
 def test_good_drivers(driver: str) -> None:
     found = guarded_results(driver, FLOOR, CONV) if driver == "cpu" else guarded_results(driver, ADD)
@@ -104,6 +105,7 @@ def test_the_next_case_runs_after_a_fault(reading_constants: ProcessRuns) -> Non
     assert all(text == texts[1] for text in texts if text)
 
 
+@pytest.mark.slow
 def test_a_fault_of_one_operation_is_told_of_that_one_only() -> None:
     driver = "support.faulty_drivers:create_reading_past_constants"
     found = results(create_reading_past_constants(), driver, ADD, CONV)
@@ -137,6 +139,7 @@ def test_thorough_runs_every_case_between_guard_pages() -> None:
     assert shares[1] == 1.0
 
 
+@pytest.mark.slow
 def test_a_call_that_does_not_come_back_is_ended() -> None:
     began = time.monotonic()
     with closing(ProcessRuns("support.faulty_drivers:create_waiting", "faulty", limit_s=0.2)) as runs:

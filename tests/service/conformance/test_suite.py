@@ -16,7 +16,7 @@ from support.faulty import (
 
 import neurald as nd
 from neurald.hal.device import Device
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.registry import create_device
 from neurald.service.conformance.contract import RULES
 from neurald.service.conformance.result import Outcome, Result, count

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from support.sweeps import sweep
 
-from neurald.hal.address import Address
 from neurald.hal.errors import BadState
+from neurald.hal.process.address import Address
 from neurald.service.sandbox import landlock, seccomp
 from neurald.service.sandbox.mode import SandboxMode
 from neurald.service.sandbox.places import make_places

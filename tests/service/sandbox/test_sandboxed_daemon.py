@@ -13,7 +13,7 @@ import pytest
 from support.command_line import start
 
 import neurald as nd
-from neurald.hal.wire_device import Access
+from neurald.hal.rpc.wire.device import Access
 from neurald.service.demo.digits import MODEL
 from neurald.service.sandbox import landlock, seccomp
 from neurald.service.sandbox.sandbox import ALL_PARTS

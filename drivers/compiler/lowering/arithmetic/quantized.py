@@ -10,6 +10,7 @@ from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, load
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.hal.model.types import FusedActivation, Operand
 from neurald.hal.operations.arithmetic.fixed_point import (
     Rounding,
     quantize_multiplier,
@@ -18,7 +19,6 @@ from neurald.hal.operations.arithmetic.fixed_point import (
 )
 from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.types import FusedActivation, Operand
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -6,7 +6,7 @@ from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.graph import Shape, Value
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import Plan, lower_windows
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.convolution import convolution, depthwise_convolution, grouped_convolution
 from neurald.hal.operations.convolution.windowing import Window, is_nchw
 from neurald.hal.operations.machinery.call import Call

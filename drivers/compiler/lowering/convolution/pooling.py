@@ -21,7 +21,7 @@ from neurald.drivers.compiler.lowering.elementwise.pointwise import widen
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import along, divide_rounded, exact_sum
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
 from neurald.hal.operations.convolution.pooling import geometry
 from neurald.hal.operations.convolution.windowing import Window, is_nchw

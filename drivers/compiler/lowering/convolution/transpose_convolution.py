@@ -15,7 +15,7 @@ from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.graph import Graph, Pair, Shape, Value
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import Plan, lower_windows, zeros
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.convolution import transpose_convolution
 from neurald.hal.operations.machinery.call import Call
 

@@ -18,7 +18,7 @@ from neurald.drivers.compiler.lowering.arithmetic.quantized import real, store
 from neurald.drivers.compiler.lowering.detection.boxes import OUT_OF_ORDER
 from neurald.drivers.compiler.lowering.machinery.layout import to_nhwc
 from neurald.drivers.compiler.lowering.reduction.arg_reduce import extreme_indices
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.convolution.windowing import is_nchw
 from neurald.hal.operations.detection.proposals import FARTHEST, flatness
 from neurald.hal.operations.machinery.call import Call

@@ -9,10 +9,10 @@ from neurald.drivers.compiler.lowering.arithmetic.quantized import activate, sat
 from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, pointwise, widen
 from neurald.drivers.compiler.lowering.elementwise.unary import lower_unary, of
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FusedActivation
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.types import FusedActivation
 
 
 def _clamped(activation: FusedActivation) -> Lowering:

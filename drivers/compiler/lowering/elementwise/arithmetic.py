@@ -15,12 +15,12 @@ from neurald.drivers.compiler.lowering.elementwise.pointwise import (
     widen,
 )
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FusedActivation
 from neurald.hal.operations.arithmetic.fixed_point import single_ratio
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.elementwise.arithmetic import addend_shift
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.types import FusedActivation
 
 #: Computes an unclamped result at the output's scale from two quantised values as INT64.
 Quantized = Callable[[Call, Expression, Expression], Expression]

@@ -7,7 +7,7 @@ from neurald.drivers.compiler.ir.expression import Expression, clamp
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, pointwise
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 
 

@@ -7,10 +7,10 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.arithmetic.quantized import real
 from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, Function, lower, pointwise, widen
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Operand
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.types import Operand
 
 COMPARISONS: dict[OperationType, Function] = {
     OperationType.EQUAL: lambda first, second: first.equals(second),

@@ -2,7 +2,7 @@
 
 from neurald.drivers.compiler.ir.expression import Expression, clamp
 from neurald.drivers.compiler.lowering.elementwise.unary import lower_unary
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 
 
 def _hard_swish(value: Expression) -> Expression:

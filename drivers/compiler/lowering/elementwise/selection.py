@@ -17,7 +17,7 @@ from neurald.drivers.compiler.lowering.elementwise.pointwise import (
     widen,
 )
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, single_ratio
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.elementwise.selection import rescaled

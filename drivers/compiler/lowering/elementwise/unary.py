@@ -6,7 +6,7 @@ from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.lowering.elementwise.pointwise import Function, by_table, lower
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Call
 

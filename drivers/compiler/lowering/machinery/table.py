@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.graph import Value
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 
 #: Builds an operation's outputs in order, with each operand's type and shape. Raises

@@ -7,10 +7,10 @@ from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.movement.indexing import joined
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.concatenation import RESCALED, concatenation_axis, rescale
-from neurald.hal.types import Operand
 
 
 def _rescaled(builder: Builder, value: Value, operand: Operand, output: Operand) -> Value:

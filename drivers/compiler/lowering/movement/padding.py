@@ -15,7 +15,7 @@ from neurald.drivers.compiler.ir.expression import (
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.movement.indexing import only_element, output_shapes, padded
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.padding import mirror_mode, paddings

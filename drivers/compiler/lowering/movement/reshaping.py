@@ -1,7 +1,7 @@
 """Lowers RESHAPE and SQUEEZE."""
 
 from neurald.drivers.compiler.lowering.movement.indexing import reshaped
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 
 LOWERINGS = {
     OperationType.RESHAPE: reshaped,

@@ -8,7 +8,7 @@ from neurald.drivers.compiler.ir.graph import Shape, Value, delinearize, inside,
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.convolution.windowing import is_nchw, shape_to_nhwc
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.padding import paddings

@@ -10,7 +10,7 @@ from neurald.drivers.compiler.lowering.movement.indexing import (
     output_shapes,
     reshaped,
 )
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.tiling import pack_axis
 

@@ -23,7 +23,7 @@ from neurald.drivers.compiler.lowering.recurrent.recurrent import (
     of_sequence,
     stored,
 )
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.recurrent.lstm import GATES, LSTM_ACTIVATIONS, NORM_EPSILON, is_coupled
 from neurald.hal.operations.recurrent.recurrent import cell_activation, is_given, time_steps

@@ -10,7 +10,7 @@ from neurald.drivers.compiler.lowering.recurrent.quantized_lstm_cell import (
     run_quantized_16bit_lstm,
     run_quantized_lstm,
 )
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.recurrent.quantized_lstm import (
     BIASES_16BIT,

@@ -16,10 +16,10 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate, store
 from neurald.drivers.compiler.lowering.movement.indexing import joined
 from neurald.drivers.compiler.lowering.tflite.convolution import hybrid
+from neurald.hal.model.types import FusedActivation
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.recurrent.recurrent import CellActivation
-from neurald.hal.types import FusedActivation
 
 #: Longer sequences are not supported, because every step adds several kernels.
 MAX_STEPS = 128

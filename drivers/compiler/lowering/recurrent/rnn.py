@@ -16,7 +16,7 @@ from neurald.drivers.compiler.lowering.recurrent.recurrent import (
     stored_sequence,
     time_major,
 )
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.recurrent.recurrent import (
     BASIC_ACTIVATIONS,

@@ -6,7 +6,7 @@ from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.drivers.compiler.lowering.recurrent.bidirectional import outputs_of_both, sequences
 from neurald.drivers.compiler.lowering.recurrent.lstm import LstmCell
 from neurald.drivers.compiler.lowering.recurrent.recurrent import stored, stored_sequence, time_major
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 
 

@@ -9,7 +9,7 @@ from neurald.drivers.compiler.lowering.arithmetic.quantized import store
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import along, first_along, reduce_dimensions
 from neurald.drivers.compiler.lowering.reduction.reduction import difference
 from neurald.drivers.compiler.lowering.reduction.softmax import lower_log_softmax
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.rules import resolve_axis

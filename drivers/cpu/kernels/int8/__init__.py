@@ -24,8 +24,8 @@ from neurald.drivers.cpu.kernels.int8.tail import Tail
 from neurald.drivers.cpu.kernels.likeness import cached_routine
 from neurald.drivers.cpu.kernels.product import Operand, Product
 from neurald.drivers.cpu.kernels.window import sides_of
-from neurald.drivers.cpu.routine import Routine
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
 
 _BYTES = (Scalar.INT8, Scalar.UINT8)
 _LIMIT = (1 << 31) - 1

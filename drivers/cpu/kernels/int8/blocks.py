@@ -1,11 +1,11 @@
 """Packing of inputs, block by block, into scratch memory with padding around the image."""
 
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, multiple
 from neurald.drivers.cpu.kernels.int8.layout import BlockLayout
 from neurald.drivers.cpu.kernels.int8.packing import UNROLLED, Packing
 from neurald.drivers.cpu.kernels.window import Side
-from neurald.drivers.cpu.vector import Vector
 
 
 class Blocks:

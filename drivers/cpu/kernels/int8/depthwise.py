@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 
 from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.cpu.epilogue import Epilogue, parameter_names, pointer_names
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, pointer_names
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, multiple, opaque
 from neurald.drivers.cpu.kernels.int8.blocks import Blocks
 from neurald.drivers.cpu.kernels.int8.depthwise_plan import Bundle, DepthwisePlan
@@ -21,7 +22,6 @@ from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES
 from neurald.drivers.cpu.kernels.int8.rolling import rolling_row, write_rolling
 from neurald.drivers.cpu.kernels.int8.stores import store_lanes
 from neurald.drivers.cpu.kernels.int8.tail import Tail
-from neurald.drivers.cpu.vector import Vector
 
 
 class Depthwise:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address
 from neurald.drivers.cpu.kernels.int8.depthwise_plan import Bundle, DepthwisePlan
 from neurald.drivers.cpu.kernels.int8.interleaving import Interleaving
 from neurald.drivers.cpu.kernels.int8.tail import Tail
-from neurald.drivers.cpu.vector import Vector
 
 #: Number of vectors that are narrowed together, which restores the order of channels.
 _PACKED_VECTORS = 4

@@ -6,17 +6,17 @@ from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.dialect import stored
-from neurald.drivers.cpu.instructions import Instructions
-from neurald.drivers.cpu.integers import is_signed
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.math.integers import is_signed
+from neurald.drivers.cpu.emit.op_table import stored
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels import dots
 from neurald.drivers.cpu.kernels.counters import address, multiple, total
 from neurald.drivers.cpu.kernels.function import arguments_with
 from neurald.drivers.cpu.kernels.int8.panels import Weights, unsigned_shift
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.kernels.product import Product
-from neurald.drivers.cpu.routine import Routine
-from neurald.drivers.cpu.vector import Vector
+from neurald.drivers.cpu.target.routine import Routine
 
 #: Cycles per result besides summing the lanes: results are rescaled one by one.
 _END_CYCLES = 28.0

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.cpu.vector import Vector
+from neurald.drivers.cpu.emit.vector import Vector
 
 #: Largest integer that floats represent exactly, and bound on sums that may be slightly beyond the
 #: reach.

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.int8.depthwise_plan import Bundle, DepthwisePlan, lane_channels
-from neurald.drivers.cpu.vector import Vector
 
 #: Returns the address of an input element by the row and column of a window.
 Addresses: TypeAlias = Callable[[int, int], str]

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, multiple, opaque
 from neurald.drivers.cpu.kernels.function import subroutine_of
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
-from neurald.drivers.cpu.routine import Subroutine
-from neurald.drivers.cpu.vector import Vector
+from neurald.drivers.cpu.target.routine import Subroutine
 
 #: Number of vectors copied per iteration.
 UNROLLED = 4

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.cpu.epilogue import parameter_names, pointer_names
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, multiple
 from neurald.drivers.cpu.kernels.int8.blocks import Blocks
 from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES, panel_bytes
@@ -19,7 +20,6 @@ from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.kernels.int8.tail import Tail
 from neurald.drivers.cpu.kernels.int8.tile_sums import TileSums
 from neurald.drivers.cpu.kernels.int8.window_sums import write_window_sums
-from neurald.drivers.cpu.vector import Vector
 
 
 class Products:

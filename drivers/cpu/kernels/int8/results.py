@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 
 from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.cpu.dialect import stored
-from neurald.drivers.cpu.epilogue import Epilogue
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.codegen.epilogue import Epilogue
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.op_table import stored
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import multiple
 from neurald.drivers.cpu.kernels.flattened import pitch_of
 from neurald.drivers.cpu.kernels.int8.panels import RESIDUAL_OFFSET
@@ -17,7 +18,6 @@ from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.kernels.int8.stores import store_lanes
 from neurald.drivers.cpu.kernels.int8.tail import Tail
 from neurald.drivers.cpu.kernels.kept_sums import each_kept
-from neurald.drivers.cpu.vector import Vector
 
 #: Positions whose results are narrowed together.
 _TOGETHER = 2

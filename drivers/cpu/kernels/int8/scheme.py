@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neurald.drivers.cpu.instructions import Instructions
-from neurald.drivers.cpu.target import Target
-from neurald.drivers.cpu.vector import Vector
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.target.target import Target
 
 WORD_BYTES = 4
 

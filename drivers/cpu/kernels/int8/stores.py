@@ -1,6 +1,6 @@
 """Stores of partial vectors."""
 
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address
 
 

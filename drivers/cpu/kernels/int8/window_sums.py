@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
-from neurald.drivers.cpu.instructions import Instructions
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, multiple, opaque
 from neurald.drivers.cpu.kernels.function import subroutine_of
 from neurald.drivers.cpu.kernels.int8.panels import FACTOR_OFFSET
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
-from neurald.drivers.cpu.routine import Subroutine
-from neurald.drivers.cpu.vector import Vector
+from neurald.drivers.cpu.target.routine import Subroutine
 
 #: Addresses of the first window, its sum and the factor; number and distance of windows; then
 #: number and distance of a window's rows and runs, and the bytes of a run.

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
 from neurald.hal.operations.convolution import convolution, depthwise_convolution, transpose_convolution
 from neurald.hal.operations.convolution.convolution import convolve
@@ -34,7 +35,6 @@ from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.rules import known_activation
 from neurald.hal.operations.machinery.signature import row
 from neurald.hal.operations.tflite.convolution import hybrid
-from neurald.hal.types import FeatureLevel, OperandType
 
 #: Types with activations of 16 bits.
 SHORT_ROWS = tuple(

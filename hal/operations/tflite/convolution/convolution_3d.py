@@ -6,14 +6,14 @@ from itertools import product
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType, PaddingScheme
 from neurald.hal.operations.arithmetic.quantized import activate
 from neurald.hal.operations.convolution.weighted_sum import expect_bias
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import known_activation
 from neurald.hal.operations.machinery.signature import Form, Parameter, row, scalar, tensor
-from neurald.hal.types import FeatureLevel, OperandType, PaddingScheme
 
 _AXES = ("depth", "height", "width")
 

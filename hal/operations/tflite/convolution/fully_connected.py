@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
 from neurald.hal.operations.convolution.weighted_sum import (
     ROWS,
@@ -28,7 +29,6 @@ from neurald.hal.operations.machinery.rules import known_activation
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, row, scalar, tensor
 from neurald.hal.operations.tflite.convolution import hybrid
 from neurald.hal.operations.tflite.convolution.convolution import SHORT_LARGEST, SHORT_ROWS, is_short
-from neurald.hal.types import FeatureLevel, OperandType
 
 _INT16, _UINT8 = OperandType.TENSOR_QUANT16_SYMM, OperandType.TENSOR_QUANT8_ASYMM
 

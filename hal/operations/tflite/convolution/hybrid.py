@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from neurald.hal.model.types import FeatureLevel, Operand, OperandType
 from neurald.hal.operations.arithmetic.quantized import activate, is_quantized, round_away
 from neurald.hal.operations.convolution.weighted_sum import Writer
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.signature import row
-from neurald.hal.types import FeatureLevel, Operand, OperandType
 
 #: Types of input and output (T), weights (F) and bias (B).
 ROWS = tuple(

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.convolution import pooling
 from neurald.hal.operations.machinery.rules import data_rows, known_activation
 from neurald.hal.operations.machinery.signature import row
-from neurald.hal.types import FeatureLevel, OperandType
 
 _ROWS = (
     *data_rows(quant8=FeatureLevel.LEVEL_1),

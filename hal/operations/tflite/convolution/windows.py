@@ -6,13 +6,13 @@ from enum import IntEnum
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import MAXIMUM_OPERAND_BYTES, OperandType
 from neurald.hal.operations.machinery.arguments import integers
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, scalar, tensor
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS, element_rows, indexes
-from neurald.hal.types import MAXIMUM_OPERAND_BYTES, OperandType
 
 
 class Reduction(IntEnum):

@@ -6,14 +6,14 @@ It is TFLite's custom operator. Android's DETECTION_POSTPROCESSING does nearly t
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import real
 from neurald.hal.operations.detection.boxes import expect_shape, positive
 from neurald.hal.operations.detection.suppression import keep_apart, overlaps
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, Parameter, row, scalar, tensor
-from neurald.hal.types import FeatureLevel, OperandType
 
 _SCALES = ("scale_y", "scale_x", "scale_height", "scale_width")
 _STORED = frozenset((OperandType.TENSOR_FLOAT32, OperandType.TENSOR_QUANT8_ASYMM))

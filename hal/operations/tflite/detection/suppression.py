@@ -5,13 +5,13 @@ Boxes are pairs of opposite corners in any order. As many results are given as a
 
 import numpy as np
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.detection.boxes import expect_shape
 from neurald.hal.operations.detection.suppression import overlaps
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, Parameter, row, tensor
-from neurald.hal.types import FeatureLevel, OperandType
 
 _INPUTS = (
     tensor("boxes", OperandType.TENSOR_FLOAT32, rank=2),

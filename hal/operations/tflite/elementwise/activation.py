@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
 from neurald.hal.operations.arithmetic.quantized import is_quantized, round_away
 from neurald.hal.operations.elementwise.activation import sigmoid
@@ -19,7 +20,6 @@ from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter
 from neurald.hal.operations.tflite.arithmetic.activation16 import logistic16, tanh16
 from neurald.hal.operations.tflite.arithmetic.error_function import erfc
 from neurald.hal.operations.tflite.machinery.tables import FLOATS, QUANT8, lookup, typed_rows, unary_form
-from neurald.hal.types import FeatureLevel, OperandType
 
 _INT8 = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 _INT16 = OperandType.TENSOR_QUANT16_SYMM

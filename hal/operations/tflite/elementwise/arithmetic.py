@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, FusedActivation, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
 from neurald.hal.operations.arithmetic.gemmlowp import product16, shift_right
 from neurald.hal.operations.arithmetic.quantized import activate, is_quantized, saturate
@@ -22,7 +23,6 @@ from neurald.hal.operations.tflite.machinery.tables import (
     binary_shape,
     typed_rows,
 )
-from neurald.hal.types import FeatureLevel, FusedActivation, OperandType
 
 _INT16 = OperandType.TENSOR_QUANT16_SYMM
 _PLAIN = (*FLOATS, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)

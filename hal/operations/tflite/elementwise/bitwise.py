@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.tflite.machinery.tables import (
@@ -12,7 +13,6 @@ from neurald.hal.operations.tflite.machinery.tables import (
     binary_shape,
     typed_rows,
 )
-from neurald.hal.types import OperandType
 
 # Bits are those that are stored, whatever they stand for.
 _ROWS = typed_rows(*STORED, OperandType.TENSOR_INT32, OperandType.TENSOR_UINT32, zero_points16=True)

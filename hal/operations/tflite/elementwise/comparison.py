@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.broadcasting import broadcast_shape
@@ -22,7 +23,6 @@ from neurald.hal.operations.tflite.machinery.tables import (
     binary_shape,
     typed_rows,
 )
-from neurald.hal.types import OperandType
 
 #: Bits behind the point of compared numbers.
 PRECISION_BITS = 8

@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
 from neurald.hal.operations.arithmetic.quantized import is_quantized, round_away, saturate
 from neurald.hal.operations.elementwise.quantization import DEFINITIONS as QUANTIZATIONS
@@ -19,7 +20,6 @@ from neurald.hal.operations.machinery.rules import shape_of_input
 from neurald.hal.operations.machinery.signature import Form, row, scalar
 from neurald.hal.operations.tflite.machinery.tables import FLOATS, STORED, typed_rows, unary_form
 from neurald.hal.operations.tflite.machinery.widening import widen
-from neurald.hal.types import FeatureLevel, OperandType
 
 _LEVEL = FeatureLevel.LEVEL_1
 _BITS = (2, 16)

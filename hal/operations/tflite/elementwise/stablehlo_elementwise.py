@@ -8,12 +8,12 @@ from collections.abc import Callable
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, tensor
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS, element_rows
-from neurald.hal.types import OperandType
 
 _FORM = Form(
     inputs=(tensor("input1", rank=ANY_RANK), tensor("input2", rank=ANY_RANK)),

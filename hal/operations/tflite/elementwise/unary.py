@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
 from neurald.hal.operations.arithmetic.gemmlowp import inverse_square_root
 from neurald.hal.operations.arithmetic.quantized import is_quantized, saturate
@@ -14,7 +15,6 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import shape_of_input
 from neurald.hal.operations.machinery.signature import Row
 from neurald.hal.operations.tflite.machinery.tables import FLOATS, STORED, lookup, typed_rows, unary_form
-from neurald.hal.types import Operand, OperandType
 
 _SIGNED = (OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT16_SYMM)
 _WHOLE = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, MAXIMUM_RANK, Form, Parameter, Row, row
-from neurald.hal.types import FeatureLevel, OperandType
 
 #: Types whose elements are moved as they are stored.
 ELEMENTS = (

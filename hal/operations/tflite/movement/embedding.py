@@ -5,12 +5,12 @@ from enum import IntEnum
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, row, scalar, tensor
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
-from neurald.hal.types import FeatureLevel, OperandType
 
 _TABLE_RANKS = (2, MAXIMUM_RANK)
 

@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import MAXIMUM_OPERAND_BYTES, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, tensor
@@ -15,7 +16,6 @@ from neurald.hal.operations.tflite.machinery.elements import (
     indexes,
     lengths,
 )
-from neurald.hal.types import MAXIMUM_OPERAND_BYTES, OperandType
 
 _COUNTED = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64, OperandType.TENSOR_FLOAT32)
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.convolution.windowing import from_nhwc, is_nchw, to_nhwc
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition
@@ -17,7 +18,6 @@ from neurald.hal.operations.machinery.signature import Form, row, tensor
 from neurald.hal.operations.movement import resizing
 from neurald.hal.operations.movement.resizing import FLAGS, flags, flags_fit, neighbours, output_size
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
-from neurald.hal.types import FeatureLevel, OperandType
 
 #: A whole weight of stored values that are signed.
 ONE = 1 << 10

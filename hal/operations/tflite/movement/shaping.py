@@ -7,7 +7,8 @@ SHAPE and RANK.
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import require_representable, resolve_axes, resolve_axis
@@ -20,7 +21,6 @@ from neurald.hal.operations.tflite.machinery.elements import (
     element_rows,
     moved,
 )
-from neurald.hal.types import OperandType
 
 _ANDROID = {
     definition.type: definition

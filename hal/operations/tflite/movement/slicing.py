@@ -3,7 +3,8 @@
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.arguments import integers
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
@@ -17,7 +18,6 @@ from neurald.hal.operations.tflite.machinery.elements import (
     moved,
     number,
 )
-from neurald.hal.types import OperandType
 
 _ANDROID = {definition.type: definition for definition in slicing.DEFINITIONS}
 

@@ -4,7 +4,8 @@ import math
 from dataclasses import replace
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.arguments import integers
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
@@ -13,7 +14,6 @@ from neurald.hal.operations.machinery.signature import Form, tensor
 from neurald.hal.operations.movement import space_depth
 from neurald.hal.operations.movement.padding import pad, paddings
 from neurald.hal.operations.tflite.machinery.elements import element_rows
-from neurald.hal.types import OperandType
 
 _RANKS = (3, 4)
 

@@ -9,13 +9,13 @@ from collections.abc import Callable
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.arguments import integers
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, scalar, tensor
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS, element_rows, indexes
-from neurald.hal.types import OperandType
 
 #: What STABLEHLO_SCATTER does with an element and its update: 0 replaces it.
 _UPDATES: dict[int, Callable[[Array, tuple[Array, ...], Array], None]] = {

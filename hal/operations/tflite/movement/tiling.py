@@ -3,7 +3,8 @@
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, row, tensor
@@ -15,7 +16,6 @@ from neurald.hal.operations.tflite.machinery.elements import (
     lengths,
     moved,
 )
-from neurald.hal.types import FeatureLevel, OperandType
 
 _TILE = next(d for d in tiling.DEFINITIONS if d.type is OperationType.TILE)
 

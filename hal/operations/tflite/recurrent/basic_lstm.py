@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.signature import Form, row, tensor
 from neurald.hal.operations.recurrent.quantized_lstm_cell import GATE_SCALE, run_quantized_16bit_lstm
-from neurald.hal.types import FeatureLevel, OperandType
 
 #: 4 integer bits.
 _CELL_SCALE = 2.0**-11

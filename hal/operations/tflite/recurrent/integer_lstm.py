@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, single_ratio
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Array, Call, Shape
@@ -36,7 +37,6 @@ from neurald.hal.operations.recurrent.quantized_lstm_cell import (
     run_quantized_lstm,
 )
 from neurald.hal.operations.recurrent.recurrent import is_given, swap_batch
-from neurald.hal.types import FeatureLevel, OperandType
 
 #: A power of two may be off by so much in its logarithm.
 _LOG2_TOLERANCE = 1e-3

@@ -9,13 +9,13 @@ normalisation are floats.
 
 from dataclasses import replace
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, Parameter, row, scalar
 from neurald.hal.operations.recurrent import lstm, rnn, sequence_lstm
 from neurald.hal.operations.tflite.recurrent.basic_lstm import with_basic_cell
 from neurald.hal.operations.tflite.recurrent.integer_lstm import with_integers
-from neurald.hal.types import FeatureLevel, OperandType
 
 _ROWS = (
     row(

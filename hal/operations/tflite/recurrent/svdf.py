@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.signature import Form, row, scalar
 from neurald.hal.operations.recurrent import svdf
 from neurald.hal.operations.recurrent.recurrent import is_given
-from neurald.hal.types import FeatureLevel, OperandType
 
 _INT8 = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 _INT16 = OperandType.TENSOR_QUANT16_SYMM

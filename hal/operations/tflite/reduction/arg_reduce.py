@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import require_representable, resolve_axis
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, row, tensor
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS, INDEXES, element_rows, number
-from neurald.hal.types import FeatureLevel, OperandType
 
 #: Types whose elements have an order.
 _ORDERED = tuple(kind for kind in ELEMENTS if kind is not OperandType.TENSOR_COMPLEX64)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.arithmetic.fixed_point import multiply
 from neurald.hal.operations.arithmetic.gemmlowp import inverse_square_root
 from neurald.hal.operations.arithmetic.quantized import is_quantized, saturate

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, single_ratio
 from neurald.hal.operations.arithmetic.quantized import is_quantized, round_away, saturate
 from neurald.hal.operations.machinery.call import Array, Call, Shape
@@ -15,7 +16,6 @@ from neurald.hal.operations.machinery.rules import resolve_axes
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Row, scalar, tensor
 from neurald.hal.operations.reduction.reduction import quantized_mean
 from neurald.hal.operations.tflite.machinery.tables import FLOATS, QUANT8, highest, lowest, typed_rows
-from neurald.hal.types import Operand, OperandType
 
 _INT16 = OperandType.TENSOR_QUANT16_SYMM
 _WHOLE = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)

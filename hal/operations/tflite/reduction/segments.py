@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import shape_of_input
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, row, tensor
 from neurald.hal.operations.tflite.machinery.tables import highest, lowest, typed_rows
-from neurald.hal.types import FeatureLevel, OperandType
 
 _INT32 = OperandType.TENSOR_INT32
 _DATA = (OperandType.TENSOR_FLOAT32, _INT32)

@@ -7,7 +7,8 @@ from functools import lru_cache
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
 from neurald.hal.operations.arithmetic.quantized import real, store
 from neurald.hal.operations.machinery.call import Array, Call, Shape
@@ -15,7 +16,6 @@ from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.rules import fixed_scale, resolve_axis
 from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, Parameter, scalar, tensor
 from neurald.hal.operations.tflite.machinery.tables import FLOATS, QUANT8, interpolate, table16, typed_rows
-from neurald.hal.types import OperandType
 
 _INT16 = OperandType.TENSOR_QUANT16_SYMM
 _INT16_LIMITS = np.iinfo(np.int16)

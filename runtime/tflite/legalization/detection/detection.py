@@ -1,6 +1,6 @@
 """Suppression of boxes that overlap, and the custom operator of detectors."""
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.flexbuffer import FlexMap
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import Lowering, Rule

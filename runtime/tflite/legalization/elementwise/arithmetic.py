@@ -1,7 +1,7 @@
 """Arithmetic on two inputs, and on more."""
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import FusedActivation, Operand, OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FusedActivation, Operand, OperandType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import Lowering, Rule, emit_activated, operation
 from neurald.runtime.tflite.numbers import BuiltinOperator

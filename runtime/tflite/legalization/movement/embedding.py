@@ -1,9 +1,9 @@
 """Rows of tables."""
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FusedActivation, Operand, OperandType
 from neurald.hal.operations.movement.gathering import Projection
 from neurald.hal.operations.tflite.movement.embedding import FLOATS
-from neurald.hal.types import FusedActivation, Operand, OperandType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import Lowering
 from neurald.runtime.tflite.numbers import BuiltinOperator, LSHProjectionType

@@ -1,6 +1,6 @@
 """Elements picked by index, put where indexes say, and repeated."""
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import Lowering, Rule, narrow, whole
 from neurald.runtime.tflite.numbers import BuiltinOperator

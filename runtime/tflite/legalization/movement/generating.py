@@ -1,7 +1,7 @@
 """Tensors that are made, not computed from others."""
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import Lowering, narrow
 from neurald.runtime.tflite.legalization.movement.gathering import in_order

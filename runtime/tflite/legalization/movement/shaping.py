@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Dimensions, FusedActivation, OperandType
 from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
-from neurald.hal.types import Dimensions, FusedActivation, OperandType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import (
     Lowering,

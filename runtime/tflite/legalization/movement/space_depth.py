@@ -1,6 +1,6 @@
 """Blocks of an image moved to its channels or to the batch, and back."""
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import Lowering, Rule
 from neurald.runtime.tflite.numbers import BuiltinOperator

@@ -1,6 +1,6 @@
 """Where elements are."""
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import Lowering, Rule, whole
 from neurald.runtime.tflite.legalization.movement.gathering import in_order

@@ -1,6 +1,6 @@
 """Elements put together by segments and into buckets, and bits of numbers."""
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import Lowering, operation
 from neurald.runtime.tflite.numbers import BuiltinOperator

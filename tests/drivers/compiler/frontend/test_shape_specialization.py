@@ -10,10 +10,10 @@ from support.opencl_models import FLOAT, Models, request_of
 import neurald as nd
 from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel, assumed, is_specified
 from neurald.drivers.compiler.ir.graph import Shape
-from neurald.hal.cancellation import Cancellation
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, OpFailed
-from neurald.hal.types import Model
+from neurald.hal.model.types import Model
+from neurald.hal.sync.cancellation import Cancellation
 
 _Op = nd.OperationType
 

@@ -2,7 +2,7 @@ import numpy as np
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.complex_numbers import as_numbers, as_pairs, operand_shape, value_shape
-from neurald.hal.types import OperandType
+from neurald.hal.model.types import OperandType
 
 COMPLEX = OperandType.TENSOR_COMPLEX64
 

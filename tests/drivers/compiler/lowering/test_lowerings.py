@@ -10,7 +10,7 @@ from support.sweeps import sweep
 from neurald.drivers.compiler import lowering
 from neurald.drivers.compiler.lowering import LOWERINGS
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
 
 
@@ -38,7 +38,7 @@ def test_families_are_imported_when_they_are_needed() -> None:
     program = (
         "import sys\n"
         "from neurald.drivers.compiler.lowering import LOWERINGS\n"
-        "from neurald.hal.operation_type import OperationType\n"
+        "from neurald.hal.model.operation_type import OperationType\n"
         "LOWERINGS[OperationType.ADD]\n"
         "print('neurald.drivers.compiler.lowering.recurrent.lstm' in sys.modules)\n"
     )

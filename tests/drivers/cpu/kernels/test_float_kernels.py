@@ -13,8 +13,8 @@ from neurald.drivers.compiler.ir.graph import Shape
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels import routine_for
-from neurald.drivers.cpu.routine import Routine
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
 
 FLOATS = [Scalar.FLOAT32, Scalar.FLOAT16, Scalar.FLOAT32, Scalar.FLOAT16]
 

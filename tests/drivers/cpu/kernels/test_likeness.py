@@ -11,7 +11,7 @@ from support.sweeps import sweep
 from neurald.drivers.compiler.ir.expression import constant
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels import likeness, routine_for
-from neurald.drivers.cpu.routine import Routine
+from neurald.drivers.cpu.target.routine import Routine
 
 TARGET = next(iter(TARGETS.values()))
 WEIGHTS = ((24, 1, 1, 12), (3, 3, 12))

@@ -11,8 +11,8 @@ from neurald.drivers.compiler.ir.graph import Graph, inside
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels import pieces
-from neurald.drivers.cpu.routine import Routine
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
 
 each_target = sweep("target", DIFFERENT, ids=lambda target: target.name)
 KINDS = (Scalar.INT8, Scalar.FLOAT32, Scalar.FLOAT16, Scalar.INT64)

@@ -7,7 +7,7 @@ from support.rankings import expect_places, rows_to_rank
 
 from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.target.target import Target
 
 #: One target for each kind of code.
 TARGETS = {target.vector_bytes: target for target in RUNNABLE}

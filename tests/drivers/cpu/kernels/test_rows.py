@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.kernels.rows import is_row_by_row
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.target.target import Target
 
 #: One target for each kind of code.
 TARGETS = {target.vector_bytes: target for target in RUNNABLE}

@@ -9,7 +9,7 @@ from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels import routine_for, transposed
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.target.target import Target
 
 #: Shapes of sources with the order of their axes: whole blocks and not, few and many of them, with other axes around.
 SHAPES = (

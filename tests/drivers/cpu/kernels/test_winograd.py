@@ -8,7 +8,7 @@ from support.native import run
 
 from neurald.drivers.compiler.ir.graph import Convolution
 from neurald.drivers.cpu.kernels import routine_for, winograd
-from neurald.drivers.cpu.target import Target
+from neurald.drivers.cpu.target.target import Target
 
 pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
 

@@ -20,9 +20,10 @@ from neurald.drivers.compiler.ir.expression import apply, load
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.opencl.kernels import candidates, pair
-from neurald.drivers.opencl.platform import DeviceFacts, DeviceKind
-from neurald.drivers.opencl.storage import Images
+from neurald.drivers.opencl.kernels import candidates
+from neurald.drivers.opencl.kernels.fused import pair
+from neurald.drivers.opencl.platform.platform import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.storage import Images
 
 FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")

@@ -10,13 +10,13 @@ from support.opencl_warps import with_tensor_cores
 from support.sweeps import sweep
 
 from neurald.drivers.cpu.device import create_reference
+from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.device import OpenClDevice, create
-from neurald.drivers.opencl.kernels.chains import Chain
+from neurald.drivers.opencl.kernels.fused.chains import Chain
 from neurald.drivers.opencl.kernels.kernel_set import KERNELS_VARIABLE, KernelSet
-from neurald.drivers.opencl.platform import DeviceContext
-from neurald.drivers.opencl.precision import Precision
-from neurald.drivers.opencl.source import Source
+from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.precision import Precision
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import BadData
 

@@ -19,11 +19,11 @@ from support.weighted_sums import (
 )
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import ChannelQuant, FeatureLevel, Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.convolution import convolution
 from neurald.hal.operations.machinery.call import UnknownValue
-from neurald.hal.types import ChannelQuant, FeatureLevel, Operand, OperandType
 
 CONV_2D = OperationType.CONV_2D
 

@@ -17,9 +17,9 @@ from support.weighted_sums import (
 )
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import ChannelQuant, FeatureLevel, Operand, OperandType
 from neurald.hal.operations.convolution import depthwise_convolution
-from neurald.hal.types import ChannelQuant, FeatureLevel, Operand, OperandType
 
 DEPTHWISE = OperationType.DEPTHWISE_CONV_2D
 

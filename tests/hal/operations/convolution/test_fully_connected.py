@@ -14,9 +14,9 @@ from support.single_operation import (
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
-from neurald.hal.types import FeatureLevel, OperandType
 
 FULLY_CONNECTED = OperationType.FULLY_CONNECTED
 NONE, RELU, RELU1, RELU6 = range(4)

@@ -28,11 +28,11 @@ from support.weighted_sums import (
 )
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import ChannelQuant, FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.convolution import grouped_convolution
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import ChannelQuant, FeatureLevel, OperandType
 
 GROUPED = OperationType.GROUPED_CONV_2D
 IDS = [f"{data.name}-{weights.name}" for data, weights in TYPES]

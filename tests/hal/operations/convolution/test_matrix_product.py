@@ -7,9 +7,9 @@ from support.single_operation import Given, evaluate, given, level_of, scalars, 
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import FeatureLevel, OperandType
 
 MATMUL = OperationType.BATCH_MATMUL
 FLOAT32, FLOAT16 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16

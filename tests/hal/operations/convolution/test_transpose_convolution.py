@@ -22,10 +22,10 @@ from support.weighted_sums import (
 )
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import ChannelQuant, FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, UnknownValue
-from neurald.hal.types import ChannelQuant, FeatureLevel, OperandType
 
 TRANSPOSE = OperationType.TRANSPOSE_CONV_2D
 IDS = [f"{data.name}-{weights.name}" for data, weights in TYPES]

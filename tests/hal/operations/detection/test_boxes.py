@@ -34,10 +34,10 @@ from support.single_operation import (
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, UnknownValue
-from neurald.hal.types import FeatureLevel, OperandType
 
 TRANSFORM, SELECT = OperationType.AXIS_ALIGNED_BBOX_TRANSFORM, OperationType.BOX_WITH_NMS_LIMIT
 HARD, LINEAR, GAUSSIAN = range(3)

@@ -8,10 +8,10 @@ from support.single_operation import Given, call_of, evaluate_all, given, level_
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import FeatureLevel, Operand, OperandType
 
 DETECTION = OperationType.DETECTION_POSTPROCESSING
 SCALES = (10.0, 5.0, 4.0, 2.0)

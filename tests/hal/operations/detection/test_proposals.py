@@ -23,10 +23,10 @@ from support.single_operation import Given, call_of, evaluate_all, given, level_
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, UnknownValue
-from neurald.hal.types import FeatureLevel, Operand, OperandType
 
 GENERATE, KEYPOINT = OperationType.GENERATE_PROPOSALS, OperationType.HEATMAP_MAX_KEYPOINT
 ANCHORS = np.array([[-4, -6, 5, 6], [-8, -3, 9, 2], [-2, -2, 2, 2]])

@@ -20,10 +20,10 @@ from support.single_operation import Given, call_of, evaluate, given, ints, leve
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import FeatureLevel, OperandType
 
 ALIGN, POOL = OperationType.ROI_ALIGN, OperationType.ROI_POOLING
 STRIDES = (4.0, 2.0)

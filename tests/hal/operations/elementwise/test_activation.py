@@ -17,10 +17,10 @@ from support.single_operation import (
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import UnknownValue
-from neurald.hal.types import FeatureLevel, OperandType
 
 LIMITS = {
     OperationType.RELU: (0.0, math.inf),

@@ -7,9 +7,9 @@ from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, evaluate, given,
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import FeatureLevel, OperandType
 
 BOOL8, INT32 = OperandType.TENSOR_BOOL8, OperandType.TENSOR_INT32
 COMPARISONS: dict[OperationType, Callable[[float, float], bool]] = {

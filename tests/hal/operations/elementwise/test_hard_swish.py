@@ -17,8 +17,8 @@ from support.single_operation import (
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import FeatureLevel, OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 
 HARD_SWISH = OperationType.HARD_SWISH
 #: Scales of input and output; the factor beside x is shifted left in the last one, and right in the first ones.

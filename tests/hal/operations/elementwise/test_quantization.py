@@ -17,8 +17,8 @@ from support.single_operation import (
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import ChannelQuant, FeatureLevel, OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import ChannelQuant, FeatureLevel, OperandType
 
 QUANTIZE, DEQUANTIZE, REQUANTIZE = (
     OperationType.QUANTIZE,

@@ -5,10 +5,10 @@ from support.single_operation import call_of, given, ints, scalars, unknown, wan
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.arguments import integers, one_scale
 from neurald.hal.operations.machinery.call import Call, UnknownValue
-from neurald.hal.types import OperandType
 
 QUANT8 = OperandType.TENSOR_QUANT8_ASYMM
 

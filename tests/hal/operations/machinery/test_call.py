@@ -1,8 +1,8 @@
 import numpy as np
 from support.single_operation import call_of, given, wanted
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 FLOAT = OperandType.TENSOR_FLOAT32
 

@@ -7,10 +7,10 @@ from support.single_operation import call_of, given, ints, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations import DEFINITIONS, WIDER
 from neurald.hal.operations.machinery.definition import Definition
-from neurald.hal.types import OperandType
 
 FLOAT = OperandType.TENSOR_FLOAT32
 CALL = call_of(OperationType.TILE, [given(FLOAT, [[1.0, 2.0]]), ints(1, 1)], wanted(FLOAT))

@@ -4,9 +4,9 @@ import pytest
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Dimensions, FeatureLevel, Lifetime, Operand, OperandType, Operation
 from neurald.hal.operations.machinery.signature import Binding, Form, Row, bind, layout, row, scalar, tensor
-from neurald.hal.types import Dimensions, FeatureLevel, Lifetime, Operand, OperandType, Operation
 
 FLOAT32, FLOAT16, INT32 = (
     OperandType.TENSOR_FLOAT32,

@@ -16,10 +16,10 @@ from support.single_operation import (
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, UnknownValue
-from neurald.hal.types import FeatureLevel, OperandType
 
 PAD, PAD_V2, MIRROR_PAD = OperationType.PAD, OperationType.PAD_V2, OperationType.MIRROR_PAD
 FLOAT32, FLOAT16 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16

@@ -16,10 +16,10 @@ from support.single_operation import (
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import ChannelQuant, FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import UnknownValue
-from neurald.hal.types import ChannelQuant, FeatureLevel, OperandType
 
 TILE, FILL, PACK, EXPAND_DIMS, RANK = (
     OperationType.TILE,

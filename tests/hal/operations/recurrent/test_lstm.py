@@ -37,12 +37,12 @@ from support.single_operation import (
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, Lifetime, Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.recurrent.lstm import LstmCell, LstmGate, run_lstm
 from neurald.hal.operations.recurrent.recurrent import CellActivation, dense
-from neurald.hal.types import FeatureLevel, Lifetime, Operand, OperandType
 
 LSTM = OperationType.LSTM
 FLOAT32, FLOAT16 = FLOAT_TYPES

@@ -10,10 +10,10 @@ from support.single_operation import Given, evaluate_all, given, level_of, omitt
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, Operand, OperandType
 from neurald.hal.operations.arithmetic.gemmlowp import inverse_square_root, sigmoid16, tanh16
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import FeatureLevel, Operand, OperandType
 
 LSTM8, LSTM16 = OperationType.QUANTIZED_LSTM, OperationType.QUANTIZED_16BIT_LSTM
 SIGNED8, SYMMETRIC8 = OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT8_SYMM

@@ -32,10 +32,10 @@ from support.single_operation import (
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import FeatureLevel, Operand, OperandType
 
 UNIDIRECTIONAL = OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM
 BIDIRECTIONAL = OperationType.BIDIRECTIONAL_SEQUENCE_LSTM

@@ -19,9 +19,9 @@ from support.single_operation import FLOAT_TYPES, Given, evaluate_all, given, le
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, Operand, OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import FeatureLevel, Operand, OperandType
 
 SVDF = OperationType.SVDF
 FLOAT32, FLOAT16 = FLOAT_TYPES

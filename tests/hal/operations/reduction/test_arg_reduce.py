@@ -19,10 +19,10 @@ from support.single_operation import (
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import UnknownValue
-from neurald.hal.types import FeatureLevel, OperandType
 
 ARGMAX, ARGMIN, TOPK_V2 = OperationType.ARGMAX, OperationType.ARGMIN, OperationType.TOPK_V2
 FLOAT32, INT32 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32

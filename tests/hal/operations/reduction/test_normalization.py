@@ -20,9 +20,9 @@ from support.single_operation import (
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import FeatureLevel, OperandType
 
 L2, LOCAL = OperationType.L2_NORMALIZATION, OperationType.LOCAL_RESPONSE_NORMALIZATION
 INSTANCE, LOG_SOFTMAX = OperationType.INSTANCE_NORMALIZATION, OperationType.LOG_SOFTMAX

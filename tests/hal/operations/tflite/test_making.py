@@ -4,9 +4,9 @@ from support.single_operation import Given, evaluate, evaluate_all, given, ints,
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
-from neurald.hal.types import OperandType
 
 FLOAT32, INT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64
 BOOL8 = OperandType.TENSOR_BOOL8

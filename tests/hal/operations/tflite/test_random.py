@@ -6,10 +6,10 @@ from support.single_operation import evaluate, evaluate_all, given, ints, scalar
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.tflite.random import philox, threefry
-from neurald.hal.types import OperandType
 
 FLOAT32, INT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64
 DRAWN = (OperationType.TFLITE_RANDOM_UNIFORM, OperationType.TFLITE_RANDOM_STANDARD_NORMAL)

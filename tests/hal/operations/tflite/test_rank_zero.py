@@ -4,8 +4,8 @@ import numpy as np
 from support.single_operation import evaluate, given, wanted
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 FLOAT, INT = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32
 

@@ -8,9 +8,9 @@ from support.single_operation import Given, evaluate, given, ints, omitted, scal
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType as Op
+from neurald.hal.model.operation_type import OperationType as Op
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.types import OperandType
 
 STRING, INT32, BOOL8 = OperandType.TENSOR_STRING, OperandType.TENSOR_INT32, OperandType.TENSOR_BOOL8
 

@@ -6,8 +6,8 @@ from support.single_operation import evaluate, given, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 STRING = OperandType.TENSOR_STRING
 

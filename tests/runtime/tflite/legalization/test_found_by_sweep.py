@@ -9,8 +9,8 @@ from support.whole_model import run_references
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
+from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import Model
 
 
 def computed(model: Model, *inputs: Array) -> Array:

@@ -26,10 +26,10 @@ from support.tflite_operator import (
 from support.whole_model import run_references
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import Lifetime
 from neurald.runtime.tflite import load_tflite
 
 

@@ -10,8 +10,8 @@ from support.tflite_builder import TfliteGraph, TfliteModel
 from support.tflite_operator import Load, fixed, shaped, types
 
 from neurald.hal.errors import BadData, OpFailed
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Lifetime
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime
 from neurald.runtime.compilation import Compilation, CompilationBuilder
 from neurald.runtime.tflite import load_tflite
 

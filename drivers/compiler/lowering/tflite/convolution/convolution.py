@@ -10,7 +10,7 @@ from neurald.drivers.compiler.lowering.convolution.weighted_sum import Planner, 
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.machinery.table import Lowering, Lowerings
 from neurald.drivers.compiler.lowering.tflite.convolution import hybrid
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.convolution.windowing import is_nchw
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.convolution.convolution import has_zero_points, rounding

@@ -6,7 +6,7 @@ from neurald.drivers.compiler.ir.graph import Value, inside
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.convolution.convolution_3d import steps, window_positions
 

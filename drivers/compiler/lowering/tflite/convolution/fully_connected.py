@@ -9,7 +9,7 @@ from neurald.drivers.compiler.lowering.convolution.fully_connected import exact_
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import finish
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.drivers.compiler.lowering.tflite.convolution import hybrid
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.convolution.fully_connected import rounding
 from neurald.hal.operations.tflite.convolution.hybrid import is_hybrid

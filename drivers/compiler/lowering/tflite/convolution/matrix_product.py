@@ -7,11 +7,11 @@ from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.convolution.matrix_product import broadcast_matrix, lower_product
 from neurald.drivers.compiler.lowering.tflite.convolution.hybrid import quantize_rows, sum_type
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.convolution.hybrid import is_hybrid, weight_scales
-from neurald.hal.types import OperandType
 
 
 def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:

@@ -1,7 +1,7 @@
 """Lowers AVERAGE_POOL_2D and MAX_POOL_2D, including 16-bit quantised values."""
 
 from neurald.drivers.compiler.lowering.convolution import pooling
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 
 LOWERINGS = {
     OperationType.TFLITE_AVERAGE_POOL_2D: pooling.LOWERINGS[OperationType.AVERAGE_POOL_2D],

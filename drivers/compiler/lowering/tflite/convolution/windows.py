@@ -9,7 +9,7 @@ from neurald.drivers.compiler.lowering.elementwise.pointwise import widen
 from neurald.drivers.compiler.lowering.movement.indexing import only_element, output_shapes
 from neurald.drivers.compiler.lowering.tflite.movement.padding import stablehlo_pad
 from neurald.drivers.compiler.lowering.tflite.reduction.reduction import TRUTHS
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.convolution.windows import Reduction, window_numbers
 

@@ -2,7 +2,7 @@
 
 from neurald.drivers.compiler.ir.expression import Expression, clamp, select
 from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, lower
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 
 
 def _within(bits: Expression) -> Expression:

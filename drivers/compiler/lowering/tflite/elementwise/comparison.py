@@ -8,10 +8,10 @@ from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale
 from neurald.drivers.compiler.lowering.elementwise.comparison import COMPARISONS, ordered
 from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, Function, pointwise, widen
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.elementwise.comparison import PRECISION_BITS, is_compared_by_scale
-from neurald.hal.types import Operand
 
 _ANDROID = {
     OperationType.TFLITE_EQUAL: OperationType.EQUAL,

@@ -8,7 +8,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale, saturate
 from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, pointwise
 from neurald.drivers.compiler.lowering.elementwise.quantization import dequantize, quantize
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.elementwise.quantization import nudged_range, quantization
 

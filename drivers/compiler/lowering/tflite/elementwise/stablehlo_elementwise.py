@@ -4,7 +4,7 @@ from neurald.drivers.compiler.ir.expression import Expression, maximum, minimum
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, Function, lower
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 
 
 def _lower(of_numbers: Function, of_truths: Function) -> Lowering:

@@ -8,7 +8,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, lower, pointwise, table_of
 from neurald.drivers.compiler.lowering.elementwise.unary import lower_unary, of
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Call
 

@@ -18,7 +18,7 @@ from neurald.drivers.compiler.lowering.movement.scatter import (
     known_arrivals,
     last_arrival,
 )
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.tflite.movement.embedding import (
     FLOATS,

@@ -7,7 +7,7 @@ from neurald.drivers.compiler.ir.expression import Expression, constant, index, 
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.movement.gathering import gathered, hashtable_lookup
 from neurald.drivers.compiler.lowering.movement.indexing import bounded_index, element, output_shapes
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.movement.gathering import axis_and_batches
 

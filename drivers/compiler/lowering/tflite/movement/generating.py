@@ -5,7 +5,7 @@ from neurald.drivers.compiler.ir.expression import constant
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.movement.indexing import constant_results
 from neurald.drivers.compiler.lowering.movement.tiling import fill
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 
 

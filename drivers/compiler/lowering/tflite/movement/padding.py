@@ -4,7 +4,7 @@ from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.movement.indexing import only_element, output_shapes, padded
 from neurald.drivers.compiler.lowering.movement.padding import around, mirror_pad, pad
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.convolution.windows import interior_paddings
 from neurald.hal.operations.tflite.movement.padding import checked_dilations

@@ -16,7 +16,7 @@ from neurald.drivers.compiler.lowering.movement.resizing import (
     lower_nearest,
     neighbours_of,
 )
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.convolution.windowing import is_nchw
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.resizing import neighbours, output_size

@@ -7,7 +7,7 @@ from neurald.drivers.compiler.ir.expression import Expression, clamp, load, sele
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.movement.indexing import as_index, element
 from neurald.drivers.compiler.lowering.movement.transposing import backwards
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.rules import resolve_axes
 from neurald.hal.operations.tflite.movement.reversing import sequence_axes

@@ -22,7 +22,7 @@ from neurald.drivers.compiler.lowering.movement.scatter import (
     known_arrivals,
     last_arrival,
 )
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.movement.gathering import positions
 from neurald.hal.operations.tflite.movement.scattering import dense_places, one_hot_axis

@@ -13,7 +13,7 @@ from neurald.drivers.compiler.lowering.movement.indexing import (
 )
 from neurald.drivers.compiler.lowering.movement.tiling import pack
 from neurald.drivers.compiler.lowering.movement.transposing import transpose
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.movement.shaping import unpack_axis
 

@@ -7,7 +7,7 @@ from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.movement import space_depth
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.padding import paddings
 from neurald.hal.operations.tflite.movement.space_depth import block_lengths, crop_pairs

@@ -25,7 +25,7 @@ from neurald.drivers.compiler.lowering.movement.scatter import (
     last_arrival,
     require_few_comparisons,
 )
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.movement.stablehlo_gathering import (
     different_axes,

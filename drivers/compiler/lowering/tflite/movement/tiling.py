@@ -7,7 +7,7 @@ from neurald.drivers.compiler.ir.expression import Expression, load, select
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.drivers.compiler.lowering.movement.tiling import tile
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 
 

@@ -6,7 +6,7 @@ from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.drivers.compiler.lowering.recurrent import lstm, rnn, sequence_lstm
 from neurald.drivers.compiler.lowering.tflite.recurrent.basic_lstm import lower_basic
 from neurald.drivers.compiler.lowering.tflite.recurrent.integer_lstm import lower_integers
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.recurrent.basic_lstm import is_basic
 from neurald.hal.operations.tflite.recurrent.integer_lstm import is_integer

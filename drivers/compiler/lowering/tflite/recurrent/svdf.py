@@ -8,7 +8,7 @@ from neurald.drivers.compiler.lowering.arithmetic.quantized import fixed_point, 
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import type_of_sums
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.drivers.compiler.lowering.recurrent.svdf import filter_sums, lower_floats, next_state
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.recurrent.recurrent import is_given

@@ -2,7 +2,7 @@
 
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.lowering.reduction.arg_reduce import lower_extreme, lower_top
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 
 LOWERINGS = {
     OperationType.TFLITE_ARG_MAX: lower_extreme(ReductionOp.MAXIMUM),

@@ -11,7 +11,8 @@ from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import first_along, reduce_dimensions
 from neurald.drivers.compiler.lowering.reduction.softmax import lower_log_softmax, lower_softmax
 from neurald.drivers.compiler.lowering.tflite.arithmetic.interpolation import interpolated
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.rules import resolve_axis
 from neurald.hal.operations.tflite.reduction.softmax import (
@@ -19,7 +20,6 @@ from neurald.hal.operations.tflite.reduction.softmax import (
     exponential_table,
     reciprocal_table,
 )
-from neurald.hal.types import OperandType
 
 _LIMITS = np.iinfo(np.int16)
 

@@ -20,7 +20,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.arithmetic.quantized import Array
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import filled
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes, padded, sliced
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 
 #: Longest transform by a single product.

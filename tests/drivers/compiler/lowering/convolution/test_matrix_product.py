@@ -5,9 +5,9 @@ from support.lowering_beside_reference import close, expect_same
 from support.single_operation import FLOAT_TYPES, Given, given, scalars, stored_values, wanted
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import ChannelQuant, OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import ChannelQuant, OperandType
 
 ANDROID, TFLITE = OperationType.BATCH_MATMUL, OperationType.TFLITE_BATCH_MATMUL
 BYTE, SHORT = OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT16_SYMM

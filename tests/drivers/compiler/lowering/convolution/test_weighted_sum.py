@@ -7,8 +7,8 @@ from support.single_operation import Given, given, ints, scalars, stored_values,
 from support.sweeps import sweep
 from support.weighted_sums import QUANT8, SAME, TYPES, VALID, Case, random_case
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import Operand, OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Operand, OperandType
 
 pytestmark = pytest.mark.quick
 

@@ -5,8 +5,8 @@ from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, given, ints, sto
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 TRANSFORM = OperationType.AXIS_ALIGNED_BBOX_TRANSFORM
 BOX16 = OperandType.TENSOR_QUANT16_ASYMM

@@ -14,9 +14,9 @@ from support.single_operation import (
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import OperandType
 
 ALIGN, POOL = OperationType.ROI_ALIGN, OperationType.ROI_POOLING
 FLOAT, BOX16 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_QUANT16_ASYMM

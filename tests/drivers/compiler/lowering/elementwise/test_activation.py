@@ -3,8 +3,8 @@ from support.pointwise import SHAPES, label, numbers, result, rows, same
 from support.single_operation import QUANT8_TYPES, wanted
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 CLAMPS = (OperationType.RELU, OperationType.RELU1, OperationType.RELU6)
 #: Android fixes the scale and zero point of what these give; here for unsigned ones.

@@ -4,8 +4,8 @@ from support.pointwise import PAIRS_OF_SHAPES, label, numbers, result, rows, sam
 from support.single_operation import given
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import FusedActivation, OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FusedActivation, OperandType
 
 pytestmark = pytest.mark.quick
 

@@ -2,8 +2,8 @@ from support.lowering_beside_reference import expect_same
 from support.pointwise import SHAPES, label, numbers, result, rows, same
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 
 @sweep("output_scale", [0.05, 0.02])

@@ -4,8 +4,8 @@ from support.pointwise import SHAPES, label, numbers, result, rows
 from support.single_operation import given
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import ChannelQuant, OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import ChannelQuant, OperandType
 
 PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
 

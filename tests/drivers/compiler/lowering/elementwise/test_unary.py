@@ -4,8 +4,8 @@ from support.pointwise import SHAPES, label, numbers, result, rows, same
 from support.single_operation import given
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 FUNCTIONS = (
     OperationType.ABS,

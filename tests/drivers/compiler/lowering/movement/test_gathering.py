@@ -7,8 +7,8 @@ from support.single_operation import given, ints, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 INT32 = OperandType.TENSOR_INT32
 HITS = OperandType.TENSOR_QUANT8_ASYMM

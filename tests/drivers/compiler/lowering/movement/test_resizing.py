@@ -12,8 +12,8 @@ from support.single_operation import (
 )
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 BILINEAR, NEAREST = OperationType.RESIZE_BILINEAR, OperationType.RESIZE_NEAREST_NEIGHBOR
 #: Width and height.

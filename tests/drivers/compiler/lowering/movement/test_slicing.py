@@ -2,7 +2,7 @@ from support.moved import FLOAT32, expect_moved
 from support.single_operation import ints, scalars
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 
 SLICE, STRIDED_SLICE, SPLIT = OperationType.SLICE, OperationType.STRIDED_SLICE, OperationType.SPLIT
 

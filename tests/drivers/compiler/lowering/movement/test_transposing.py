@@ -2,8 +2,8 @@ from support.moved import FLOAT32, expect_moved
 from support.single_operation import ints, omitted, scalars
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 
 @sweep(

@@ -16,9 +16,9 @@ from neurald.drivers.compiler.ir.expression import load
 from neurald.drivers.compiler.ir.graph import Graph, Value
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.arithmetic.gemmlowp import inverse_square_root
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.operations.arithmetic import gemmlowp
-from neurald.hal.types import Operand, OperandType
 
 INT8, SYMMETRIC8 = OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT8_SYMM
 UINT8, INT16 = OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT16_SYMM

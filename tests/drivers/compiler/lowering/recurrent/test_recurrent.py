@@ -22,9 +22,9 @@ from support.single_operation import FLOAT_TYPES, Given, given, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.builder import Unsupported
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import Operand, OperandType
 
 FLOAT32, FLOAT16, INT8 = *FLOAT_TYPES, OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 SIZE, UNITS = 5, 4

@@ -3,9 +3,9 @@ from support.lowering_beside_reference import expect_same
 from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, given, scalars, stored_values, wanted
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import OperandType
 
 INT32, INT64 = OperandType.TENSOR_INT32, OperandType.TENSOR_INT64
 EXTREMES = (OperationType.ARGMAX, OperationType.ARGMIN)

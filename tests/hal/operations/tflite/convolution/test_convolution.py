@@ -6,11 +6,11 @@ from support.weighted_sums import multiplier
 from support.windows import SAME, VALID, convolution_sums, transposed_sums
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import ChannelQuant, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, UnknownValue
 from neurald.hal.operations.tflite.convolution.hybrid import quantize_rows
-from neurald.hal.types import ChannelQuant, OperandType
 
 CONV_2D = OperationType.TFLITE_CONV_2D
 DEPTHWISE = OperationType.TFLITE_DEPTHWISE_CONV_2D

@@ -5,8 +5,8 @@ from support.sweeps import sweep
 from support.windows import SAME, VALID, convolution_sums, positions, transposed_sums
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 CONV_3D, TRANSPOSE = OperationType.TFLITE_CONV_3D, OperationType.TFLITE_CONV_3D_TRANSPOSE
 FLOAT32 = OperandType.TENSOR_FLOAT32

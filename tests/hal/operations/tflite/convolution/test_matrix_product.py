@@ -5,10 +5,10 @@ from support.sweeps import sweep
 from support.weighted_sums import multiplied, multiplier
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import ChannelQuant, OperandType
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.tflite.convolution.hybrid import quantize_rows
-from neurald.hal.types import ChannelQuant, OperandType
 
 BATCH_MATMUL = OperationType.TFLITE_BATCH_MATMUL
 FLOAT32, FLOAT16, INT32 = (

@@ -6,9 +6,9 @@ from support.single_operation import Given, evaluate_all, given, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import OperandType
 
 FLOAT32, QUANT8 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_QUANT8_ASYMM
 DETECTION = OperationType.TFLITE_DETECTION_POSTPROCESS

@@ -4,9 +4,9 @@ from support.single_operation import Given, evaluate_all, given, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import OperandType
 
 FLOAT32, INT32 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32
 V4, V5 = OperationType.TFLITE_NON_MAX_SUPPRESSION_V4, OperationType.TFLITE_NON_MAX_SUPPRESSION_V5

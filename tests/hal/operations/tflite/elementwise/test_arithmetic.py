@@ -10,10 +10,10 @@ from support.single_operation import Given, evaluate, given, scalars, stored_val
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations import DEFINITIONS, WIDER
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import OperandType
 
 pytestmark = pytest.mark.quick
 

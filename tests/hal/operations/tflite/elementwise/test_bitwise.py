@@ -4,8 +4,8 @@ from support.single_operation import evaluate, given, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 AND, SHIFT_LEFT = OperationType.TFLITE_STABLEHLO_AND, OperationType.TFLITE_STABLEHLO_SHIFT_LEFT
 INT8, INT16 = OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT16_SYMM

@@ -5,8 +5,8 @@ from support.single_operation import Given, evaluate, given, scalars, stored_val
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import ChannelQuant, OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import ChannelQuant, OperandType
 
 FLOAT32, FLOAT16, FLOAT64 = (
     OperandType.TENSOR_FLOAT32,

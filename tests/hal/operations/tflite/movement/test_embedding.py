@@ -7,9 +7,9 @@ from support.single_operation import Given, evaluate, given, ints, scalars, want
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import ChannelQuant, OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import ChannelQuant, OperandType
 
 LOOKUP = OperationType.TFLITE_EMBEDDING_LOOKUP
 SPARSE = OperationType.TFLITE_EMBEDDING_LOOKUP_SPARSE

@@ -6,11 +6,11 @@ from support.single_operation import Given, call_of, evaluate, evaluate_all, giv
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
-from neurald.hal.types import Lifetime, OperandType
 
 FLOAT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT64
 

@@ -6,9 +6,9 @@ from support.single_operation import Given, evaluate, given, ints, scalars, want
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import OperandType
 
 TO_SPACE = OperationType.TFLITE_BATCH_TO_SPACE_ND
 TO_BATCH = OperationType.TFLITE_SPACE_TO_BATCH_ND

@@ -9,10 +9,10 @@ from support.single_operation import Given, evaluate_all, given, omitted, scalar
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.recurrent.recurrent import quantized
-from neurald.hal.types import OperandType
 
 FLOAT32, INT8 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 BATCH, SIZE, UNITS, SCALE = 3, 6, 5, 0.01

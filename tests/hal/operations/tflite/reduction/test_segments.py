@@ -7,10 +7,10 @@ from support.single_operation import call_of, evaluate, given, ints, unknown, wa
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import UnknownValue
-from neurald.hal.types import OperandType
 
 FLOAT32, INT32 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32
 SUM, BUCKETIZE = OperationType.TFLITE_SEGMENT_SUM, OperationType.TFLITE_BUCKETIZE

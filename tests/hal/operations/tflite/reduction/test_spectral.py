@@ -4,8 +4,8 @@ from support.single_operation import evaluate, given, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 FLOAT32, INT32, COMPLEX64 = (
     OperandType.TENSOR_FLOAT32,

@@ -13,10 +13,10 @@ from support.whole_model import run_references
 import neurald as nd
 from neurald.drivers.cpu.device import ReferenceDevice
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.tflite.convolution.hybrid import quantize_rows
-from neurald.hal.types import Model
 from neurald.runtime.tflite import load_tflite
 from neurald.runtime.tflite.schema import INT2
 

@@ -9,9 +9,9 @@ from support.tflite_builder import TfliteModel
 from support.tflite_operator import RELU, Load, fixed, shaped, types
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import Model
 from neurald.runtime.compilation import CompilationBuilder
 from neurald.runtime.tflite import load_tflite
 

@@ -9,9 +9,9 @@ from support.whole_model import run_references
 from support.windows import convolution_sums, transposed_sums
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import OperandType
 
 SCALES = (0.5, 0.25, 1.0)
 #: How TFLite numbers paddings, and how Android does.

@@ -21,8 +21,8 @@ from support.tflite_operator import (
 from support.whole_model import run_references
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import Model
 from neurald.runtime.tflite import load_tflite
 
 

@@ -7,7 +7,7 @@ from support.tflite_operator import Load, fixed, numbers, random, shaped, types
 from support.whole_model import run_references
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array
 
 #: Operator → function of two numbers.

@@ -8,7 +8,7 @@ import pytest
 from support.tflite_operator import NONE, RELU, Load, fixed, shaped, types
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.compilation import CompilationBuilder
 

@@ -8,8 +8,8 @@ from support.tflite_operator import Load, fixed, shaped
 
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.errors import BadData
+from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import Model
 from neurald.runtime.compilation import CompilationBuilder
 
 INPUT = {"type_": "INT16", "scale": 0.03, "zero_point": 5}

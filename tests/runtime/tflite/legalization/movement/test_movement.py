@@ -9,7 +9,7 @@ from support.tflite_operator import Load, fixed, load_operator, numbers, random,
 from support.whole_model import run_references
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite import load_tflite
 

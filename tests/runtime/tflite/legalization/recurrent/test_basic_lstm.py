@@ -9,7 +9,7 @@ from support.sweeps import sweep
 from support.tflite_builder import TfliteModel
 
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.compilation import CompilationBuilder
 from neurald.runtime.tflite import load_tflite

@@ -11,7 +11,7 @@ from support.tflite_builder import TfliteGraph, TfliteModel
 
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.errors import BadData
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.compilation import Compilation, CompilationBuilder
 from neurald.runtime.tflite import load_tflite

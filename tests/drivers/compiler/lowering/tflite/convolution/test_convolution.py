@@ -8,9 +8,9 @@ from support.single_operation import Given, given, ints, scalars, wanted
 from support.sweeps import sweep
 from support.windows import SAME, VALID
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import ChannelQuant, Operand, OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import ChannelQuant, Operand, OperandType
 
 CONV_2D = OperationType.TFLITE_CONV_2D
 DEPTHWISE = OperationType.TFLITE_DEPTHWISE_CONV_2D

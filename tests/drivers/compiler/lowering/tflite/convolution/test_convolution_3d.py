@@ -3,8 +3,8 @@ from support.lowering_beside_reference import close, expect_same
 from support.single_operation import given, ints, omitted, scalars, wanted
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 FLOAT = OperandType.TENSOR_FLOAT32
 #: Strides and dilations (depth, height, width), and the window.

@@ -7,8 +7,8 @@ from support.single_operation import Given, given, omitted, scalars, stored_valu
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.builder import Unsupported
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import ChannelQuant, Operand, OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import ChannelQuant, Operand, OperandType
 
 FULLY_CONNECTED = OperationType.TFLITE_FULLY_CONNECTED
 FLOAT32, INT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64

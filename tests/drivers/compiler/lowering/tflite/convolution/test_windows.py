@@ -3,9 +3,9 @@ from support.lowering_beside_reference import close, expect_same
 from support.single_operation import given, ints, scalars, wanted
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.tflite.convolution.windows import Reduction
-from neurald.hal.types import OperandType
 
 TYPES = (
     OperandType.TENSOR_FLOAT32,

@@ -7,8 +7,8 @@ from support.single_operation import Given, given
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import FusedActivation, OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FusedActivation, OperandType
 
 FLOAT, HALF = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16
 INT32, INT64 = OperandType.TENSOR_INT32, OperandType.TENSOR_INT64

@@ -3,8 +3,8 @@ from support.pointwise import PAIRS_OF_SHAPES, label, numbers, result, rows
 from support.single_operation import given
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 OPERATIONS = (
     OperationType.TFLITE_BITWISE_XOR,

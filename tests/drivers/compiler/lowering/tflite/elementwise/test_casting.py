@@ -6,9 +6,9 @@ from support.single_operation import given
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.builder import Unsupported
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import OperandType
 
 CAST, BITCAST = OperationType.TFLITE_CAST, OperationType.TFLITE_BITCAST
 FLOAT = OperandType.TENSOR_FLOAT32

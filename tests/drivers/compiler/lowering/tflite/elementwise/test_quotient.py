@@ -6,8 +6,8 @@ from support.single_operation import given
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 KINDS = (
     OperandType.TENSOR_QUANT8_ASYMM,

@@ -7,8 +7,8 @@ from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
 from neurald.drivers.compiler.ir.builder import Unsupported
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import ChannelQuant, OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import ChannelQuant, OperandType
 
 INT32 = OperandType.TENSOR_INT32
 LOOKUP = OperationType.TFLITE_EMBEDDING_LOOKUP

@@ -4,8 +4,8 @@ from support.pointwise import numbers, result
 from support.single_operation import given, ints
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 
 @sweep("kind", kinds(OperationType.TFLITE_RANGE))

@@ -3,8 +3,8 @@ from support.moved import expect_moved, kinds, several
 from support.pointwise import result
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 
 @sweep("shape", [(3,), (2, 4), (2, 0), (0, 2), (2, 1)])

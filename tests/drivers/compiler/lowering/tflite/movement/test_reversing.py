@@ -6,8 +6,8 @@ from support.single_operation import given, ints, scalars
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 SEQUENCE = OperationType.TFLITE_REVERSE_SEQUENCE
 

@@ -8,9 +8,9 @@ from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
 from neurald.drivers.compiler.ir.builder import Unsupported
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import OperandType
 
 INT32, INT64 = OperandType.TENSOR_INT32, OperandType.TENSOR_INT64
 SCATTER, DENSE = OperationType.TFLITE_SCATTER_ND, OperationType.TFLITE_SPARSE_TO_DENSE

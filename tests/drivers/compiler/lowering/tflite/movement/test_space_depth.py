@@ -2,8 +2,8 @@ from support.moved import expect_moved
 from support.single_operation import given, ints, scalars
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 INT32 = OperandType.TENSOR_INT32
 

@@ -5,9 +5,9 @@ from support.pointwise import numbers, result
 from support.single_operation import Given, given, ints, scalars
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import OperandType
 
 INT64 = OperandType.TENSOR_INT64
 GATHER, SCATTER = OperationType.TFLITE_STABLEHLO_GATHER, OperationType.TFLITE_STABLEHLO_SCATTER

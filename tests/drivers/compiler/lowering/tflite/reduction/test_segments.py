@@ -5,8 +5,8 @@ from support.single_operation import given, ints, wanted
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
-from neurald.hal.operation_type import OperationType
-from neurald.hal.types import OperandType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 FLOAT, INT32 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32
 UNSORTED = (

@@ -3,9 +3,9 @@ from support.lowering_beside_reference import expect_same
 from support.single_operation import given, wanted
 from support.sweeps import sweep
 
-from neurald.hal.operation_type import OperationType
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.types import OperandType
 
 FLOAT32, INT32, COMPLEX64 = (
     OperandType.TENSOR_FLOAT32,

@@ -1,0 +1,1 @@
+"""Kernels as text in LLVM's language."""

@@ -1,0 +1,159 @@
+"""Generic code generation: kernels to LLVM IR, deterministically.
+
+Contractions are expanded to reductions here.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from neurald.drivers.compiler.ir.expression import Axis, Expression
+from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.passes.contraction_expansion import expand_contraction
+from neurald.drivers.cpu.codegen.epilogue import (
+    arguments_of,
+    finish,
+    parameter_names,
+    parameters,
+    pointer_names,
+)
+from neurald.drivers.cpu.codegen.statements import Statements
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.int64_narrowing import narrowed
+from neurald.drivers.cpu.schedule.axis_rewriting import arranged
+from neurald.drivers.cpu.schedule.axis_splitting import sections_of
+from neurald.drivers.cpu.schedule.vectorization import LoopSchedule, schedule_loops
+from neurald.drivers.cpu.target.routine import NAME, Routine
+from neurald.drivers.cpu.target.target import Target
+
+
+def render(kernel: Kernel, target: Target) -> Routine:
+    """Generates the routine of any kernel.
+
+    Args:
+        kernel: the kernel.
+        target: of the code.
+    """
+    kernel = expand_contraction(kernel)
+    values = arguments_of(kernel)
+    code = Instructions(parameter_names(values))
+    grains, cost_ns, label = 0, 0.0, "nothing"
+    if math.prod(kernel.shape):
+        layouts = [schedule_loops(arranged(each), target) for each in sections_of(narrowed(kernel), target)]
+        for layout in layouts:
+            _Loops(layout, code, target, pointer_names(values), grains).write()
+            grains, cost_ns = grains + layout.grains, cost_ns + layout.cost_ns
+        lanes = max(layout.lanes for layout in layouts)
+        label = f"{lanes} elements at once" if lanes > 1 else "element by element"
+        label += f", in {len(layouts)} sections" if len(layouts) > 1 else ""
+    lines = [
+        *code.globals,
+        f"define void @{NAME}({parameters(values)}) nounwind {{",
+        *code.lines,
+        "  ret void",
+        "}",
+        "",
+    ]
+    return Routine(
+        text="\n".join(lines),
+        arguments=values,
+        grains=grains,
+        cost_ns=cost_ns,
+        declarations=frozenset(code.declarations),
+        label=label,
+        operations=kernel.operations,
+    )
+
+
+class _Loops:
+    """Writes the loops of a schedule: over units, then over the remaining axes.
+
+    Args:
+        layout: of a kernel or a section.
+        code: receives the instructions.
+        target: of the code.
+        pointers: names of the values' memory.
+        first: number of the first grain of this schedule in the function.
+    """
+
+    def __init__(
+        self,
+        layout: LoopSchedule,
+        code: Instructions,
+        target: Target,
+        pointers: Mapping[Value, str],
+        first: int,
+    ) -> None:
+        self._layout = layout
+        self._first = first
+        self._code = code
+        self._target = target
+        self._pointers = pointers
+        #: Names of the loop counters.
+        self._turns: dict[Expression, str] = {}
+
+    def write(self) -> None:
+        layout, code = self._layout, self._code
+        first = code.value(f"mul i64 {self._own('%begin')}, {layout.units_per_grain}")
+        last = self._least(code.value(f"mul i64 {self._own('%end')}, {layout.units_per_grain}"), layout.units)
+        with code.loop(first, last, may_be_empty=True) as unit:
+            rest = unit.index
+            begin, end = "0", str(layout.turns(layout.order[-1]))
+            if layout.blocks > 1:
+                part, rest = self._split(rest, layout.blocks)
+                begin = code.value(f"mul i64 {part}, {layout.block}")
+                end = self._least(code.value(f"add i64 {begin}, {layout.block}"), int(end))
+            for axis in reversed(layout.order[1 : layout.outer]):
+                self._turns[axis], rest = self._split(rest, layout.turns(axis))
+            if layout.outer:
+                self._turns[layout.order[0]] = rest
+            self._nest(layout.order[layout.outer :], begin, end)
+
+    def _own(self, grain: str) -> str:
+        """Converts a grain number of the function to one of this schedule; 0 for earlier grains."""
+        if not self._first:
+            return grain
+        self._code.declarations.add("declare i64 @llvm.smax.i64(i64, i64)")
+        counted = self._code.value(f"sub i64 {grain}, {self._first}")
+        return self._code.value(f"call i64 @llvm.smax.i64(i64 {counted}, i64 0)")
+
+    def _least(self, value: str, limit: int) -> str:
+        self._code.declarations.add("declare i64 @llvm.smin.i64(i64, i64)")
+        return self._code.value(f"call i64 @llvm.smin.i64(i64 {value}, i64 {limit})")
+
+    def _split(self, value: str, count: int) -> tuple[str, str]:
+        """Returns the remainder and the quotient."""
+        return self._code.value(f"urem i64 {value}, {count}"), self._code.value(f"udiv i64 {value}, {count}")
+
+    def _nest(self, axes: Sequence[Axis], begin: str, end: str) -> None:
+        """Writes a loop for each axis; the last one runs from `begin` to `end`."""
+        if not axes:
+            self._elements()
+            return
+        axis, *others = axes
+        first, last = ("0", str(self._layout.turns(axis))) if others else (begin, end)
+        with self._code.loop(first, last) as loop:
+            self._turns[axis] = loop.index
+            self._nest(others, begin, end)
+
+    def _elements(self) -> None:
+        kernel, lanes = self._layout.kernel, self._layout.lanes
+        names = dict(self._turns)
+        along = kernel.axes[-1]
+        if lanes > 1:
+            place = self._code.value(f"mul i64 {names[along]}, {lanes}")
+            # If the last vector is incomplete, it starts earlier and computes some elements again.
+            names[along] = self._least(place, along.extent - lanes) if along.extent % lanes else place
+        statements = Statements(
+            self._code,
+            self._target,
+            self._pointers,
+            names,
+            lanes=lanes,
+            along=along,
+            is_streaming=not kernel.has_reduction,
+        )
+        stored_at = (
+            linearize(kernel.axes, kernel.shape) if kernel.output_offset is None else kernel.output_offset
+        )
+        finish(statements, kernel, self._pointers[kernel.output], stored_at)

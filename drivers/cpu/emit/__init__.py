@@ -1,0 +1,1 @@
+"""LLVM instructions on scalars and vectors."""

@@ -1,0 +1,1 @@
+"""Functions, conversions and divisions as vector instructions."""

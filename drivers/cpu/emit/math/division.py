@@ -1,0 +1,108 @@
+"""Quotients and remainders: vectorised, and without traps on a divisor of 0."""
+
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.cpu.emit.math.rounding import rounded
+from neurald.drivers.cpu.emit.vector import Vector
+
+#: Bits of a quotient whose product with a float is exact in a double.
+_QUOTIENT_BITS = 28
+#: Maximum bits of the quotient of two floats.
+_FLOAT_QUOTIENT_BITS = 277
+
+
+def divide(
+    v: Vector, element: str, dividend: str, divisor: str, op: Op, *, is_signed: bool, known: int | None = None
+) -> str:
+    """Computes a quotient or remainder of integers. Never traps; division by 0 yields any number.
+
+    Args:
+        v: receives the instructions.
+        element: the type of operands and result.
+        dividend, divisor: the operands.
+        op: FLOOR_DIVIDE, MODULO or TRUNCATE_DIVIDE.
+        is_signed: of the operands.
+        known: the divisor, if it is constant.
+    """
+    quotient = _quotient(v, element, dividend, divisor, known, is_signed=is_signed)
+    if op is Op.TRUNCATE_DIVIDE or (op is Op.FLOOR_DIVIDE and not is_signed):
+        return quotient
+    rest = v.two("sub", element, dividend, v.two("mul", element, quotient, divisor))
+    if not is_signed:
+        return rest
+    zero = v.number(element, 0)
+    differs = v.compare("slt", element, v.two("xor", element, rest, divisor), zero)
+    is_off = v.two("and", "i1", differs, v.compare("ne", element, rest, zero))
+    if op is Op.MODULO:
+        return v.two("add", element, rest, v.choose(is_off, element, divisor, zero))
+    return v.two("add", element, quotient, v.cast("sext", "i1", is_off, element))
+
+
+def _quotient(
+    v: Vector, element: str, dividend: str, divisor: str, known: int | None, *, is_signed: bool
+) -> str:
+    """Computes a truncated quotient."""
+    operation = "sdiv" if is_signed else "udiv"
+    if known is not None and known not in (0, -1):
+        return v.two(operation, element, dividend, divisor)
+    zero, one = v.number(element, 0), v.number(element, 1)
+    is_zero = v.compare("eq", element, divisor, zero)
+    if not is_signed:
+        return _unsafe(v, element, dividend, v.choose(is_zero, element, one, divisor), is_signed=False)
+    # Dividing the smallest number by -1 overflows.
+    is_minus = v.compare("eq", element, divisor, v.number(element, -1))
+    safe = v.choose(v.two("or", "i1", is_zero, is_minus), element, one, divisor)
+    quotient = _unsafe(v, element, dividend, safe, is_signed=True)
+    return v.choose(is_minus, element, v.two("sub", element, zero, dividend), quotient)
+
+
+def _unsafe(v: Vector, element: str, dividend: str, divisor: str, *, is_signed: bool) -> str:
+    if v.lanes == 1 or int(element[1:]) > 32:
+        return v.two("sdiv" if is_signed else "udiv", element, dividend, divisor)
+    # The error of a double quotient is smaller than its distance to the next integer.
+    convert, back = ("sitofp", "fptosi") if is_signed else ("uitofp", "fptoui")
+    first, second = (v.cast(convert, element, each, "double") for each in (dividend, divisor))
+    wide = v.cast(back, "double", v.two("fdiv", "double", first, second), "i32")
+    return wide if element == "i32" else v.cast("trunc", "i32", wide, element)
+
+
+def float_remainder(v: Vector, element: str, dividend: str, divisor: str) -> str:
+    """Computes the remainder of a floored quotient, with the divisor's sign.
+
+    It is exact for floats. For doubles it is exact if the quotient is below 2^53 and exact itself,
+    and an approximation otherwise.
+    """
+    x, y = (v.call("llvm.fabs", element, each) for each in (dividend, divisor))
+    rest = _float_rest(v, x, y) if element == "float" else _double_rest(v, x, y)
+    # Handles dividends smaller than the divisor, which may be infinite.
+    rest = v.choose(v.compare("olt", element, x, y), element, x, rest)
+    rest = v.call("llvm.copysign", element, rest, dividend)
+    zero = v.number(element, 0.0)
+    is_below = v.compare("olt", element, rest, zero)
+    differs = v.two("xor", "i1", is_below, v.compare("olt", element, divisor, zero))
+    is_off = v.two("and", "i1", differs, v.compare("one", element, rest, zero))
+    return v.choose(is_off, element, v.two("fadd", element, rest, divisor), rest)
+
+
+def _float_rest(v: Vector, x: str, y: str) -> str:
+    """Returns the remainder of positive floats by long division.
+
+    Quotients of few bits are exact.
+    """
+    rest, wide = (v.cast("fpext", "float", each, "double") for each in (x, y))
+    zero = v.number("double", 0.0)
+    steps = -(-_FLOAT_QUOTIENT_BITS // _QUOTIENT_BITS)
+    for step in reversed(range(steps)):
+        part = v.two("fmul", "double", wide, v.number("double", 2.0 ** (step * _QUOTIENT_BITS)))
+        quotient = rounded(v, "double", v.two("fdiv", "double", rest, part), "trunc")
+        rest = v.two("fsub", "double", rest, v.two("fmul", "double", quotient, part))
+        # The quotient may have been rounded up to the next integer.
+        corrected = v.two("fadd", "double", rest, part)
+        rest = v.choose(v.compare("olt", "double", rest, zero), "double", corrected, rest)
+    return v.cast("fptrunc", "double", rest, "float")
+
+
+def _double_rest(v: Vector, x: str, y: str) -> str:
+    quotient = rounded(v, "double", v.two("fdiv", "double", x, y), "trunc")
+    rest = v.fma("double", v.negate("double", quotient), y, x)
+    corrected = v.two("fadd", "double", rest, y)
+    return v.choose(v.compare("olt", "double", rest, v.number("double", 0.0)), "double", corrected, rest)

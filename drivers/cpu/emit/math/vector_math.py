@@ -1,0 +1,200 @@
+"""Vectorised math functions as polynomials, without external calls.
+
+Errors stated below and in `neurald.drivers.cpu.emit.math.angles` are the largest found against float64 over
+dense samples of FLOAT32, in units of the last place of the result unless stated otherwise. FLOAT64
+uses the same methods with longer polynomials, within 1e-13 of the result.
+
+Infinities, NaN, zeros and denormals behave as in IEEE 754 and C.
+"""
+
+import math
+from functools import cache
+
+from neurald.drivers.cpu.emit.math.floats import FLOAT, LN2, Floats
+from neurald.drivers.cpu.emit.math.piecewise_polynomial import PiecewisePolynomial, pieces, piecewise
+from neurald.drivers.cpu.emit.math.rounding import rounded
+from neurald.drivers.cpu.emit.math.wide_floats import (
+    exponent_of,
+    has_wide_floats,
+    inverse_root,
+    scaled,
+    significand,
+)
+from neurald.drivers.cpu.emit.vector import Vector
+
+
+def exp(v: Vector, element: str, x: str) -> str:
+    """Computes e^x, within 1.1."""
+    f = Floats(v, element)
+    n, power, r = f.reduced(f.cut(x, f.format.smallest_exp, f.format.largest_exp))
+    if has_wide_floats(v, element):
+        return scaled(v, v.polynomial(element, r, (1, 1, *f.format.exp)), n)
+    half = f.integers("ashr", power, f.whole(1))
+    # Scales in two steps, because 2^n itself may overflow or be denormal.
+    result = f.multiply(f.add(f.exp_below_one(r), f.number(1)), f.power_of_two(half))
+    return f.multiply(result, f.power_of_two(f.integers("sub", power, half)))
+
+
+def expm1(v: Vector, element: str, x: str) -> str:
+    """Computes e^x - 1, within 1.8."""
+    f = Floats(v, element)
+    n, power, r = f.reduced(f.cut(x, -45.0 if element == "double" else -20.0, f.format.largest_exp))
+    if has_wide_floats(v, element):
+        half = scaled(v, f.number(0.5), n)
+    else:
+        half = f.power_of_two(f.integers("sub", power, f.whole(1)))
+    result = f.fma(half, f.exp_below_one(r), f.subtract(half, f.number(0.5)))
+    return f.with_sign(f.multiply(result, f.number(2)), x)
+
+
+def _split(f: Floats, x: str) -> tuple[str, str]:
+    """Returns n (a float) and m near 1 with x = m·2^n, for 0 < x < ∞."""
+    v, form = f.v, f.format
+    is_small = f.is_("olt", x, form.smallest_normal)
+    large = f.choose(is_small, f.multiply(x, f.number(2.0**form.fraction_bits)), x)
+    bits = f.to_bits(large)
+    root = f.to_bits(f.number(math.sqrt(0.5)))
+    shift = f.whole(form.fraction_bits)
+    exponent = f.integers("ashr", f.integers("sub", bits, root), shift)
+    m = f.from_bits(f.integers("sub", bits, f.integers("shl", exponent, shift)))
+    lowered = f.integers("sub", exponent, shift)
+    exponent = v.choose(is_small, form.integer, lowered, exponent)
+    return v.cast("sitofp", form.integer, exponent, f.element), m
+
+
+def _log(f: Floats, x: str) -> str:
+    """Computes the logarithm for 0 < x < ∞; with wide floats, for every x."""
+    v, form = f.v, f.format
+    if has_wide_floats(v, f.element):
+        m = significand(v, x)
+        n = f.subtract(exponent_of(v, x), exponent_of(v, m))
+    else:
+        n, m = _split(f, x)
+    t = f.subtract(m, f.number(1))
+    s = f.divide(t, f.add(t, f.number(2)))
+    z = f.multiply(s, s)
+    rest = f.multiply(z, v.polynomial(f.element, z, form.log))
+    # ln(1 + t) = t - s·(t - rest): the term added to t is small.
+    small = f.fma(f.subtract(rest, t), s, f.multiply(n, f.number(form.ln2_low)))
+    return f.fma(n, f.number(form.ln2_high), f.add(t, small))
+
+
+def _is_finite_above(f: Floats, x: str) -> str:
+    """Returns an i1 that is true for 0 < x < ∞."""
+    return f.v.two("and", "i1", f.is_("ogt", x, 0.0), f.is_("olt", x, math.inf))
+
+
+def _log_of_others(f: Floats, x: str) -> str:
+    """Returns the logarithm of 0, ∞, NaN and negative numbers."""
+    other = f.choose(f.is_("olt", x, 0.0), f.number(math.nan), x)
+    return f.choose(f.is_("oeq", x, 0.0), f.number(-math.inf), other)
+
+
+def log(v: Vector, element: str, x: str) -> str:
+    """Computes the natural logarithm, within 1."""
+    f = Floats(v, element)
+    if has_wide_floats(v, element):
+        return _log(f, x)
+    return f.choose(_is_finite_above(f, x), _log(f, x), _log_of_others(f, x))
+
+
+def log1p(v: Vector, element: str, x: str) -> str:
+    """Computes the natural logarithm of 1 + x, within 1.6."""
+    f = Floats(v, element)
+    one = f.number(1)
+    whole = f.add(x, one)
+    # Rounding error of 1 + x.
+    lost = f.subtract(x, f.subtract(whole, one))
+    result = f.add(_log(f, whole), f.divide(lost, whole))
+    result = f.with_sign(result, x)
+    return f.choose(_is_finite_above(f, whole), result, _log_of_others(f, whole))
+
+
+def logistic(v: Vector, element: str, x: str) -> str:
+    """Computes 1 / (1 + e^-x), within 2.5; for x below -88 within 1e-38."""
+    f = Floats(v, element)
+    one = f.number(1)
+    return f.divide(one, f.add(one, exp(v, element, v.negate(element, x))))
+
+
+def tanh(v: Vector, element: str, x: str) -> str:
+    """Computes the hyperbolic tangent, within 3."""
+    f = Floats(v, element)
+    a, high = f.absolute(x), f.number(20.0)
+    a = f.choose(v.compare("ogt", element, a, high), high, a)
+    # 2a = n·ln 2 + 2r. For floats n is small enough that ln 2 need not be split.
+    n, power = f.nearest(a, 2 / LN2)
+    r, is_whole = a, element == "float" and v.target.has_fma
+    for part in (LN2,) if is_whole else (f.format.ln2_high, f.format.ln2_low):
+        r = f.fma(n, f.number(-part / 2), r)
+    scale = scaled(v, f.number(1), n) if has_wide_floats(v, element) else f.power_of_two(power)
+    # With e^2a = scale·(1 + below): (e^2a - 1) / (e^2a - 1 + 2).
+    rest = v.polynomial(element, r, [each * 2.0 ** (k + 2) for k, each in enumerate(f.format.exp)])
+    below = f.fma(f.multiply(r, r), rest, f.multiply(r, f.number(2)))
+    above = f.fma(scale, below, f.subtract(scale, f.number(1)))
+    return f.with_sign(f.divide(above, f.add(above, f.number(2))), x)
+
+
+def erf(v: Vector, element: str, x: str) -> str:
+    """Computes the error function, within 1.5."""
+    f = Floats(v, element)
+    high = f.number(f.format.erfc_end)
+    a = f.absolute(x)
+    a = f.choose(v.compare("ogt", element, a, high), high, a)
+    if has_wide_floats(v, element):
+        return f.with_sign(piecewise(f, _erf_pieces(), a), x)
+    near = f.fma(a, v.polynomial(element, f.multiply(a, a), f.format.erf), a)
+    power = v.polynomial(element, a, f.format.erfc)
+    far = f.subtract(f.number(1), exp(v, element, v.negate(element, power)))
+    return f.with_sign(f.choose(f.is_("ogt", a, 1.0), far, near), x)
+
+
+@cache
+def _erf_pieces() -> PiecewisePolynomial:
+    return pieces(math.erf, FLOAT.erfc_end, 6)
+
+
+def rsqrt(v: Vector, element: str, x: str) -> str:
+    """Computes 1 / √x, within 1.5."""
+    if has_wide_floats(v, element):
+        return inverse_root(v, x)
+    return v.two("fdiv", element, v.number(element, 1.0), v.call("llvm.sqrt", element, x))
+
+
+def power(v: Vector, element: str, x: str, y: str) -> str:
+    """Computes x^y in double precision, within 0.6."""
+    if element == "float":
+        wide_x, wide_y = (v.cast("fpext", "float", each, "double") for each in (x, y))
+        return v.cast("fptrunc", "double", power(v, "double", wide_x, wide_y), "float")
+    f = Floats(v, element)
+    base = f.absolute(x)
+    logarithm = log(v, element, base)
+    result = exp(v, element, f.multiply(y, logarithm))
+    is_one = v.two("or", "i1", f.is_("oeq", base, 1.0), f.is_("oeq", y, 0.0))
+    result = f.choose(is_one, f.number(1), result)
+    half = f.multiply(y, f.number(0.5))
+    is_whole = v.compare("oeq", element, rounded(v, element, y, "trunc"), y)
+    is_odd = v.compare("one", element, rounded(v, element, half, "trunc"), half)
+    is_odd = v.two("and", "i1", is_odd, is_whole)
+    is_negative = v.compare("slt", f.format.integer, f.to_bits(x), f.whole(0))
+    negative = f.choose(is_odd, v.negate(element, result), result)
+    is_undefined = v.two("and", "i1", f.is_("one", base, math.inf), f.is_("one", base, 0.0))
+    is_undefined = v.two("and", "i1", is_undefined, v.two("xor", "i1", is_whole, v.number("i1", 1)))
+    negative = f.choose(is_undefined, f.number(math.nan), negative)
+    result = f.choose(is_negative, negative, result)
+    is_nan = v.compare("uno", element, x, y)
+    is_certain = v.two("or", "i1", f.is_("oeq", x, 1.0), f.is_("oeq", y, 0.0))
+    result = f.choose(is_nan, f.add(x, y), result)
+    return f.choose(is_certain, f.number(1), result)
+
+
+def integer_power(v: Vector, element: str, x: str, y: str) -> str:
+    """Computes x^y for integers modulo 2^bits; 1 for negative y."""
+    zero, one = v.number(element, 0), v.number(element, 1)
+    result = one
+    for bit in range(int(element[1:]) - 1):
+        mask = v.two("and", element, y, v.number(element, 1 << bit))
+        is_set = v.compare("ne", element, mask, zero)
+        result = v.choose(is_set, element, v.two("mul", element, result, x), result)
+        x = v.two("mul", element, x, x)
+    return v.choose(v.compare("slt", element, y, zero), element, one, result)

@@ -1,0 +1,202 @@
+"""Loads and stores of vectors: contiguous, masked, and gathered.
+
+Offsets are names or numbers, in elements. Masks are names or literals with one i1 per lane.
+"""
+
+import re
+from collections.abc import Sequence
+
+from neurald.drivers.cpu.emit.vector import SUFFIXES, Vector
+from neurald.drivers.cpu.target.target import Target
+
+#: Size of the smallest elements with gather instructions, in bytes.
+_WORD_BYTES = 4
+#: Size of the smallest vectors with gather instructions, in bytes.
+_GATHERING_BYTES = 32
+#: Size of a table that fits in four registers of 64 bytes, and 16-bit words per such register.
+_TABLE_BYTES = 256
+_WORDS = 32
+_CACHE_LINE_BYTES = 64
+_SIZES = {"float": 4, "double": 8}
+
+
+def _size_bytes(element: str) -> int:
+    return _SIZES.get(element) or int(element[1:]) // 8
+
+
+def _suffix(v: Vector, element: str) -> str:
+    return f"v{v.lanes}{SUFFIXES.get(element, element)}"
+
+
+def _address(v: Vector, element: str, pointer: str, place: str) -> str:
+    if place == "0":
+        return pointer
+    return v.code.value(f"getelementptr {element}, ptr {pointer}, i64 {place}")
+
+
+def load(v: Vector, element: str, pointer: str, place: str) -> str:
+    """Loads consecutive elements, one per lane."""
+    address = _address(v, element, pointer, place)
+    return v.code.load(f"load {v.type(element)}, ptr {address}, align {_size_bytes(element)}")
+
+
+def prefetch(v: Vector, element: str, pointer: str, place: str, distance_bytes: int) -> None:
+    """Prefetches memory at a distance from loaded elements; it need not be valid."""
+    v.code.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    address = _address(v, element, pointer, place)
+    for offset in range(0, v.lanes * _size_bytes(element), _CACHE_LINE_BYTES):
+        ahead = v.code.value(f"getelementptr i8, ptr {address}, i64 {distance_bytes + offset}")
+        v.code.effect(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
+
+
+def masked_load(v: Vector, element: str, pointer: str, place: str, mask: str) -> str:
+    """Loads consecutive elements in the lanes of a mask; other lanes are 0."""
+    whole, masks = v.type(element), v.type("i1")
+    name = f"@llvm.masked.load.{_suffix(v, element)}.p0"
+    v.code.declarations.add(f"declare {whole} {name}(ptr, i32, {masks}, {whole})")
+    address = _address(v, element, pointer, place)
+    align = _size_bytes(element)
+    return v.code.load(
+        f"call {whole} {name}(ptr {address}, i32 {align}, {masks} {mask}, {whole} zeroinitializer)"
+    )
+
+
+def store(v: Vector, element: str, value: str, pointer: str, place: str, mask: str | None = None) -> None:
+    """Stores consecutive elements, only in the lanes of a mask if there is one."""
+    whole, masks = v.type(element), v.type("i1")
+    address, align = _address(v, element, pointer, place), _size_bytes(element)
+    known = [lane in ("true", "1") for lane in re.findall(r"i1 (\w+)", mask)] if mask else []
+    if known.count(True) == 1:
+        # LLVM 22 merges this into a wide store if the value was truncated right before.
+        lane = known.index(True)
+        single = v.code.value(f"extractelement {whole} {value}, i64 {lane}")
+        address = v.code.value(f"getelementptr {element}, ptr {address}, i64 {lane}")
+        v.code.effect(f"store {element} {single}, ptr {address}, align {align}")
+        return
+    if mask is None:
+        v.code.effect(f"store {whole} {value}, ptr {address}, align {align}")
+        return
+    name = f"@llvm.masked.store.{_suffix(v, element)}.p0"
+    v.code.declarations.add(f"declare void {name}({whole}, ptr, i32, {masks})")
+    v.code.effect(f"call void {name}({whole} {value}, ptr {address}, i32 {align}, {masks} {mask})")
+
+
+def gather(v: Vector, element: str, pointer: str, width: str, places: str, mask: str | None = None) -> str:
+    """Gathers elements.
+
+    Args:
+        v: receives the instructions.
+        element: the type of the elements.
+        pointer: base address.
+        width: i32 or i64, the type of the offsets.
+        places: offsets of the elements, one per lane.
+        mask: lanes to load, all by default; others are 0.
+    """
+    return _gathered(v, element, element, pointer, (width, places), mask)
+
+
+def _gathered(
+    v: Vector, element: str, unit: str, pointer: str, places: tuple[str, str], mask: str | None
+) -> str:
+    """Gathers elements by offsets in units of type `unit`."""
+    width, texts = places
+    align = _size_bytes(unit)
+    addresses = v.code.value(f"getelementptr {unit}, ptr {pointer}, {v.type(width)} {texts}")
+    if v.lanes == 1:
+        return v.code.load(f"load {element}, ptr {addresses}, align {align}")
+    name = f"@llvm.masked.gather.{_suffix(v, element)}.v{v.lanes}p0"
+    whole, masks, pointers = v.type(element), v.type("i1"), v.type("ptr")
+    v.code.declarations.add(f"declare {whole} {name}({pointers}, i32, {masks}, {whole})")
+    kept = v.number("i1", 1) if mask is None else mask
+    return v.code.load(
+        f"call {whole} {name}({pointers} {addresses}, i32 {align}, {masks} {kept}, {whole} zeroinitializer)"
+    )
+
+
+def has_word_gather(v: Vector, element: str, size_bytes: int) -> bool:
+    """Returns True if `gather_from_words` is possible and worthwhile for memory of this size."""
+    is_short = _size_bytes(element) < _WORD_BYTES <= size_bytes < 2**31
+    return is_short and v.target.vector_bytes >= _GATHERING_BYTES
+
+
+def gather_from_words(
+    v: Vector, element: str, pointer: str, places: str, size_bytes: int, mask: str | None
+) -> str:
+    """Gathers elements of fewer than four bytes from 32-bit words.
+
+    The words begin with the element, or end with the memory.
+
+    Args:
+        v: receives the instructions.
+        element: i8 or i16.
+        pointer: base address.
+        places: offsets of the elements, i32.
+        size_bytes: of the memory.
+        mask: lanes to load; all by default.
+    """
+    scale = _size_bytes(element).bit_length() - 1
+    offset = v.two("shl", "i32", places, v.number("i32", scale)) if scale else places
+    first = v.call("llvm.smin", "i32", offset, v.number("i32", size_bytes - _WORD_BYTES))
+    word = _gathered(v, "i32", "i8", pointer, ("i32", first), mask)
+    shift = v.two("shl", "i32", v.two("sub", "i32", offset, first), v.number("i32", 3))
+    # Lanes that are not loaded may have any offset.
+    shift = v.two("and", "i32", shift, v.number("i32", 31))
+    return v.cast("trunc", "i32", v.two("lshr", "i32", word, shift), element)
+
+
+def is_permuted(target: Target, element: str, size_bytes: int) -> bool:
+    """Returns True for a table in four registers that permutation instructions can index."""
+    return element == "i8" and size_bytes == _TABLE_BYTES and target.vector_bytes == _TABLE_BYTES // 4
+
+
+def permuted(v: Vector, pointer: str, places: str) -> str:
+    """Looks up bytes of a table of 256 (see `is_permuted`); any index is safe.
+
+    Args:
+        v: receives the instructions; has more than one lane.
+        pointer: the table.
+        places: indices of the bytes, i16.
+    """
+    words = Vector(v.code, v.target, _WORDS)
+    table = [load(words, "i16", pointer, str(part * _WORDS)) for part in range(4)]
+    parts = []
+    for first in range(0, v.lanes, _WORDS):
+        at = _lanes_of(v, places, [(first + lane) % v.lanes for lane in range(_WORDS)])
+        parts.append(_permuted_words(words, table, at))
+    while len(parts) > 1:
+        # Adjacent parts are concatenated; all have the same length, a power of two.
+        length = _WORDS * (v.lanes // _WORDS // len(parts))
+        kind, all_lanes = f"<{length} x i16>", ", ".join(f"i32 {lane}" for lane in range(2 * length))
+        parts = [
+            v.code.value(f"shufflevector {kind} {low}, {kind} {high}, <{2 * length} x i32> <{all_lanes}>")
+            for low, high in zip(parts[::2], parts[1::2], strict=True)
+        ]
+    result = parts[0] if v.lanes > _WORDS else _lanes_of(words, parts[0], range(v.lanes))
+    return v.cast("trunc", "i16", result, "i8")
+
+
+def _lanes_of(v: Vector, value: str, lanes: Sequence[int]) -> str:
+    """Selects lanes of a vector of 16-bit words."""
+    if list(lanes) == list(range(v.lanes)):
+        return value
+    chosen = ", ".join(f"i32 {lane}" for lane in lanes)
+    kind = v.type("i16")
+    return v.code.value(f"shufflevector {kind} {value}, {kind} poison, <{len(lanes)} x i32> <{chosen}>")
+
+
+def _permuted_words(words: Vector, table: Sequence[str], at: str) -> str:
+    """Looks up bytes into the lower half of 16-bit words."""
+    kind, name = words.type("i16"), "@llvm.x86.avx512.vpermi2var.hi.512"
+    words.code.declarations.add(f"declare {kind} {name}({kind}, {kind}, {kind})")
+    one = words.number("i16", 1)
+    pair = words.two("lshr", "i16", at, one)
+    low, high = (
+        words.code.value(f"call {kind} {name}({kind} {table[part]}, {kind} {pair}, {kind} {table[part + 1]})")
+        for part in (0, 2)
+    )
+    is_high = words.compare(
+        "ne", "i16", words.two("and", "i16", at, words.number("i16", 128)), words.number("i16", 0)
+    )
+    both = words.choose(is_high, "i16", high, low)
+    shift = words.two("shl", "i16", words.two("and", "i16", at, one), words.number("i16", 3))
+    return words.two("lshr", "i16", both, shift)

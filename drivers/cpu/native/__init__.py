@@ -1,0 +1,1 @@
+"""Object code: compiled, linked, loaded, and run on threads."""

@@ -1,0 +1,157 @@
+"""Linked machine code as data, and loaded into memory.
+
+An image is fully linked (`neurald.drivers.cpu.native.elf_linker`): the distances between its functions and
+constants are fixed. Loading copies it, fills in the addresses of C library functions, and makes it
+executable and read-only.
+"""
+
+import ctypes
+import mmap
+import os
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from neurald.hal.errors import BadData, OutOfMemory
+
+_MAGIC = b"nimg0001"
+_ADDRESS_BYTES = 8
+
+
+class Image(msgspec.Struct, frozen=True, array_like=True):
+    """Position-independent code and constants.
+
+    Attributes:
+        content: the code, then read-only data.
+        code_bytes: size of the code, in whole pages.
+        functions: offsets of functions that can be called from outside.
+        imports: names of functions of the process, and the offset in `content` for the address of
+        each.
+        addresses: offsets of addresses that are relative to the image.
+    """
+
+    content: bytes
+    code_bytes: int
+    functions: dict[str, int]
+    imports: tuple[tuple[str, int], ...] = ()
+    addresses: tuple[int, ...] = ()
+
+    def encoded(self) -> bytes:
+        """Encodes the image for `decoded`."""
+        return _MAGIC + msgspec.msgpack.encode(self)
+
+
+def is_image(code: bytes) -> bool:
+    """Returns True if these bytes are an encoded image."""
+    return code.startswith(_MAGIC)
+
+
+def decoded(code: bytes) -> Image:
+    """Decodes an image from `Image.encoded`.
+
+    Raises:
+        BadData: it is invalid or inconsistent. The code itself is not verified.
+    """
+    if not is_image(code):
+        raise BadData("not a code image")
+    try:
+        image = msgspec.msgpack.decode(memoryview(code)[len(_MAGIC) :], type=Image)
+    except msgspec.DecodeError as error:
+        raise BadData(f"not a code image: {error}") from None
+    size = len(image.content)
+    if not 0 <= image.code_bytes <= size or image.code_bytes % mmap.PAGESIZE:
+        raise BadData(f"an image of {size} bytes has {image.code_bytes} bytes of code")
+    if any(not 0 <= offset < image.code_bytes for offset in image.functions.values()):
+        raise BadData("a function of the image is outside its code")
+    places = (*(offset for _, offset in image.imports), *image.addresses)
+    if any(not 0 <= offset <= size - _ADDRESS_BYTES for offset in places):
+        raise BadData("an address slot of the image is outside it")
+    return image
+
+
+class LoadedImage:
+    """An image loaded into this process for the lifetime of this object.
+
+    Args:
+        image: the image.
+        names: functions that will be called.
+
+    Attributes:
+        addresses: of these functions.
+
+    Raises:
+        BadData: a function is missing, or the process lacks an imported function.
+        OutOfMemory: there is no memory for it.
+    """
+
+    def __init__(self, image: Image, names: Sequence[str]) -> None:
+        missing = [name for name in names if name not in image.functions]
+        if missing:
+            raise BadData(f"the image has no function {missing[0]}")
+        imports = {offset: _address_of(name) for name, offset in image.imports}
+        size = max(len(image.content), 1)
+        start = _mapped(size)
+        # At process exit threads may still run the code.
+        self._unload = weakref.finalize(self, _library().munmap, start, size)
+        self._unload.atexit = False
+        ctypes.memmove(start, image.content, len(image.content))
+        for offset in image.addresses:
+            _word(start + offset).value += start
+        for offset, address in imports.items():
+            _word(start + offset).value = address
+        _protect(start, image.code_bytes, mmap.PROT_READ | mmap.PROT_EXEC)
+        _protect(start + image.code_bytes, size - image.code_bytes, mmap.PROT_READ)
+        self.addresses: Mapping[str, int] = MappingProxyType(
+            {name: start + image.functions[name] for name in names}
+        )
+
+    def keep_forever(self) -> None:
+        """Leaves the code in memory when this object is freed."""
+        self._unload.detach()
+
+
+@cache
+def _library() -> Any:
+    """Returns the C library with the signatures of the functions used here."""
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+    )
+    library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    library.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    return library
+
+
+def _mapped(size: int) -> int:
+    protection, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    start: int | None = _library().mmap(None, size, protection, flags, -1, 0)
+    if start is None or start == ctypes.c_void_p(-1).value:
+        raise OutOfMemory(f"cannot map {size} bytes for code: {os.strerror(ctypes.get_errno())}")
+    return start
+
+
+def _protect(start: int, size: int, protection: int) -> None:
+    if size and _library().mprotect(start, size, protection):
+        raise BadData(f"cannot make code executable: {os.strerror(ctypes.get_errno())}")
+
+
+def _word(address: int) -> ctypes.c_uint64:
+    return ctypes.c_uint64.from_address(address)
+
+
+def _address_of(name: str) -> int:
+    try:
+        function = getattr(_library(), name)
+    except AttributeError:
+        raise BadData(f"the process has no function {name}") from None
+    return ctypes.cast(function, ctypes.c_void_p).value or 0

@@ -1,0 +1,305 @@
+"""Instance of a step, ready to run.
+
+Arena, scratch memory and call records, for one execution at a time.
+"""
+
+import ctypes
+import math
+import mmap
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from neurald.drivers.compiler.memory.buffer_assignment import Base
+from neurald.drivers.cpu.native.llvm import LoadedCode
+from neurald.drivers.cpu.native.step_program import RECORD_WORDS, STOPPED, caller_name
+from neurald.drivers.cpu.native.thread_pool import Team, process
+from neurald.drivers.cpu.target.executable import Call, Executable
+from neurald.drivers.cpu.target.routine import ALIGNMENT
+from neurald.hal.accounting.account import reserve
+from neurald.hal.device import KernelTime
+from neurald.hal.errors import OpFailed, OutOfMemory
+from neurald.hal.memory.pool import anonymous
+from neurald.hal.sync.cancellation import NEVER_CANCELLED
+
+#: Smallest cost of a call that is shared; sharing costs about a tenth of it.
+_SHARED_NS: Final = 5_000.0
+#: Target time of chunks, if there are more than threads, so that a delayed one delays little.
+_CHUNK_NS: Final = 100_000.0
+_CHUNKS_A_THREAD: Final = 4
+#: Target time of pieces, between which an unshared call checks for cancellation.
+_PIECE_NS: Final = 2_000_000.0
+#: Maximum number of chunks or pieces.
+_MAX_PARTS: Final = 1 << 20
+#: Number of bindings with a cached step per instance.
+_STEP_CACHE_SIZE: Final = 4
+#: Number of words of a step before its records; the indices of pool, cancellation and deadline in
+#: it; and the index of the arguments in a record.
+_STEP_WORDS: Final = 8
+_POOL: Final = 5
+_CANCELLATION: Final = 6
+_DEADLINE: Final = 7
+_ARGUMENTS: Final = 2
+
+Words: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+
+class Binding:
+    """Addresses of the inputs and outputs of an execution. Compared by identity.
+
+    Args:
+        inputs: address of each input, which has exactly its size.
+        outputs: address of each output.
+    """
+
+    __slots__ = ("inputs", "outputs")
+
+    def __init__(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+
+
+class Instance:
+    """Memory and records of an executable.
+
+    Args:
+        executable: the step.
+        code: its functions.
+        constants: address of the constants buffer, which all instances share.
+        team: the threads that run it.
+
+    Raises:
+        OutOfMemory: there is no memory for another arena.
+        ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account has not enough
+        memory left.
+    """
+
+    def __init__(self, executable: Executable, code: LoadedCode, constants: int, team: Team) -> None:
+        self._executable = executable
+        self._code = code
+        self._arena = _Block(executable.arena_bytes)
+        self._stride = _aligned(executable.scratch_bytes)
+        self._scratch = _Block(self._stride * team.threads)
+        calls = executable.calls
+        self._statuses = (ctypes.c_int32 * max(1, len(calls)))()
+        self._count = len(calls)
+        self._team = team
+        self._forks = process.forks
+        self._run = team.run
+        # Offset of the arguments, in words.
+        self._table = _STEP_WORDS + RECORD_WORDS * self._count
+        self._own = self._step(constants)
+        self._own_address: int = self._own.ctypes.data
+        self._steps: dict[Binding, _Bound] = {}
+        arena = self._arena.address
+        self._inputs = tuple(
+            (number, port.size_bytes, arena + port.offset, cells)
+            for number, (port, cells) in enumerate(
+                zip(executable.inputs, executable.input_arguments, strict=True)
+            )
+            if port.offset is not None and port.size_bytes and cells
+        )
+        self._outputs = tuple(
+            (number, port.size_bytes, arena + (port.offset or 0), cells)
+            for number, (port, cells) in enumerate(
+                zip(executable.outputs, executable.output_arguments, strict=True)
+            )
+            if port.size_bytes
+        )
+
+    def _step(self, constants: int) -> Words:
+        """Builds step, records and arguments for native code, all in the instance's own memory."""
+        bases = {Base.ARENA: self._arena.address, Base.CONSTANTS: constants}
+        calls, address, team = self._executable.calls, self._code.addresses, self._team
+        places = [bases[place.base] + place.offset for call in calls for place in call.places]
+        step = np.zeros(self._table + len(places), np.int64)
+        step[self._table :] = places
+        begin = step.ctypes.data
+        argument, status = begin + step.itemsize * self._table, ctypes.addressof(self._statuses)
+        for record, call in zip(
+            step[_STEP_WORDS : self._table].reshape(-1, RECORD_WORDS), calls, strict=True
+        ):
+            record[:] = (
+                address[caller_name(len(call.places))],
+                address[call.function],
+                argument,
+                status,
+                call.grains,
+                chunks(call, team.threads),
+                pieces(call),
+            )
+            argument += step.itemsize * len(call.places)
+            status += ctypes.sizeof(ctypes.c_int32)
+        step[:_STEP_WORDS] = (
+            begin + step.itemsize * _STEP_WORDS,
+            self._count,
+            self._scratch.address,
+            self._stride,
+            team.threads - 1,
+            team.pool(),
+            NEVER_CANCELLED.address,
+            0,
+        )
+        return step
+
+    def _copy(self) -> tuple[Words, int]:
+        """Copies the instance's step; returns it with its address."""
+        step = self._own.copy()
+        address: int = step.ctypes.data
+        moved = address - self._own_address
+        step[0] += moved
+        step[_STEP_WORDS + _ARGUMENTS : self._table : RECORD_WORDS] += moved
+        return step, address
+
+    def run(self, binding: Binding, cancellation: int, deadline_ns: int) -> Call | None:
+        """Runs the step.
+
+        Args:
+            binding: addresses of inputs and outputs.
+            cancellation: address of a `Cancellation`.
+            deadline_ns: on the clock of `time.monotonic()`; 0 for none.
+
+        Returns:
+            The call that was running, or next, when the step was stopped; None if it finished.
+
+        Raises:
+            OpFailed: a requirement of an operation does not hold; the outputs are undefined.
+        """
+        if self._forks != process.forks:
+            # A forked child has its own pool.
+            self._forks = process.forks
+            self._own[_POOL] = self._team.pool()
+            self._steps.clear()
+        bound = self._steps.get(binding) or self._bind(binding)
+        for own, address, size in bound.copied_in:
+            ctypes.memmove(own, address, size)
+        if bound.cancellation != cancellation or bound.deadline_ns != deadline_ns:
+            bound.limit(cancellation, deadline_ns)
+        failed: int = self._run(bound.address)
+        if failed != self._count:
+            if failed & STOPPED:
+                return self._executable.calls[failed - STOPPED]
+            raise OpFailed(self._executable.calls[failed].messages[self._statuses[failed] - 1])
+        for address, own, size in bound.copied_out:
+            ctypes.memmove(address, own, size)
+        return None
+
+    def _bind(self, binding: Binding) -> "_Bound":
+        """Prepares and caches a step for these addresses."""
+        step, place = self._copy()
+        # Arguments that are parts of an input or output keep their offset in it.
+        table = step[self._table :]
+        copied_in, copied_out = [], []
+        for number, size, own, cells in self._inputs:
+            address = binding.inputs[number]
+            if address % ALIGNMENT:
+                copied_in.append((own, address, size))
+                address = own
+            for cell in cells:
+                table[cell] += address - own
+        for number, size, own, cells in self._outputs:
+            address = binding.outputs[number]
+            if not cells or address % ALIGNMENT or self._is_used(number, binding):
+                copied_out.append((address, own, size))
+                address = own
+            for cell in cells:
+                table[cell] += address - own
+        if len(self._steps) >= _STEP_CACHE_SIZE:
+            self._steps.clear()
+        bound = _Bound(address=place, step=step, copied_in=tuple(copied_in), copied_out=tuple(copied_out))
+        self._steps[binding] = bound
+        return bound
+
+    def _is_used(self, output: int, binding: Binding) -> bool:
+        """Returns True if an output overlaps an input or another output."""
+        inputs, outputs = binding.inputs, binding.outputs
+        begin = outputs[output]
+        end = begin + self._executable.outputs[output].size_bytes
+        for number, size, _, _ in self._inputs:
+            if inputs[number] < end and begin < inputs[number] + size:
+                return True
+        return any(
+            outputs[number] < end and begin < outputs[number] + size
+            for number, size, _, _ in self._outputs
+            if number != output
+        )
+
+    def profile(self) -> tuple[KernelTime, ...]:
+        """Measures each kernel with the current memory contents."""
+        times = []
+        step, address = self._copy()
+        step[1] = 1
+        for call in self._executable.calls:
+            started = time.perf_counter_ns()
+            self._run(address)
+            times.append(
+                KernelTime(
+                    name=call.function,
+                    duration_ns=time.perf_counter_ns() - started,
+                    operations=call.operations,
+                    label=call.label,
+                )
+            )
+            step[0] += step.itemsize * RECORD_WORDS
+        return tuple(times)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Bound:
+    """A step prepared for a binding.
+
+    Attributes:
+        address: of `step`.
+        step: with the addresses of the binding, or the arena's.
+        copied_in: unaligned inputs: address in the arena, source address, and size.
+        copied_out: outputs that cannot be written in place: target address, address in the arena,
+        and size.
+        cancellation, deadline_ns: as currently set in the step.
+    """
+
+    address: int
+    step: Words
+    copied_in: tuple[tuple[int, int, int], ...]
+    copied_out: tuple[tuple[int, int, int], ...]
+    cancellation: int = NEVER_CANCELLED.address
+    deadline_ns: int = 0
+
+    def limit(self, cancellation: int, deadline_ns: int) -> None:
+        """Sets the cancellation and deadline of the next run."""
+        self.step[_CANCELLATION], self.step[_DEADLINE] = cancellation, deadline_ns
+        self.cancellation, self.deadline_ns = cancellation, deadline_ns
+
+
+def chunks(call: Call, threads: int) -> int:
+    """Returns the number of chunks of a call for this many threads; 1 if it is not shared."""
+    if threads < 2 or call.cost_ns < _SHARED_NS:
+        return 1
+    wanted = min(_CHUNKS_A_THREAD * threads, int(call.cost_ns / _CHUNK_NS))
+    # The first of many chunks is twice the average.
+    least = 2 * math.ceil(call.cost_ns / _PIECE_NS)
+    return max(1, min(call.grains, max(threads, wanted, least), _MAX_PARTS))
+
+
+def pieces(call: Call) -> int:
+    """Returns the number of pieces of an unshared call."""
+    return max(1, min(call.grains, math.ceil(call.cost_ns / _PIECE_NS), _MAX_PARTS))
+
+
+class _Block:
+    """Zeroed, page-aligned memory."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self._reservation = reserve(size_bytes, "values of a compiled step")
+        try:
+            self._memory = anonymous(max(mmap.PAGESIZE, size_bytes))
+        except OSError as error:
+            raise OutOfMemory(f"cannot map {size_bytes} bytes for values: {error}") from None
+        self._view = (ctypes.c_char * len(self._memory)).from_buffer(self._memory)
+        self.address = ctypes.addressof(self._view)
+
+
+def _aligned(size_bytes: int) -> int:
+    return -(-size_bytes // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,185 @@
+"""LLVM: IR to object code, and object code to callable functions.
+
+llvmlite is imported on first use, which takes a while. Code that was linked before does not need
+it.
+"""
+
+import logging
+import threading
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from neurald.drivers.cpu.native.image import LoadedImage, decoded, is_image
+from neurald.drivers.cpu.target.target import Target
+from neurald.hal.errors import BadData
+from neurald.hal.process.fork import hold_over_fork
+
+_LOG = logging.getLogger(__name__)
+
+#: Serialises compilation and linking, because not all of LLVM is thread-safe, and blocks forks
+#: meanwhile.
+_lock = threading.RLock()
+hold_over_fork(_lock)
+
+
+class CompilationFailed(Exception):
+    """LLVM rejects a text, or code cannot be linked: a bug in the code generator.
+
+    Attributes:
+        unit: name of the rejected unit; empty if unknown.
+    """
+
+    def __init__(self, message: str, unit: str = "") -> None:
+        super().__init__(message)
+        self.unit = unit
+
+
+@cache
+def _binding() -> Any:
+    """Returns llvmlite's binding, initialised for this machine."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+class TargetMachine:
+    """Compiles IR for a target."""
+
+    def __init__(self, target: Target) -> None:
+        llvm = _binding()
+        self._machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small"
+        )
+
+    @staticmethod
+    def of(target: Target) -> "TargetMachine":
+        """Returns the shared machine of a target."""
+        with _lock:
+            return _machine(target)
+
+    def object_code(self, text: str) -> bytes:
+        """Compiles a module to object code.
+
+        Raises:
+            CompilationFailed: the text is invalid.
+        """
+        llvm = _binding()
+        with _lock:
+            try:
+                module = llvm.parse_assembly(text)
+                module.verify()
+                code: bytes = self._machine.emit_object(module)
+            except RuntimeError as error:
+                raise CompilationFailed(f"LLVM: {error}") from None
+            return code
+
+
+@cache
+def _machine(target: Target) -> TargetMachine:
+    return TargetMachine(target)
+
+
+class LoadedCode:
+    """Object code loaded into this process for the lifetime of this object.
+
+    Args:
+        codes: objects, which may call functions of each other and of the process; or one image
+        linked from them.
+        names: functions that will be called.
+
+    Raises:
+        CompilationFailed: a function is missing or undefined.
+        OutOfMemory: there is no memory for the code.
+    """
+
+    def __init__(self, codes: Iterable[bytes], names: Sequence[str]) -> None:
+        self._loaded: LoadedImage | _Library | None = None
+        self.addresses: Mapping[str, int] = MappingProxyType({})
+        if not names:
+            return
+        codes = linked(codes)
+        if is_image(codes[0]):
+            try:
+                self._loaded = LoadedImage(decoded(codes[0]), names)
+            except BadData as error:
+                raise CompilationFailed(f"linking: {error}") from None
+        else:
+            self._loaded = _Library(codes, names)
+        self.addresses = self._loaded.addresses
+
+    def keep_forever(self) -> None:
+        """Leaves the code in memory when this object is freed."""
+        if self._loaded is not None:
+            self._loaded.keep_forever()
+
+
+def linked(codes: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Links objects to one image that loads without LLVM.
+
+    Returns them unchanged if only LLVM can.
+    """
+    objects = tuple(codes)
+    if len(objects) == 1 and is_image(objects[0]):
+        return objects
+    from neurald.drivers.cpu.native.elf_linker import NotLinkable, is_linkable_here, link
+
+    if not is_linkable_here():
+        return objects
+    try:
+        return (link(objects).encoded(),)
+    except NotLinkable as error:
+        _LOG.info("LLVM links: %s", error)
+        return objects
+
+
+class _Library:
+    """Objects linked by LLVM, for everything that `neurald.drivers.cpu.native.elf_linker` does not support.
+
+    Args:
+        codes, names: as for `LoadedCode`.
+
+    Raises:
+        CompilationFailed: a function is missing or undefined.
+    """
+
+    def __init__(self, codes: Iterable[bytes], names: Sequence[str]) -> None:
+        llvm = _binding()
+        builder = llvm.JITLibraryBuilder().add_current_process()
+        for code in codes:
+            builder.add_object_img(code)
+        for name in names:
+            builder.export_symbol(name)
+        with _lock:
+            # Each library gets its own linker, because a linker retains memory for every library it
+            # links.
+            linker = llvm.create_lljit_compiler()
+            try:
+                library = builder.link(linker, "step")
+                self.addresses = MappingProxyType({name: library[name] for name in names})
+            except RuntimeError as error:
+                linker.close()
+                raise CompilationFailed(f"linking: {error}") from None
+            self._unload = weakref.finalize(self, _unload, library, linker)
+            # At process exit threads may still run the code.
+            self._unload.atexit = False
+            self._library = library
+
+    def keep_forever(self) -> None:
+        """See `LoadedCode.keep_forever`."""
+        self._library.detach()
+        _forever.append(self._unload.detach())
+
+
+#: References that keep permanently loaded code alive.
+_forever: list[Any] = []
+
+
+def _unload(library: Any, linker: Any) -> None:
+    with _lock:
+        library.close()
+        linker.close()

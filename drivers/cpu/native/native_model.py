@@ -1,0 +1,136 @@
+"""A compiled step in memory: code, constants, and an instance per concurrent execution."""
+
+import os
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from neurald.drivers.cpu.native.instance import Binding, Instance
+from neurald.drivers.cpu.native.llvm import LoadedCode
+from neurald.drivers.cpu.native.step_program import caller_name
+from neurald.drivers.cpu.native.thread_pool import Team
+from neurald.drivers.cpu.target.executable import Call, Executable
+from neurald.drivers.cpu.target.routine import ALIGNMENT
+from neurald.hal.accounting.account import reserve
+from neurald.hal.device import KernelTime
+from neurald.hal.errors import MissedDeadlineTransient
+from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
+from neurald.hal.sync.deadline import nanoseconds
+from neurald.hal.sync.lending_pool import Pool
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Maximum number of concurrent executions, each with its own arena; others wait in order.
+_INSTANCES = max(4, len(os.sched_getaffinity(0)))
+
+
+class NativeModel:
+    """Runs a step on memory given by address. Thread-safe.
+
+    Args:
+        executable: the step.
+        codes: its code, see `LoadedCode`.
+        constants: contents of its constants, used in place if they are aligned.
+        team: the threads that run it.
+
+    Raises:
+        CompilationFailed: the code cannot be linked, or lacks a function.
+        OutOfMemory: there is no memory for its arena.
+        ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account has not enough
+        memory left.
+    """
+
+    def __init__(
+        self, executable: Executable, codes: Sequence[bytes], constants: np.ndarray, team: Team
+    ) -> None:
+        self.executable = executable
+        self.codes = tuple(codes)
+        # The code is in memory twice: as cached and as loaded.
+        self._reservation = reserve(
+            constants.nbytes + 2 * sum(map(len, self.codes)), "constants and code of a compiled step"
+        )
+        self.constants = _aligned(constants)
+        self.team = team
+        names = {name for call in executable.calls for name in (call.function, caller_name(len(call.places)))}
+        self._code = LoadedCode(self.codes, sorted(names))
+        # A reference to this object would create a cycle and delay the release of its memory.
+        new_instance = partial(Instance, executable, self._code, self.constants.ctypes.data, team)
+        self._instances = Pool([new_instance()], new_instance, _INSTANCES)
+
+    def run(
+        self,
+        binding: Binding,
+        deadline_s: float | None = None,
+        cancellation: Cancellation | None = None,
+        taken: list[int] | None = None,
+    ) -> None:
+        """Runs the step.
+
+        Args:
+            binding: addresses of inputs and outputs; inputs may be read until it ends.
+            deadline_s: time limit on the clock of `time.monotonic()`; None for no limit.
+            cancellation: stops it.
+            taken: receives the time at which it stopped waiting for other executions, on the clock
+            of `time.monotonic_ns()`.
+
+        Raises:
+            OpFailed: a requirement of an operation does not hold; the outputs are undefined.
+            MissedDeadlineTransient: the deadline passed; the outputs are undefined.
+            Cancelled: likewise.
+            OutOfMemory: there is no memory for another arena.
+        """
+        instance = self._instances.take(deadline_s, cancellation)
+        if taken is not None:
+            taken.append(time.monotonic_ns())
+        try:
+            stopped = instance.run(
+                binding,
+                (cancellation or NEVER_CANCELLED).address,
+                0 if deadline_s is None else nanoseconds(deadline_s),
+            )
+        finally:
+            self._instances.give_back(instance)
+        if stopped is not None:
+            where = f"in {_name(stopped)}"
+            if cancellation is not None:
+                cancellation.require_not_cancelled(where)
+            raise MissedDeadlineTransient(f"the deadline passed {where}")
+        if deadline_s is not None and time.monotonic() >= deadline_s:
+            raise MissedDeadlineTransient("the deadline passed in its last kernel")
+
+    def run_arrays(
+        self,
+        inputs: Sequence[Array],
+        deadline_s: float | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> list[Array]:
+        """Computes the outputs for inputs of the step's shapes and types; see `run`."""
+        sources = [np.ascontiguousarray(each) for each in inputs]
+        results = [aligned_zeros(port.size_bytes, ALIGNMENT) for port in self.executable.outputs]
+        binding = Binding([each.ctypes.data for each in sources], [each.ctypes.data for each in results])
+        self.run(binding, deadline_s, cancellation)
+        return [
+            result.view(port.operand.type.dtype).reshape(port.dimensions)
+            for result, port in zip(results, self.executable.outputs, strict=True)
+        ]
+
+    def profile(self) -> tuple[KernelTime, ...]:
+        """Measures each kernel, in the order of `executable.calls`, on the arena's contents."""
+        with self._instances.using() as instance:
+            return instance.profile()
+
+
+def _name(call: Call) -> str:
+    return f"operation {', '.join(map(str, call.operations))}" if call.operations else call.label
+
+
+def _aligned(contents: np.ndarray) -> np.ndarray:
+    if contents.ctypes.data % ALIGNMENT == 0:
+        return contents
+    copy = aligned_zeros(contents.nbytes, ALIGNMENT)
+    copy[:] = contents
+    return copy

@@ -1,0 +1,231 @@
+"""Worker threads of the process; see `neurald.drivers.cpu.native.step_program`.
+
+Workers are Python threads inside a native call that returns when the process ends. All prepared
+models share one pool. It starts with the first model that uses several threads, and again in a
+forked child.
+"""
+
+import atexit
+import contextlib
+import ctypes
+import os
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from neurald.drivers.cpu.native.llvm import LoadedCode, linked
+from neurald.drivers.cpu.native.step_program import (
+    LINE,
+    MAX_THREADS,
+    POOL_BYTES,
+    QUIT,
+    SLEEPS,
+    WORKER_COUNT,
+    WORKERS,
+    futex_number,
+    runtime_text,
+    supports_sharing,
+)
+from neurald.drivers.cpu.target.target import Target
+from neurald.drivers.settings import Settings
+from neurald.hal.errors import BadData
+from neurald.hal.memory.pool import anonymous
+
+if TYPE_CHECKING:
+    from neurald.drivers.cpu.native.object_code import Unit
+
+#: Environment variable with the default number of threads of an execution.
+THREADS_VARIABLE = "NEURALD_THREADS"
+
+#: Number of threads that a model may always request: more than the cores are useless, but this many
+#: do no harm.
+_FEW_THREADS = 16
+#: Time that an exiting process waits for a worker in the middle of a call.
+_FAREWELL_S = 1.0
+
+_Run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+_Work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+
+
+def thread_count(wanted: int | None, settings: Settings) -> int:
+    """Returns the number of threads of an execution.
+
+    `wanted`, else NEURALD_THREADS, else the cores.
+
+    Workers live as long as the process and a daemon's clients choose `wanted`, so it is limited to
+    the number of cores, or to `_FEW_THREADS` on a small machine.
+
+    Raises:
+        BadData: the variable is not a positive number.
+    """
+    if wanted is not None:
+        wanted = min(wanted, max(len(os.sched_getaffinity(0)), _FEW_THREADS))
+    else:
+        text = settings.text(THREADS_VARIABLE)
+        if text:
+            if not text.isdecimal() or int(text) < 1:
+                raise BadData(f"{THREADS_VARIABLE} is {text!r}; expected a positive number")
+            wanted = int(text)
+        else:
+            wanted = len(os.sched_getaffinity(0))
+    return max(1, min(wanted, WORKERS + 1)) if supports_sharing() else 1
+
+
+def runtime_unit() -> "Unit":
+    """Returns the unit of the thread pool's code."""
+    from neurald.drivers.cpu.native.object_code import Unit
+
+    return Unit(name="neurald_runtime", text=runtime_text())
+
+
+class Runtime:
+    """The thread pool's native functions."""
+
+    def __init__(self, code: bytes) -> None:
+        (code,) = linked((code,))
+        loaded = LoadedCode((code,), ("neurald_run", "neurald_work"))
+        # Workers still run the code when the process exits.
+        loaded.keep_forever()
+        self._loaded = loaded
+        self.code = code
+        self.run: Any = _Run(loaded.addresses["neurald_run"])
+        self.work: Any = _Work(loaded.addresses["neurald_work"])
+
+
+class Pool:
+    """The workers of this process.
+
+    Attributes:
+        address: of the memory shared with native code, which lives as long as the process.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._memory = anonymous(POOL_BYTES)
+        self._words = (ctypes.c_int32 * (POOL_BYTES // 4)).from_buffer(self._memory)
+        self.address = ctypes.addressof(self._words)
+        self._workers: list[threading.Thread] = []
+        self._grows = threading.Lock()
+
+    def grow(self, threads: int) -> None:
+        """Starts workers for executions with this many threads."""
+        with self._grows:
+            self._words[MAX_THREADS // 4] = max(threads, self._words[MAX_THREADS // 4])
+            while len(self._workers) < threads - 1:
+                number = len(self._workers)
+                worker = threading.Thread(
+                    target=self._work,
+                    args=(number,),
+                    name=f"neurald-cpu-{number}",
+                    daemon=True,
+                )
+                worker.start()
+                self._workers.append(worker)
+                self._words[WORKER_COUNT // 4] = len(self._workers)
+
+    def _work(self, number: int) -> None:
+        """Runs a worker. Batch scheduling keeps it from preempting the thread that wakes it."""
+        if os.sched_getscheduler(0) == os.SCHED_OTHER:
+            # A sandbox may forbid it.
+            with contextlib.suppress(OSError):
+                os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        self._runtime.work(self.address, number)
+
+    def close(self) -> None:
+        """Ends the workers, without waiting for one that does not finish."""
+        self._words[QUIT // 4] = 1
+        for number in range(len(self._workers)):
+            place = SLEEPS + number * LINE
+            self._words[place // 4] = 0
+            _wake(self.address + place)
+        for worker in self._workers:
+            worker.join(_FAREWELL_S)
+
+
+def _wake(address: int) -> None:
+    """Wakes the thread that sleeps on a futex."""
+    ctypes.CDLL(None).syscall(
+        ctypes.c_long(futex_number()), ctypes.c_void_p(address), ctypes.c_int(129), ctypes.c_int(1)
+    )
+
+
+class Team:
+    """The threads that run the steps of one model.
+
+    Attributes:
+        threads: number of threads, including the one that executes.
+        run: runs a step, see `neurald.drivers.cpu.native.step_program`.
+        runtime: the native functions.
+    """
+
+    def __init__(self, runtime: Runtime, threads: int) -> None:
+        self.threads = threads
+        self.run = runtime.run
+        self.runtime = runtime
+
+    def pool(self) -> int:
+        """Returns the address of the pool with started workers; 0 if none help."""
+        return process.pool(self.runtime, self.threads)
+
+
+class _Process:
+    """State that exists once per process.
+
+    Attributes:
+        forks: number of forks since the original process; older pools have no workers.
+    """
+
+    def __init__(self) -> None:
+        self.forks = 0
+        self._lock = threading.Lock()
+        self._runtime: Runtime | None = None
+        self._pool: Pool | None = None
+
+    def runtime(self, target: Target, code: bytes | None = None) -> Runtime:
+        """Returns the native functions, loaded from this object code or compiled on first use."""
+        with self._lock:
+            if self._runtime is None:
+                if code is None:
+                    from neurald.drivers.cpu.native.object_code import object_codes
+
+                    (code,) = object_codes([runtime_unit()], target)
+                self._runtime = Runtime(code)
+            return self._runtime
+
+    @property
+    def has_runtime(self) -> bool:
+        """True if the native functions are loaded."""
+        return self._runtime is not None
+
+    def pool(self, runtime: Runtime, threads: int) -> int:
+        """See `Team.pool`."""
+        if threads < 2:
+            return 0
+        with self._lock:
+            if self._pool is None:
+                self._pool = Pool(runtime)
+            pool = self._pool
+        pool.grow(threads)
+        return pool.address
+
+    def after_fork(self) -> None:
+        """Resets the state in a child, where neither workers nor the lock's holder exist."""
+        self.forks += 1
+        self._lock = threading.Lock()
+        if self._pool is not None:
+            _abandoned.append(self._pool)
+            self._pool = None
+
+    def close(self) -> None:
+        """Ends the workers."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+            _abandoned.append(pool)
+
+
+#: Pools whose memory may still be read.
+_abandoned: list[Pool] = []
+
+process: Final = _Process()
+os.register_at_fork(after_in_child=process.after_fork)
+atexit.register(process.close)

@@ -1,0 +1,179 @@
+"""Rewrites the axes of kernels without changing the elements or their order.
+
+Two axes are joined if every offset only depends on the joined index, as for height and width of
+images that are added. Longer axes leave fewer vector lanes idle. An axis is split if offsets use
+its quotient and remainder, as for blocks that become pixels, so that rows can be read contiguously.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from neurald.drivers.compiler.ir.expression import (
+    Apply,
+    Axis,
+    Constant,
+    Expression,
+    Linear,
+    Load,
+    Reduce,
+    axis,
+    index,
+    reduce,
+)
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import rewrite
+from neurald.drivers.cpu.target.places import offset_of
+
+#: Returns the replacement of an expression; None keeps it.
+Replace = Callable[[Expression], Expression | None]
+
+
+def arranged(kernel: Kernel) -> Kernel:
+    """Joins and splits axes of a kernel and joins those of its reductions.
+
+    At least one axis remains.
+    """
+    kernel = _without_single(kernel)
+    kernel = _with_joined_folds(kernel)
+    kernel = _with_splits(kernel)
+    axes = list(kernel.axes)
+    position = len(axes) - 2
+    while position >= 0:
+        outer, inner = axes[position : position + 2]
+        if can_join(kernel.roots, outer, inner):
+            kernel = joined(kernel, position)
+            axes = list(kernel.axes)
+        position -= 1
+    return kernel
+
+
+def rewritten(kernel: Kernel, found: Replace, axes: Iterable[Axis]) -> Kernel:
+    """Replaces parts of a kernel's expressions, and its axes."""
+    memory: dict[Expression, Expression] = {}
+    return replace(
+        kernel,
+        axes=tuple(axes),
+        body=rewrite(kernel.body, found, memory),
+        requirements=tuple((rewrite(each, found, memory), text) for each, text in kernel.requirements),
+        output_offset=None if kernel.output_offset is None else rewrite(kernel.output_offset, found, memory),
+    )
+
+
+def _without_single(kernel: Kernel) -> Kernel:
+    """Removes axes of length 1, but keeps at least one axis."""
+    kept = [each for each in kernel.axes if each.extent != 1]
+    where: dict[Expression, Expression] = {each: index(0) for each in kernel.axes if each.extent == 1}
+    return rewritten(kernel, where.get, kept or [axis(1, "i")])
+
+
+def joined(kernel: Kernel, position: int) -> Kernel:
+    """Joins the axes at `position` and after it."""
+    outer, inner = kernel.axes[position : position + 2]
+    both = axis(outer.extent * inner.extent, outer.name)
+    axes = (*kernel.axes[:position], both, *kernel.axes[position + 2 :])
+    return rewritten(kernel, _split(outer, inner, both).get, axes)
+
+
+def _split(outer: Axis, inner: Axis, both: Axis) -> Mapping[Expression, Expression]:
+    return {outer: both // inner.extent, inner: both % inner.extent}
+
+
+def _with_splits(kernel: Kernel) -> Kernel:
+    """Splits axes as long as that reduces the number of divisions."""
+    divisions = list(_divisions(kernel))
+    while divisions:
+        tried = (_with_split(kernel, *where) for where in _splits(kernel, divisions))
+        better = next((each for each in tried if len(list(_divisions(each))) < len(divisions)), None)
+        if better is None:
+            break
+        kernel, divisions = better, list(_divisions(better))
+    return kernel
+
+
+def _divisions(kernel: Kernel) -> Iterator[Expression]:
+    """Yields quotients and remainders of indices by constants."""
+    for each in _computed(kernel.roots):
+        is_division = isinstance(each, Apply) and each.op in (Op.FLOOR_DIVIDE, Op.MODULO)
+        if is_division and each.type is Scalar.INDEX and isinstance(each.operands[1], Constant):
+            yield each
+
+
+def _splits(kernel: Kernel, divisions: Sequence[Expression]) -> list[tuple[int, int]]:
+    """Returns axis positions and inner lengths of splits that may avoid a division."""
+    found = set()
+    for division in divisions:
+        whole, divisor = division.operands
+        terms = whole.terms if isinstance(whole, Linear) else ((whole, 1),)
+        factors = dict(terms)
+        for position, each in enumerate(kernel.axes):
+            factor = factors.get(each, 0)
+            if factor > 0 and divisor.low % factor == 0:
+                length = divisor.low // factor
+                if 1 < length < each.extent and each.extent % length == 0:
+                    found.add((position, length))
+    return sorted(found)
+
+
+def _with_split(kernel: Kernel, position: int, length: int) -> Kernel:
+    """Splits the axis at `position`, with an inner axis of this length."""
+    whole = kernel.axes[position]
+    outer, inner = axis(whole.extent // length, f"{whole.name}o"), axis(length, f"{whole.name}i")
+    axes = (*kernel.axes[:position], outer, inner, *kernel.axes[position + 1 :])
+    where: dict[Expression, Expression] = {whole: outer * length + inner}
+    return rewritten(kernel, where.get, axes)
+
+
+def _with_joined_folds(kernel: Kernel) -> Kernel:
+    def found(expression: Expression) -> Expression | None:
+        return _joined_fold(expression) if isinstance(expression, Reduce) else None
+
+    return rewritten(kernel, found, kernel.axes)
+
+
+def _joined_fold(expression: Reduce) -> Expression:
+    axes = [each for each in expression.axes if each.extent != 1]
+    where: dict[Expression, Expression] = {each: index(0) for each in expression.axes if each.extent == 1}
+    body = rewrite(expression.body, where.get, {})
+    for position in reversed(range(len(axes) - 1)):
+        outer, inner = axes[position : position + 2]
+        if inner.extent and can_join((body,), outer, inner):
+            both = axis(outer.extent * inner.extent, outer.name)
+            body = rewrite(body, _split(outer, inner, both).get, {})
+            axes[position : position + 2] = [both]
+    return reduce(expression.reduction, tuple(axes), body)
+
+
+def can_join(roots: Iterable[Expression], outer: Axis, inner: Axis) -> bool:
+    """Returns True if two axes only occur as a multiple of outer × (length of inner) + inner."""
+    for each in _computed(roots):
+        if isinstance(each, Linear):
+            factors = dict(each.terms)
+            if factors.get(outer, 0) != factors.get(inner, 0) * inner.extent:
+                return False
+        elif any(operand is outer or operand is inner for operand in operands_of(each)):
+            return False
+    return not any(root is outer or root is inner for root in roots)
+
+
+def operands_of(expression: Expression) -> tuple[Expression, ...]:
+    """Returns the operands that are computed; for loads the offset instead of the index."""
+    if not isinstance(expression, Load):
+        return expression.operands
+    place = offset_of(expression)
+    if expression.guard is None or expression.otherwise is None:
+        return (place,)
+    return (place, expression.guard, expression.otherwise)
+
+
+def _computed(roots: Iterable[Expression]) -> Iterator[Expression]:
+    """Yields every expression that is computed for the roots once."""
+    seen: set[Expression] = set()
+    stack = list(roots)
+    while stack:
+        expression = stack.pop()
+        if expression not in seen:
+            seen.add(expression)
+            yield expression
+            stack.extend(operands_of(expression))

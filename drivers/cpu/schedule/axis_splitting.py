@@ -1,0 +1,94 @@
+"""Splits kernels into sections along an axis, within which conditions are constant.
+
+Concatenation and padding test the source of every element. If the test only depends on the index
+along an axis, it is constant between two points, and elements there can be read unconditionally.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, axis
+from neurald.drivers.compiler.ir.graph import linearize
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.cpu.schedule.axis_rewriting import rewritten
+from neurald.drivers.cpu.target.target import Target
+
+#: More sections or expressions take longer to compile than they save.
+_MAX_SECTIONS, _MAX_EXPRESSIONS = 8, 120
+#: Smaller kernels finish before the code of more sections would be loaded.
+_FEWEST_ELEMENTS = 2048
+_ORDERS = (Op.LESS, Op.LESS_EQUAL)
+
+
+def sections_of(kernel: Kernel, target: Target) -> tuple[Kernel, ...]:
+    """Splits a kernel into sections, or returns the kernel itself if that is better.
+
+    Each section computes some of the elements; see `Kernel.output_offset`.
+
+    Args:
+        kernel: stores elements in order.
+        target: of the code.
+    """
+    if kernel.output.count < _FEWEST_ELEMENTS or kernel.contraction is not None:
+        return (kernel,)
+    sections = [replace(kernel, output_offset=linearize(kernel.axes, kernel.shape))]
+    position = 0
+    while position < len(sections) <= _MAX_SECTIONS:
+        section = sections[position]
+        cut = next(_cuts(section, target), None)
+        if cut is None:
+            position += 1
+        else:
+            sections[position : position + 1] = _parts(section, *cut)
+    total = sum(1 for section in sections for _ in walk(*section.roots))
+    is_worthwhile = 1 < len(sections) <= _MAX_SECTIONS and total <= _MAX_EXPRESSIONS
+    return tuple(sections) if is_worthwhile else (kernel,)
+
+
+def _cuts(kernel: Kernel, target: Target) -> Iterator[tuple[Axis, int]]:
+    """Yields cuts where a condition changes and both parts are long enough for vectors."""
+    moving = [each for each in kernel.axes if each.extent > 1]
+    for each in walk(*kernel.roots):
+        if (
+            not isinstance(each, Apply)
+            or each.op not in _ORDERS
+            or each.arguments[0].type is not Scalar.INDEX
+        ):
+            continue
+        for along, at in _changes(each):
+            shortest = target.lanes(kernel.output.type.size_bytes) if along is moving[-1] else 1
+            if along in moving and min(at, along.extent - at) >= shortest:
+                yield along, at
+
+
+def _changes(condition: Apply) -> Iterator[tuple[Axis, int]]:
+    """Yields the axis that a comparison depends on, and the first index with another result."""
+    first, second = condition.arguments
+    difference = first - second
+    if isinstance(difference, Linear):
+        terms, offset = difference.terms, difference.constant
+    else:
+        terms, offset = ((difference, 1),), 0
+    if len(terms) != 1 or isinstance(difference, Constant):
+        return
+    ((along, factor),) = terms
+    if not isinstance(along, Axis):
+        return
+    # Finds where factor × along + offset crosses 0.
+    from_equal = (condition.op is Op.LESS_EQUAL) is (factor < 0)
+    quotient, rest = divmod(-offset, factor)
+    yield along, quotient + (1 if rest or not from_equal else 0)
+
+
+def _parts(kernel: Kernel, along: Axis, at: int) -> list[Kernel]:
+    """Returns both sides of a cut."""
+    parts = []
+    for begin, end in ((0, at), (at, along.extent)):
+        part = axis(end - begin, along.name)
+        where: dict[Expression, Expression] = {along: part + begin}
+        axes = (part if each is along else each for each in kernel.axes)
+        parts.append(rewritten(kernel, where.get, axes))
+    return parts

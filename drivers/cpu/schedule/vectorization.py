@@ -1,0 +1,283 @@
+"""Chooses how a kernel's elements are computed.
+
+Vector width, loop order, and division into grains.
+"""
+
+import math
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load, Reduce
+from neurald.drivers.compiler.ir.kernel import Kernel, weight_of
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import free_axes, walk
+from neurald.drivers.cpu.emit.op_table import stored
+from neurald.drivers.cpu.emit.reductions import reduction_axis
+from neurald.drivers.cpu.emit.vector_memory import is_permuted
+from neurald.drivers.cpu.schedule.axis_rewriting import joined
+from neurald.drivers.cpu.target.places import offset_of, stride_along
+from neurald.drivers.cpu.target.target import Target
+
+#: Target time of a grain: short enough to balance threads, long enough to hide the cost of a call.
+_GRAIN_NS = 10_000.0
+_MAX_GRAINS = 64
+#: Upper limit on the time of a grain: cancellation and deadlines are only checked between grains.
+_MAX_GRAIN_NS = 2_000_000.0
+#: Cost of an instruction on a register, and of moving a byte.
+_STEP_NS = 0.3
+_BYTE_NS = 0.02
+#: Cost of a gather, in instructions.
+_GATHER_STEPS = 16
+#: Cost of a horizontal reduction of a vector, in instructions.
+_HORIZONTAL_STEPS = 20
+#: Elements with at most this many instructions are computed in several registers at once, to hide
+#: latencies.
+_CHEAP_STEPS = 10
+_REGISTERS = 4
+#: With this many registers, more expensive elements are too.
+_MANY_REGISTERS = 32
+#: Element size that lane counts refer to; twice as large elements take two registers.
+_LANE_BYTES = 4
+#: Operations that need so many registers that only one vector is computed at a time.
+_GREEDY = frozenset((Op.POWER, Op.MODULO))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopSchedule:
+    """Loop nest that computes the elements of a kernel.
+
+    There is a loop for each axis of `order`; that of the kernel's last axis takes `lanes` elements
+    per iteration. A unit is an iteration of the first `outer` loops, or one of `blocks` parts of
+    the last loop in each of those. A grain is a number of units.
+
+    Attributes:
+        kernel: with axes joined.
+        lanes: elements computed together along the last axis, which is at least as long.
+        order: the axes, outermost loop first.
+        outer: number of loops that units iterate over.
+        blocks: number of parts of the last loop of `order`; more than one only if `outer` covers
+        all other loops.
+        units_per_grain: number of units in a grain.
+        cost_ns: estimated time for all elements.
+    """
+
+    kernel: Kernel
+    lanes: int
+    order: tuple[Axis, ...]
+    outer: int
+    blocks: int
+    units_per_grain: int
+    cost_ns: float
+
+    def turns(self, axis: Axis) -> int:
+        """Returns the number of iterations of an axis' loop."""
+        return -(-axis.extent // self.lanes) if axis is self.kernel.axes[-1] else axis.extent
+
+    @property
+    def block(self) -> int:
+        """Number of iterations of the last loop in a block."""
+        return -(-self.turns(self.order[-1]) // self.blocks)
+
+    @property
+    def units(self) -> int:
+        """Number of units."""
+        return math.prod(self.turns(axis) for axis in self.order[: self.outer]) * self.blocks
+
+    @property
+    def grains(self) -> int:
+        """Number of grains."""
+        return -(-self.units // self.units_per_grain)
+
+
+def schedule_loops(kernel: Kernel, target: Target) -> LoopSchedule:
+    """Chooses the loop nest of a kernel.
+
+    Args:
+        kernel: has at least one element; its axes are joined.
+        target: of the code.
+    """
+    kernel, lanes = _with_lanes(kernel, target)
+    cost = math.prod(kernel.shape) * _element_ns(kernel, lanes, target)
+    grains = min(_MAX_GRAINS, math.ceil(cost / _GRAIN_NS))
+    wanted = max(1, grains, math.ceil(cost / _MAX_GRAIN_NS))
+    order = _order(kernel, lanes)
+    layout = LoopSchedule(
+        kernel=kernel, lanes=lanes, order=order, outer=0, blocks=1, units_per_grain=1, cost_ns=cost
+    )
+    outer, units = 0, 1
+    while outer < len(order) - 1 and units < wanted:
+        units *= layout.turns(order[outer])
+        outer += 1
+    blocks = 1
+    if outer == len(order) - 1 and units < wanted:
+        turns = layout.turns(order[-1])
+        block = -(-turns // min(turns, -(-wanted // units)))
+        blocks = -(-turns // block)
+    return LoopSchedule(
+        kernel=kernel,
+        lanes=lanes,
+        order=order,
+        outer=outer,
+        blocks=blocks,
+        units_per_grain=-(-units * blocks // wanted),
+        cost_ns=cost,
+    )
+
+
+def _order(kernel: Kernel, lanes: int) -> tuple[Axis, ...]:
+    """Returns the axes of the loops, outermost first.
+
+    If loads gather along the last axis but are contiguous along another one, that becomes the
+    innermost loop, so that cache lines are used completely.
+    """
+    *others, last = kernel.axes
+    if lanes > 1:
+        for each in walk(*kernel.roots):
+            if isinstance(each, Load) and stride_along(offset_of(each), last) not in (0, 1):
+                for axis in others:
+                    if stride_along(offset_of(each), axis) == 1:
+                        return (*(other for other in others if other is not axis), last, axis)
+    return kernel.axes
+
+
+def _with_lanes(kernel: Kernel, target: Target) -> tuple[Kernel, int]:
+    """Returns the kernel and the best number of lanes along its last axis."""
+    if _folds_along(kernel, target):
+        return kernel, 1
+    choices = [kernel]
+    # Stored elements must be contiguous, whatever is gathered.
+    joins = kernel.output_offset is None
+    while (
+        joins
+        and len(kernel.axes) > 1
+        and kernel.axes[-1].extent < target.lanes(_lane_bytes(kernel, target)) // 2
+    ):
+        # Some loads gather then, but more lanes are used.
+        kernel = joined(kernel, len(kernel.axes) - 2)
+        choices.append(kernel)
+    found = [(choice, _lanes(choice, target)) for choice in reversed(choices)]
+    return min(found, key=lambda choice: _element_ns(choice[0], choice[1], target))
+
+
+def _lanes(kernel: Kernel, target: Target) -> int:
+    """Returns the best number of lanes along the last axis."""
+    native = target.lanes(_lane_bytes(kernel, target))
+    length, most = kernel.axes[-1].extent, _registers(kernel, target)
+    candidates = [native * count for count in (4, 2, 1) if count <= most and native * count <= length]
+    if not candidates:
+        return 1 << (length.bit_length() - 1)
+    return min(candidates, key=lambda lanes: -(-length // lanes) * (lanes / native + 0.5))
+
+
+def _registers(kernel: Kernel, target: Target) -> int:
+    """Returns the best number of registers of elements to compute at once."""
+    last = kernel.axes[-1]
+    found = list(walk(*kernel.roots))
+    if any(isinstance(each, Apply) and each.type.is_float and each.op in _GREEDY for each in found):
+        return 1
+    gathered = [each for each in found if isinstance(each, Load) and _is_gathered(each, last)]
+    if gathered:
+        return 2 if all(_is_table(each, target) for each in gathered) else 1
+    steps = sum(_weight(each) for each in found) + sum(isinstance(each, Load) for each in found)
+    if steps <= _CHEAP_STEPS or any(isinstance(each, Reduce) for each in found):
+        return _REGISTERS
+    if steps > 4 * _CHEAP_STEPS:
+        return 1
+    is_wide = any(each.type.size_bytes > _LANE_BYTES for each in found if each.type is not Scalar.INDEX)
+    return _REGISTERS if target.registers >= _MANY_REGISTERS and not is_wide else 2
+
+
+def _is_gathered(load: Load, along: Axis) -> bool:
+    """Returns True if lanes along an axis load from separate addresses."""
+    return stride_along(offset_of(load), along) not in (0, 1)
+
+
+def _is_table(load: Load, target: Target) -> bool:
+    """Returns True if the gathered table is in registers."""
+    return is_permuted(target, stored(load.value.type), load.value.size_bytes)
+
+
+def _weight(each: object) -> int:
+    """Returns the approximate number of instructions of an expression without its operands."""
+    is_number = isinstance(each, Apply) and each.type not in (Scalar.INDEX, Scalar.BOOL)
+    return weight_of(each.op) if is_number and isinstance(each, Apply) else 0
+
+
+def _lane_bytes(kernel: Kernel, target: Target) -> int:
+    """Returns the size of the largest computed type, up to four bytes."""
+    largest = kernel.output.type.size_bytes
+    for each in walk(*kernel.roots):
+        is_apart = (
+            isinstance(each, Load) and _is_gathered(each, kernel.axes[-1]) and not _is_table(each, target)
+        )
+        if isinstance(each, Load) and (each.guard is not None or is_apart):
+            return _LANE_BYTES
+        if each.type is Scalar.FLOAT16 and not isinstance(each, Load):
+            return _LANE_BYTES
+        if each.type not in (Scalar.INDEX, Scalar.BOOL):
+            largest = max(largest, each.type.size_bytes)
+    return min(_LANE_BYTES, largest)
+
+
+def _folds_along(kernel: Kernel, target: Target) -> bool:
+    """Returns True if vectorising along a reduced axis is cheaper than along the output."""
+    native, inner = target.lanes(_LANE_BYTES), kernel.axes[-1]
+    beside = along = 0.0
+    for fold in (each for each in walk(*kernel.roots) if isinstance(each, Reduce)):
+        count = math.prod(each.extent for each in fold.axes)
+        idle = native / min(native, inner.extent)
+        beside += count * (1 + _reads(fold, inner)) * idle
+        along += _HORIZONTAL_STEPS * native
+        along += min(
+            count * (1 + _reads(fold, each)) * -(-each.extent // native) * native / max(1, each.extent)
+            for each in fold.axes
+        )
+    return along < beside
+
+
+def _reads(fold: Reduce, along: Axis) -> float:
+    """Returns the cost of loads per reduced element if lanes lie along an axis, in instructions."""
+    # Loads that do not vary within the reduction are hoisted.
+    folded = set(fold.axes)
+    found = (each for each in walk(fold.body) if isinstance(each, Load) and folded & free_axes(each))
+    return sum(_GATHER_STEPS if _is_gathered(each, along) else 1 for each in found)
+
+
+def _element_ns(kernel: Kernel, lanes: int, target: Target) -> float:
+    """Returns the estimated time of one element."""
+    width = target.lanes(_LANE_BYTES)
+    along = _lanes_of_loads(kernel, lanes, target)
+    # Two instructions for the store and loop overhead.
+    steps, moved = 2.0, float(kernel.output.type.size_bytes)
+    axes: dict[Expression, frozenset[Axis]] = {}
+    for each in walk(*kernel.roots):
+        found = frozenset((each,)) if isinstance(each, Axis) else frozenset()
+        found = found.union(*(axes[operand] for operand in each.operands))
+        # Expressions that do not vary within a reduction are hoisted out of its loops.
+        axes[each] = found.difference(each.axes) if isinstance(each, Reduce) else found
+        count = math.prod(axis.extent for axis in found if axis not in kernel.axes)
+        if isinstance(each, Load):
+            lane_axis = along.get(each)
+            is_gathered = (
+                lane_axis is not None and _is_gathered(each, lane_axis) and not _is_table(each, target)
+            )
+            steps += count * (_GATHER_STEPS if is_gathered else 1)
+            moved += count * each.type.size_bytes
+        steps += count * _weight(each)
+    at_once = width if lanes == 1 and kernel.has_reduction else min(lanes, width)
+    return steps * _STEP_NS / at_once + moved * _BYTE_NS
+
+
+def _lanes_of_loads(kernel: Kernel, lanes: int, target: Target) -> dict[Load, Axis | None]:
+    """Maps loads to the axis of their lanes; loads of a single element are absent or None."""
+    found = list(walk(*kernel.roots))
+    if lanes > 1:
+        return {each: kernel.axes[-1] for each in found if isinstance(each, Load)}
+    return {
+        each: axis
+        for fold in found
+        if isinstance(fold, Reduce)
+        for axis in (reduction_axis(fold, target),)
+        for each in walk(fold.body)
+        if isinstance(each, Load)
+    }

@@ -1,0 +1,58 @@
+"""Data of a compiled step: everything needed to run its object code.
+
+Values lie in two buffers, see `neurald.drivers.compiler.memory.buffer_assignment`. Inputs and outputs have
+locations there too, but if a request's own memory is suitably aligned, kernels access it directly.
+"""
+
+import msgspec
+
+from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Port
+
+
+class Call(msgspec.Struct, frozen=True, array_like=True):
+    """A kernel of the step, to run after those before it.
+
+    Attributes:
+        function: its name in the object code.
+        places: locations of its arguments; the output first.
+        grains, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
+        messages: of failed requirements, which are numbered from 1.
+        label: describes the algorithm, for profiles.
+        operations: positions in the model of the operations that it implements.
+    """
+
+    function: str
+    places: tuple[BufferLocation, ...]
+    grains: int
+    cost_ns: float
+    messages: tuple[str, ...] = ()
+    label: str = ""
+    operations: tuple[int, ...] = ()
+
+
+class Executable(msgspec.Struct, frozen=True, array_like=True):
+    """A compiled step.
+
+    Attributes:
+        target: name of the code's target.
+        input_arguments: for each input, its arguments, numbered over all calls.
+        output_arguments: for each output, its arguments or those that are parts of it; empty if
+        kernels also read it, because the application may change a request's memory after it was
+        written.
+        arena_bytes, constants_bytes: sizes of the buffers.
+        scratch_bytes: additional memory per thread.
+        unshared_bytes: size of the arena if no values shared bytes.
+        is_tolerant: True if no access leaves its memory even if inputs change during the execution.
+    """
+
+    target: str
+    calls: tuple[Call, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    input_arguments: tuple[tuple[int, ...], ...]
+    output_arguments: tuple[tuple[int, ...], ...]
+    arena_bytes: int
+    constants_bytes: int
+    scratch_bytes: int
+    unshared_bytes: int
+    is_tolerant: bool

@@ -1,0 +1,108 @@
+"""The text of a program: what kernels need, their functions, and for each the kernel that calls its function."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.memory.buffer_assignment import Base
+from neurald.drivers.opencl.codegen.dialect import HEAD, functions_for, stored
+from neurald.drivers.opencl.codegen.kernel_source import HANDED_ON, MEETING, NAME, WAIT, Source
+
+#: Kernels of their own are started when what they read is there.
+NO_MEETING = "".join(f"#define {name}\n" for name in (WAIT, MEETING, HANDED_ON))
+_POINTERS = {Base.ARENA: "arena", Base.CONSTANTS: "constants"}
+
+
+def kernel_name(source: Source, bases: Iterable[Base]) -> str:
+    """The kernel that runs a source on arguments in those buffers; of which an image is does not matter."""
+    letters = ("i" if position in source.images else "ac"[base] for position, base in enumerate(bases))
+    return f"run_{source.name}_{''.join(letters)}"
+
+
+def function_text(source: Source) -> str:
+    """The source's function under its own name."""
+    return source.text.replace(NAME, source.name)
+
+
+def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
+    """The kernel that calls a source's function; it takes both buffers, and where its status, workspace and arguments are.
+
+    For an argument that is an image it takes that, and which of its texels has the first elements.
+    """
+    offsets, pointers = "", ""
+    for position, base in enumerate(bases):
+        if position in source.images:
+            offsets += f", read_only image1d_buffer_t i{position}, const int o{position}"
+            pointers += f", i{position}, o{position}"
+        else:
+            offsets += f", const ulong o{position}"
+            pointers += f", {argument_text(source, position, base, f'o{position}')}"
+    scratch = max(16, source.scratch_bytes)
+    if source.workspace_bytes:
+        pointers += ", arena + workspace"
+    return (
+        f"__kernel __attribute__((reqd_work_group_size({source.local_size}, 1, 1)))\n"
+        f"void {kernel_name(source, bases)}(__global uchar *arena, __global const uchar *constants, "
+        f"const ulong status, const ulong workspace{offsets}) {{\n"
+        f"  __local uchar scratch[{scratch}] __attribute__((aligned(16)));\n"
+        f"  {source.name}((int)get_group_id(0), (int)get_local_id(0), scratch{pointers}, "
+        "(__global int *)(arena + status));\n"
+        "}\n"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTexts:
+    """The kernels of a step, each of which can be built apart from the others.
+
+    Attributes:
+        uses: sources, and the buffers that their arguments are in.
+        has_fp64: whether the device computes in double precision.
+    """
+
+    uses: tuple[tuple[Source, tuple[Base, ...]], ...]
+    has_fp64: bool
+
+    def alone(self) -> dict[str, str]:
+        """The program of each kernel alone, by the kernel's name: what the kernel does follows from it."""
+        uses = {kernel_name(source, bases): (source, bases) for source, bases in self.uses}
+        return {name: program_text([use], has_fp64=self.has_fp64) for name, use in uses.items()}
+
+    def together(self, names: Collection[str]) -> str:
+        """One program with the kernels of these names."""
+        uses = [use for use in self.uses if kernel_name(*use) in names]
+        return program_text(uses, has_fp64=self.has_fp64)
+
+
+def argument_text(source: Source, position: int, base: Base, offset: str) -> str:
+    """The pointer to an argument that begins at `offset` bytes of its buffer."""
+    const = "const " if position else ""
+    kind = stored(source.arguments[position].type)
+    return f"(__global {const}{kind} *)({_POINTERS[base]} + {offset})"
+
+
+def program_text(
+    uses: Iterable[tuple[Source, tuple[Base, ...]]],
+    *,
+    has_fp64: bool,
+    before: str = "",
+    instead: str = "",
+) -> str:
+    """A program with a kernel for each source with each combination of buffers that it is used with.
+
+    Args:
+        uses: sources, and the buffers that their arguments are in.
+        has_fp64: whether the device computes in double precision.
+        before: what functions call that wait themselves; without it there is nothing to wait for.
+        instead: the text of kernels that call the sources' functions, in place of theirs.
+    """
+    functions: dict[str, str] = {}
+    kernels: dict[str, str] = {}
+    for source, bases in uses:
+        functions.setdefault(source.name, function_text(source))
+        if not instead:
+            kernels.setdefault(kernel_name(source, bases), kernel_text(source, bases))
+    head = "#define NEURALD_FP64 1\n" if has_fp64 else ""
+    own = "\n".join((*functions.values(), *kernels.values(), instead))
+    if not before and WAIT in own:
+        before = NO_MEETING
+    return f"{head}{HEAD}{functions_for(own)}{before}{own}"

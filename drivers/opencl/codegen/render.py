@@ -1,0 +1,269 @@
+"""Kernels as OpenCL C: pure text, the same for the same kernel. Those of contractions are in `kernels`, where one fits."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression, Reduce, axis
+from neurald.drivers.compiler.ir.graph import Value, delinearize, linearize
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.traversal import free_axes, substitute, walk
+from neurald.drivers.compiler.passes.contraction_expansion import expand_contraction
+from neurald.drivers.opencl.codegen.arguments import Arguments
+from neurald.drivers.opencl.codegen.dialect import computed, fold_start_text, fold_text, store_text
+from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
+from neurald.drivers.opencl.codegen.statements import Statements
+
+#: Work-items of a group.
+LOCAL_SIZE = 64
+#: Of a group that folds one element together.
+_FOLDING_SIZE = 256
+#: Folds of at least so many elements are worth a group of their own ...
+_LONG_FOLD = 128
+#: ... where there are not more results than this, which would keep a device busy anyway.
+_FEW_RESULTS = 4096
+#: So many rows, none longer than that, are worth a work-item each.
+_MANY_ROWS = 2048
+_SHORT_ROW = 128
+
+
+def arguments_of(kernel: Kernel) -> tuple[Value, ...]:
+    """What a kernel's function takes: its output, and each value that it reads."""
+    return (kernel.output, *kernel.inputs)
+
+
+def finish_lines(statements: Statements, kernel: Kernel, place: str) -> list[str]:
+    """The statements that check and store the element, after those that compute it.
+
+    Args:
+        statements: with the names of the axes.
+        kernel: of which an element is computed.
+        place: of the element in the output, in elements.
+    """
+    for code, (condition, _) in enumerate(kernel.requirements, start=1):
+        holds = statements.value(condition)
+        statements.lines.append(f"  if (!{holds}) *status = {code};")
+    element = statements.value(kernel.body)
+    return [*statements.lines, f"  {store_text('a0', place, element, kernel.output.type)}"]
+
+
+def render(kernel: Kernel) -> Source:
+    """The source of a kernel; a contraction is folded like anything else."""
+    kernel = expand_contraction(kernel)
+    total = math.prod(kernel.shape)
+    count = kernel.row_axes
+    if count is not None:
+        return _rows(kernel, count)
+    fold = _long_fold(kernel, total)
+    return _folding(kernel, fold, total) if fold is not None else _plain(kernel, total)
+
+
+def _by_place(kernel: Kernel, place: Expression) -> Kernel:
+    """The kernel with its position given by the element's place in the output."""
+    return _moved(kernel, delinearize(place, kernel.shape))
+
+
+def _moved(kernel: Kernel, position: Sequence[Expression]) -> Kernel:
+    """The kernel with its position given by other expressions."""
+    where: dict[Expression, Expression] = dict(zip(kernel.axes, position, strict=True))
+    return Kernel(
+        output=kernel.output,
+        axes=kernel.axes,
+        body=substitute(kernel.body, where),
+        requirements=tuple((substitute(each, where), text) for each, text in kernel.requirements),
+        operations=kernel.operations,
+    )
+
+
+def _plain(kernel: Kernel, total: int) -> Source:
+    """One work-item for each element."""
+    values = Arguments(arguments_of(kernel))
+    place = axis(total, "at")
+    placed = _by_place(kernel, place)
+    statements = Statements(values.by_value, {place: "at"})
+    lines = finish_lines(statements, placed, "at")
+    text = "\n".join(
+        (
+            f"static void {NAME}({values.parameters}) {{",
+            f"  const int at = group * {LOCAL_SIZE} + lid;",
+            f"  if (at >= {total}) return;",
+            *lines,
+            "}",
+            "",
+        )
+    )
+    return Source(
+        text=text,
+        arguments=values.values,
+        groups=-(-total // LOCAL_SIZE),
+        local_size=LOCAL_SIZE,
+        label="element by element",
+        operations=kernel.operations,
+    )
+
+
+def _long_fold(kernel: Kernel, total: int) -> Reduce | None:
+    """The only fold of a kernel, if it is long and there are few of them."""
+    folds = [each for each in walk(*kernel.roots) if isinstance(each, Reduce)]
+    if len(folds) != 1 or total > _FEW_RESULTS:
+        return None
+    extent = math.prod(each.extent for each in folds[0].axes)
+    return folds[0] if extent >= _LONG_FOLD else None
+
+
+def _folding(kernel: Kernel, fold: Reduce, total: int) -> Source:
+    """One work-group for each element: every work-item folds a part, and then parts are folded by halves."""
+    values = Arguments(arguments_of(kernel))
+    place = axis(total, "at")
+    placed = _by_place(kernel, place)
+    fold = next(each for each in walk(*placed.roots) if isinstance(each, Reduce))
+    after = Statements(values.by_value, {place: "at", fold: "total"}, indent="    ")
+    lines = finish_lines(after, placed, "at")
+    size = _FOLDING_SIZE
+    text = "\n".join(
+        (
+            f"static void {NAME}({values.parameters}) {{",
+            "  const int at = group;",
+            *_together(values, fold, "total", {place: "at"}, size),
+            "  if (lid == 0) {",
+            *(f"  {line}" for line in lines),
+            "  }",
+            "}",
+            "",
+        )
+    )
+    return Source(
+        text=text,
+        arguments=values.values,
+        groups=total,
+        local_size=size,
+        scratch_bytes=8 * size,
+        has_barriers=True,
+        label="a group for each fold",
+        operations=kernel.operations,
+    )
+
+
+def _together(
+    values: Arguments, fold: Reduce, name: str, known: Mapping[Expression, str], size: int
+) -> list[str]:
+    """The statements by which all work-items of a group fold together; each has the result then.
+
+    Args:
+        values: the arguments of the function.
+        fold: what is folded.
+        name: of the result.
+        known: names of what the fold depends on.
+        size: of the group, a power of two.
+    """
+    shape = tuple(each.extent for each in fold.axes)
+    along = axis(math.prod(shape), "along")
+    body = substitute(fold.body, dict(zip(fold.axes, delinearize(along, shape), strict=True)))
+    inner = Statements(values.by_value, {**known, along: "along"}, indent="    ")
+    value = inner.value(body)
+    kind = computed(fold.type)
+    return [
+        f"  {kind} {name} = {fold_start_text(fold.reduction, fold.type)};",
+        "  {",
+        f"    __local {kind} *parts = (__local {kind} *)scratch;",
+        f"    for (int along = lid; along < {along.extent}; along += {size}) {{",
+        *inner.lines,
+        f"      {fold_text(fold.reduction, name, value, fold.type)}",
+        "    }",
+        f"    parts[lid] = {name};",
+        "    barrier(CLK_LOCAL_MEM_FENCE);",
+        f"    for (int half_size = {size // 2}; half_size > 0; half_size >>= 1) {{",
+        "      if (lid < half_size) {",
+        f"        const {kind} other = parts[lid + half_size];",
+        f"        {fold_text(fold.reduction, name, 'other', fold.type)}",
+        f"        parts[lid] = {name};",
+        "      }",
+        "      barrier(CLK_LOCAL_MEM_FENCE);",
+        "    }",
+        f"    {name} = parts[0];",
+        "    barrier(CLK_LOCAL_MEM_FENCE);",
+        "  }",
+    ]
+
+
+def _rows(kernel: Kernel, count: int) -> Source:
+    """A group, or where rows are many and short a work-item, for each row: first its folds, then its elements."""
+    values = Arguments(arguments_of(kernel))
+    rows, length = math.prod(kernel.shape[:count]), math.prod(kernel.shape[count:])
+    row, column = axis(rows, "row"), axis(length, "column")
+    at = (*delinearize(row, kernel.shape[:count]), *delinearize(column, kernel.shape[count:]))
+    placed = _moved(kernel, at)
+    # Folds inside of folds belong to those, unless they are the same for the whole row.
+    folds = [
+        each for each in walk(*placed.roots) if isinstance(each, Reduce) and free_axes(each) <= {row, column}
+    ]
+    longest = max(length, *(math.prod(axis.extent for axis in each.axes) for each in folds))
+    is_shared = longest > _SHORT_ROW or rows < _MANY_ROWS
+    size = _FOLDING_SIZE if is_shared and longest > LOCAL_SIZE else LOCAL_SIZE
+    known: dict[Expression, str] = {row: "row"}
+    lines = ["  const int row = group;"]
+    if is_shared:
+        for number, fold in enumerate(folds):
+            lines += _together(values, fold, f"f{number}", known, size)
+            known[fold] = f"f{number}"
+    else:
+        lines = [f"  const int row = group * {size} + lid;", f"  if (row >= {rows}) return;"]
+        before = Statements(values.by_value, known, prefix="f")
+        known.update([(fold, before.value(fold)) for fold in folds])
+        lines += before.lines
+    inner = Statements(values.by_value, {**known, column: "column"}, indent="  ")
+    elements = finish_lines(inner, placed, f"row * {length} + column")
+    first, step = ("lid", size) if is_shared else ("0", 1)
+    text = "\n".join(
+        (
+            f"static void {NAME}({values.parameters}) {{",
+            *lines,
+            f"  for (int column = {first}; column < {length}; column += {step}) {{",
+            *(f"  {line}" for line in elements),
+            "  }",
+            "}",
+            "",
+        )
+    )
+    return Source(
+        text=text,
+        arguments=values.values,
+        groups=rows if is_shared else -(-rows // size),
+        local_size=size,
+        scratch_bytes=8 * size if is_shared else 0,
+        has_barriers=is_shared,
+        label="a group for each row" if is_shared else "row by row",
+        operations=kernel.operations,
+    )
+
+
+def element_function(kernel: Kernel, values: Sequence[Value], names: Sequence[str] | None = None) -> str:
+    """The epilogue of a contraction's kernel, a function that computes and stores one element.
+
+    It is `static inline void KERNEL_NAME_store(const T sum, const int i0, const int i1, ..., <Arguments.pointers>)`, T being `float`, `int` or `long`; `i0` and so on are the position in the contraction's output.
+
+    Args:
+        kernel: with a contraction.
+        values: the arguments of the kernel's function, see `arguments_of`.
+        names: of the position, where they are to be others.
+    """
+    contraction = kernel.contraction
+    assert contraction is not None  # noqa: S101 - callers render a contraction
+    places = list(names or (f"i{dimension}" for dimension in range(len(kernel.axes))))
+    sums = [each for each in walk(*kernel.roots) if isinstance(each, AccumulatorRef)]
+    known: dict[Expression, str] = {
+        **dict(zip(kernel.axes, places, strict=True)),
+        **dict.fromkeys(sums, "sum"),
+    }
+    read = Arguments(tuple(values))
+    statements = Statements(read.by_value, known)
+    place = statements.value(linearize(kernel.axes, kernel.shape))
+    lines = finish_lines(statements, kernel, place)
+    position = ", ".join(f"const int {name}" for name in places)
+    return "\n".join(
+        (
+            f"static inline void {NAME}_store(const {computed(contraction.output.type)} sum, {position}, {read.pointers}) {{",
+            *lines,
+            "}",
+            "",
+        )
+    )

@@ -1,0 +1,245 @@
+"""Expressions as statements of OpenCL C: each computed once, as far outside of loops as it can be."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from neurald.drivers.compiler.ir.expression import (
+    AccumulatorRef,
+    Apply,
+    Axis,
+    Constant,
+    Expression,
+    Linear,
+    Load,
+    Reduce,
+)
+from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.nesting import Nesting
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import free_axes, walk
+from neurald.drivers.opencl.codegen.arguments import Argument
+from neurald.drivers.opencl.codegen.dialect import (
+    apply_text,
+    computed,
+    constant_text,
+    fold_start_text,
+    fold_text,
+)
+
+#: Longer keys are replaced by what is as good as unique.
+_LONGEST_KEY = 200
+#: Compilers refuse texts with too many brackets in each other (Clang: 256). Operations have a few of their own.
+_MOST_PARENTHESES = 32
+
+
+@dataclass(slots=True)
+class _Scope:
+    """A block of statements: that of the function, or of a loop in it."""
+
+    depth: int
+    lines: list[str] = field(default_factory=list)
+
+
+class Statements:
+    """Makes statements for one function, in the order in which they are asked for.
+
+    Args:
+        pointers: how each value is read.
+        names: what axes (and `AccumulatorRef`) are called, or the text of a constant position.
+        indent: of the statements.
+        prefix: of the names that they declare; others in the same function, whose names are used here, have another one.
+    """
+
+    def __init__(
+        self,
+        pointers: Mapping[Value, Argument],
+        names: Mapping[Expression, str],
+        indent: str = "  ",
+        prefix: str = "t",
+    ) -> None:
+        self._pointers = pointers
+        self._texts: dict[Expression, str] = dict(names)
+        self._depths: dict[Expression, int] = dict.fromkeys(names, 0)
+        self._scopes = [_Scope(0)]
+        self._indent = indent
+        self._prefix = prefix
+        self._count = 0
+        self._uses: dict[Expression, int] = {}
+        #: How many parentheses are nested in the text of an expression.
+        self._parentheses: dict[Expression, int] = {}
+        self._nesting = Nesting[str](self._parts)
+        self._keys: dict[Expression, str] = {}
+
+    @property
+    def lines(self) -> list[str]:
+        """The statements so far."""
+        return self._scopes[0].lines
+
+    def value(self, expression: Expression) -> str:
+        """The text of an expression, a name or in parentheses; statements that it needs come before."""
+        for each in walk(expression):
+            for operand in each.operands:
+                self._uses[operand] = self._uses.get(operand, 0) + 1
+        return self._value(expression)
+
+    def _value(self, expression: Expression) -> str:
+        if expression in self._texts:
+            return self._texts[expression]
+        if isinstance(expression, Constant):
+            text = constant_text(expression.value, expression.type)
+            self._texts[expression], self._depths[expression] = text, 0
+            return text
+        return self._nesting.made(expression, self._new_value, self._value)
+
+    def _new_value(self, expression: Expression) -> str:
+        if isinstance(expression, Reduce):
+            return self._reduced(expression)
+        operands = self._operands(expression)
+        texts = [self._value(each) for each in operands]
+        depth = max((self._depths[each] for each in operands), default=0)
+        parentheses = 1 + max((self._parentheses.get(each, 0) for each in operands), default=0)
+        text = self._text(expression, texts)
+        self._depths[expression] = depth
+        is_short = self._is_short(expression) and parentheses <= _MOST_PARENTHESES
+        if is_short and depth == self._scopes[-1].depth:
+            self._texts[expression] = f"({text})"
+            self._parentheses[expression] = parentheses
+        else:
+            self._texts[expression] = self._declare(expression.type, text, depth)
+        return self._texts[expression]
+
+    def _parts(self, expression: Expression) -> list[Expression]:
+        """What an expression is made of that has a value here: not the body of a fold, which has one in the fold's loop."""
+        if isinstance(expression, Reduce):
+            return []
+        return [each for each in self._operands(expression) if each.operands]
+
+    def _operands(self, expression: Expression) -> tuple[Expression, ...]:
+        """The operands in an order that does not depend on where they lie in memory."""
+        if isinstance(expression, Linear):
+            return tuple(term for term, _ in self._terms(expression))
+        if isinstance(expression, Load):
+            place = linearize(expression.index, expression.value.shape)
+            guarded = (
+                () if expression.guard is None or expression.otherwise is None else expression.operands[-2:]
+            )
+            return (place, *guarded)
+        return expression.operands
+
+    def _terms(self, expression: Linear) -> list[tuple[Expression, int]]:
+        return sorted(expression.terms, key=lambda pair: (-abs(pair[1]), self._key(pair[0])))
+
+    def _key(self, expression: Expression) -> str:
+        """A text that says how an expression is made, to sort by."""
+        if expression not in self._keys:
+            for each in walk(expression):
+                if each not in self._keys:
+                    self._keys[each] = self._described(each)
+        return self._keys[expression]
+
+    def _described(self, expression: Expression) -> str:
+        if isinstance(expression, Axis):
+            return f"{expression.name}:{expression.extent}"
+        if isinstance(expression, Constant):
+            return repr(expression.value)
+        parts = [self._keys[each] for each in expression.operands]
+        what = type(expression).__name__
+        if isinstance(expression, Apply):
+            what = expression.op.name
+        elif isinstance(expression, Load):
+            what = f"Load {self._pointers[expression.value].name}"
+        elif isinstance(expression, Linear):
+            # Its terms lie in an order that differs from run to run.
+            factors = (factor for _, factor in expression.terms)
+            parts = sorted(f"{factor}*{part}" for factor, part in zip(factors, parts, strict=True))
+            what = f"{expression.constant}"
+        key = f"{what}({','.join(parts)})"
+        return key if len(key) <= _LONGEST_KEY else hashlib.blake2s(key.encode()).hexdigest()
+
+    def _is_short(self, expression: Expression) -> bool:
+        """Whether it is written where it is used: what is used once, and positions that cost next to nothing."""
+        return self._uses.get(expression, 0) <= 1 and not isinstance(expression, Load)
+
+    def _declare(self, kind: Scalar, text: str, depth: int) -> str:
+        name = f"{self._prefix}{self._count}"
+        self._count += 1
+        scope = self._scopes[depth]
+        scope.lines.append(f"{self._margin(depth)}const {computed(kind)} {name} = {text};")
+        return name
+
+    def _margin(self, depth: int) -> str:
+        return self._indent * (depth + 1)
+
+    def _text(self, expression: Expression, operands: list[str]) -> str:
+        if isinstance(expression, Linear):
+            return self._sum(expression)
+        if isinstance(expression, Load):
+            return self._load(expression, operands)
+        if isinstance(expression, Apply):
+            return apply_text(expression, operands)
+        what = "the sum of a contraction" if isinstance(expression, AccumulatorRef) else "an axis"
+        raise AssertionError(f"{what} has no name here")
+
+    def _sum(self, expression: Linear) -> str:
+        parts = []
+        for term, factor in self._terms(expression):
+            text = self._value(term) if abs(factor) == 1 else f"{self._value(term)} * {abs(factor)}"
+            parts.append(f"{'-' if factor < 0 else '+'} {text}")
+        if expression.constant:
+            parts.append(f"{'-' if expression.constant < 0 else '+'} {abs(expression.constant)}")
+        whole = " ".join(parts)
+        return whole.removeprefix("+ ")
+
+    def _load(self, expression: Load, texts: list[str]) -> str:
+        element = self._pointers[expression.value].load(texts[0])
+        return element if len(texts) == 1 else f"{texts[1]} ? {element} : {texts[2]}"
+
+    def _reduced(self, expression: Reduce) -> str:
+        """The total, computed as far outside of loops as it can be."""
+        depth = max((self._depths[each] for each in free_axes(expression)), default=0)
+        inner = self._scopes[depth + 1 :]
+        hidden = {each: (self._texts[each], found) for each, found in self._depths.items() if found > depth}
+        for each in hidden:
+            del self._texts[each], self._depths[each]
+        del self._scopes[depth + 1 :]
+        text = self._folded(expression)
+        self._scopes += inner
+        for each, (known, found) in hidden.items():
+            self._texts[each], self._depths[each] = known, found
+        return text
+
+    def _folded(self, expression: Reduce) -> str:
+        """A loop for each axis around a total; what does not depend on the axes is computed before."""
+        outer = self._scopes[-1].depth
+        total = f"{self._prefix}{self._count}"
+        self._count += 1
+        opened = []
+        for axis in expression.axes:
+            scope = _Scope(self._scopes[-1].depth + 1)
+            self._scopes.append(scope)
+            name = f"{axis.name}_{self._count}"
+            self._count += 1
+            self._texts[axis], self._depths[axis] = name, scope.depth
+            opened.append((axis, name))
+        value = self._value(expression.body)
+        margin = self._margin(self._scopes[-1].depth)
+        self._scopes[-1].lines.append(margin + fold_text(expression.reduction, total, value, expression.type))
+        inner: list[str] = []
+        for axis, name in reversed(opened):
+            scope = self._scopes.pop()
+            margin = self._margin(scope.depth - 1)
+            head = f"{margin}for (int {name} = 0; {name} < {axis.extent}; ++{name}) {{"
+            inner = [head, *scope.lines, *inner, f"{margin}}}"]
+            self._forget(scope.depth)
+        lines = self._scopes[-1].lines
+        start = fold_start_text(expression.reduction, expression.type)
+        lines.append(f"{self._margin(outer)}{computed(expression.type)} {total} = {start};")
+        lines.extend(inner)
+        self._texts[expression], self._depths[expression] = total, outer
+        return total
+
+    def _forget(self, depth: int) -> None:
+        """What was computed inside a loop is not there after it."""
+        for expression in [each for each, found in self._depths.items() if found >= depth]:
+            del self._texts[expression], self._depths[expression]

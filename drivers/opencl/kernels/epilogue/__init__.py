@@ -1,0 +1,1 @@
+"""What follows the sums of a contraction."""

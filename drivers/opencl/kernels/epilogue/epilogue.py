@@ -1,0 +1,306 @@
+"""What follows a sum of products: the functions that compute an element from it, and store one or four of them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.analysis.integer_ranges import Ranges, range_of_sums
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Axis, Expression, Load, axis
+from neurald.drivers.compiler.ir.graph import Contraction, TopK, Value, delinearize
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import substitute, walk
+from neurald.drivers.opencl.codegen.arguments import Arguments
+from neurald.drivers.opencl.codegen.dialect import computed, store_text, stored
+from neurald.drivers.opencl.codegen.kernel_source import NAME
+from neurald.drivers.opencl.codegen.statements import Statements
+from neurald.drivers.opencl.kernels.epilogue.float_vector import FloatVector
+from neurald.drivers.opencl.kernels.epilogue.four_loads import FourLoads
+from neurald.drivers.opencl.kernels.epilogue.integer_vector import IntegerVector
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Epilogue:
+    """Functions of a kernel whose output is taken as a matrix, and how they are called.
+
+    Attributes:
+        text: of the functions.
+        has_fetch: whether there is a function that `fetch4` calls.
+        arguments: those of the kernel's function, which the calls hand on.
+        row_length: columns of the matrix.
+        is_aligned: whether four columns, the first of which is a multiple of four, are stored at once.
+        numbers: sizes that the text names beside the length of rows: numbers that layers differ in.
+    """
+
+    text: str
+    has_fetch: bool
+    arguments: Arguments
+    row_length: int
+    is_aligned: bool
+    numbers: Mapping[str, int]
+
+    @property
+    def handed_on(self) -> str:
+        """The pointers, as arguments of a call."""
+        return self.arguments.handed_on
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes that the text names."""
+        return {"length": self.row_length, **self.numbers}
+
+    def store(self, total: str, row: str, column: str) -> str:
+        """The statement that stores one element of a sum."""
+        return f"{NAME}_store({total}, {row}, {column}, {self.handed_on}@SIZES);"
+
+    def store4(self, total: str, row: str, column: str) -> str:
+        """The statement that stores the elements of four sums, at `column` and after it, as far as there are columns."""
+        return f"{NAME}_store4({total}, {row}, {column}, {self.handed_on}@SIZES);"
+
+    def fetch4(self, row: str, column: str, is_first: str = "1") -> str:
+        """The statement that brings near what `store4` will read there, for devices that run PTX; nothing if there is none.
+
+        Args:
+            row, column: where.
+            is_first: whether it is the first one for that column, which also brings near what is the same for all rows.
+        """
+        return (
+            f"{NAME}_fetch4({row}, {column}, {is_first}, {self.handed_on}@SIZES);" if self.has_fetch else ""
+        )
+
+
+def used_values(kernel: Kernel) -> tuple[Value, ...]:
+    """What the epilogue of a kernel reads, each once.
+
+    What it reads an element of for each of the output comes last, so that kernels in which it comes into play sooner or later
+    have the same text otherwise.
+    """
+    found = dict.fromkeys(each.value for each in walk(*kernel.roots) if isinstance(each, Load))
+    return tuple(sorted(found, key=lambda value: value.count == kernel.output.count))
+
+
+def read_by_fours(kernel: Kernel) -> tuple[Value, ...]:
+    """What the epilogue of a kernel reads four elements at a time, where it computes as many; each once."""
+    if kernel.shape[-1] % 4 or kernel.requirements:
+        return ()
+    return _writer(kernel, Arguments((kernel.output, *used_values(kernel)))).read_by_fours(kernel.shape[-1])
+
+
+def epilogue(
+    kernel: Kernel, arguments: Arguments, *, is_vector: bool = False, is_fetched: bool = False
+) -> Epilogue:
+    """The epilogue of a contraction's kernel.
+
+    It has the functions `KERNEL_NAME_store` and `KERNEL_NAME_store4`, of a sum (or a vector of four), a row and a column.
+    A row is a position of all dimensions but the last, counted row by row; the column is that of the last.
+
+    Args:
+        kernel: with a contraction.
+        arguments: those of the kernel's function; all that `used_values` names is among them.
+        is_vector: whether four elements are stored at a time wherever that can be.
+        is_fetched: whether there is to be a function that fetches what four elements need, in PTX.
+    """
+    length = kernel.shape[-1]
+    writer = _writer(kernel, arguments)
+    is_aligned = length % 4 == 0
+    four = writer.vector(length) if is_aligned and not writer.requirements else None
+    fetch = ""
+    if four is None:
+        text = writer.scalar() + writer.one_by_one(is_aligned)
+    elif is_vector:
+        # What is not called is left out: it may have sizes of this kernel only.
+        text, fetch = four.text, writer.fetch(length) if is_fetched else ""
+    else:
+        text = writer.scalar() + four.text
+    return Epilogue(
+        text=text + fetch,
+        has_fetch=bool(fetch),
+        arguments=arguments,
+        row_length=length,
+        is_aligned=is_aligned,
+        numbers={} if four is None else four.sizes,
+    )
+
+
+def _writer(kernel: Kernel, arguments: Arguments) -> "_Writer":
+    contraction = kernel.contraction
+    assert contraction is not None  # noqa: S101 - callers render a contraction
+    assert not isinstance(contraction, TopK)  # noqa: S101 - which has no sums
+    length = kernel.shape[-1]
+    row, column = axis(math.prod(kernel.shape[:-1]), "row"), axis(length, "column")
+    position = (*delinearize(row, kernel.shape[:-1]), column)
+    where: dict[Expression, Expression] = dict(zip(kernel.axes, position, strict=True))
+    body = substitute(kernel.body, where)
+    requirements = [substitute(condition, where) for condition, _ in kernel.requirements]
+    return _Writer(
+        body=body,
+        requirements=requirements,
+        row=row,
+        column=column,
+        contraction=contraction,
+        arguments=arguments,
+        stored_as=kernel.output.type,
+    )
+
+
+def computing4(kernel: Kernel, arguments: Arguments) -> "Four | None":
+    """A function `KERNEL_NAME_value4` that gives four elements of a kernel from their sums; None: there is none.
+
+    Floats are not yet rounded to what is stored, integers are of that type. The text names the length of rows as a size, too.
+
+    Args:
+        kernel: with a contraction.
+        arguments: those of the function that calls it, with all that `used_values` names.
+    """
+    writer = _writer(kernel, arguments)
+    if kernel.shape[-1] % 4 or writer.requirements:
+        return None
+    return writer.value4(kernel.shape[-1])
+
+
+def fetching4(kernel: Kernel, arguments: Arguments) -> str:
+    """A function `KERNEL_NAME_fetch4` that brings near what that of `computing4` reads, in PTX; nothing if it reads nothing.
+
+    Args:
+        kernel, arguments: as there.
+    """
+    return _writer(kernel, arguments).fetch(kernel.shape[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Four:
+    """A function of four elements, and the sizes that it names beside the length of rows."""
+
+    text: str
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Writer:
+    body: Expression
+    requirements: Sequence[Expression]
+    row: Axis
+    column: Axis
+    contraction: Contraction
+    arguments: Arguments
+    stored_as: Scalar
+
+    @property
+    def kind(self) -> str:
+        """The C type of a sum."""
+        return computed(self.contraction.output.type)
+
+    def _head(self, name: str, kind: str, result: str = "void") -> str:
+        places = "const int row, const int column"
+        return f"static inline {result} {NAME}_{name}(const {kind} sum, {places}, {self.arguments.pointers}@PARAMETERS) {{"
+
+    @property
+    def _names(self) -> dict[Expression, str]:
+        sums = [each for each in walk(self.body, *self.requirements) if isinstance(each, AccumulatorRef)]
+        return {self.row: "row", self.column: "column", **dict.fromkeys(sums, "sum")}
+
+    def scalar(self) -> str:
+        """The element as a number, and the function that stores it."""
+        statements = Statements(self.arguments.by_value, self._names)
+        for code, condition in enumerate(self.requirements, start=1):
+            holds = statements.value(condition)
+            statements.lines.append(f"  if (!{holds}) *status = {code};")
+        element = statements.value(self.body)
+        call = f"{NAME}_element(sum, row, column, {self.arguments.handed_on}@SIZES)"
+        return "\n".join(
+            (
+                self._head("element", self.kind, computed(self.stored_as)),
+                *statements.lines,
+                f"  return {element};",
+                "}",
+                self._head("store", self.kind),
+                f"  {store_text('a0', 'row * z_length + column', call, self.stored_as)}",
+                "}",
+                "",
+            )
+        )
+
+    def one_by_one(self, is_aligned: bool) -> str:
+        """Four elements, each computed by itself."""
+        elements = [
+            f"{NAME}_element(sum.s{i}, row, column + {i}, {self.arguments.handed_on}@SIZES)" for i in range(4)
+        ]
+        if is_aligned:
+            lines = [self._stored4(f"({computed(self.stored_as)}4)({', '.join(elements)})")]
+        else:
+            lines = [
+                f"  if (column + {i} < z_length) {NAME}_store(sum.s{i}, row, column + {i}, {self.arguments.handed_on}@SIZES);"
+                for i in range(4)
+            ]
+        return "\n".join((self._head("store4", f"{self.kind}4"), *lines, "}", ""))
+
+    def _stored4(self, value: str) -> str:
+        place = "row * z_length + column"
+        if self.stored_as is Scalar.FLOAT16:
+            return f"  vstorea_half4_rte({value}, ({place}) >> 2, a0);"
+        return f"  *(__global {stored(self.stored_as)}4 *)(a0 + {place}) = {value};"
+
+    def vector(self, length: int) -> Four | None:
+        """Four elements computed as a vector; None where the body has something that has no such form."""
+        found = self._computed(length)
+        if found is None:
+            return None
+        element, texts = found
+        lines = (self._head("store4", f"{self.kind}4"), *texts.lines, self._stored4(element), "}", "")
+        return Four("\n".join(lines), texts.sizes)
+
+    def value4(self, length: int) -> Four | None:
+        """A function that gives four elements; None where there is no such form."""
+        found = self._computed(length)
+        if found is None:
+            return None
+        element, texts = found
+        kind = "float" if self.kind == "float" else stored(self.stored_as)
+        head = self._head("value4", f"{self.kind}4", f"{kind}4")
+        return Four("\n".join((head, *texts.lines, f"  return {element};", "}", "")), texts.sizes)
+
+    def _computed(self, length: int) -> tuple[str, FloatVector | IntegerVector] | None:
+        """The text of four elements as they are stored, and what they need; None: there is none."""
+        loads = FourLoads(self.arguments.by_value, self._names, self.row, self.column, length)
+        if self.kind == "float":
+            floats = FloatVector(loads)
+            element = floats.value(self._unrounded)
+            return None if element is None else (f"(float4)({element})", floats)
+        if self.kind == "int":
+            integers = IntegerVector(loads, Ranges(range_of_sums(self.contraction)))
+            element = integers.stored(self.body)
+            return None if element is None else (element, integers)
+        return None
+
+    def read_by_fours(self, length: int) -> tuple[Value, ...]:
+        """What `vector` loads four elements of at a time, each once; nothing where there is no vector."""
+        found = self._computed(length)
+        return () if found is None else tuple(dict.fromkeys(found[1].loads.by_fours))
+
+    def fetch(self, length: int) -> str:
+        """A function that fetches what the vector loads; nothing where it loads nothing."""
+        found = self._computed(length)
+        if found is None or not found[1].loads.addresses:
+            return ""
+        loads = found[1].loads
+        of_row, of_column = (
+            [
+                f'  asm volatile("prefetch.global.L1 [%0];" :: "l"((ulong)({address})));'
+                for address, is_of_row in loads.addresses
+                if is_of_row is wanted
+            ]
+            for wanted in (True, False)
+        )
+        if of_column:
+            of_column = ["  if (is_first) {", *of_column, "  }"]
+        head = self._head("fetch4", "int").replace("const int sum, ", "")
+        head = head.replace("const int column, ", "const int column, const int is_first, ")
+        return "\n".join((head, *loads.lines, *of_row, *of_column, "}", ""))
+
+    @property
+    def _unrounded(self) -> Expression:
+        """The element; where the store itself rounds it to a half, before that."""
+        body = self.body
+        is_rounded = isinstance(body, Apply) and body.op is Op.CONVERT and body.type is Scalar.FLOAT16
+        return body.operands[0] if is_rounded and body.operands[0].type is Scalar.FLOAT32 else body

@@ -1,0 +1,104 @@
+"""Floats at four columns, as `float4`."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Constant, Expression, Load
+from neurald.drivers.compiler.ir.nesting import Nesting
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.opencl.codegen.dialect import constant_text
+from neurald.drivers.opencl.kernels.epilogue.four_loads import FourLoads
+
+_FLOATS = (Scalar.FLOAT16, Scalar.FLOAT32)
+_INFIX = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*", Op.DIVIDE: "/"}
+_CALLS = {Op.ABSOLUTE: "fabs", Op.EXP: "exp", Op.TANH: "tanh", Op.SQRT: "sqrt"}
+
+
+class FloatVector:
+    """Expressions of floats at four columns.
+
+    Args:
+        loads: what they read.
+    """
+
+    def __init__(self, loads: FourLoads) -> None:
+        self.loads = loads
+        self._texts: dict[Expression, str | None] = {}
+        self._nesting = Nesting[str | None](_parts)
+        self._lines: list[str] = []
+
+    @property
+    def lines(self) -> list[str]:
+        """The statements that the value needs."""
+        return [*self.loads.lines, *self._lines]
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The sizes that they name; numbers are written out."""
+        return {}
+
+    def value(self, root: Expression) -> str | None:
+        """The text of a vector, or of a number that stands for four; None: there is none."""
+        text = self._texts.get(root)
+        if root not in self._texts:
+            text = self._nesting.made(root, self._text, self.value)
+            if text is not None and isinstance(root, Apply | Load):
+                name = f"v{len(self._lines)}"
+                self._lines.append(f"  const float4 {name} = {text};")
+                text = name
+            self._texts[root] = text
+        return text
+
+    def _text(self, expression: Expression) -> str | None:
+        if expression.type not in _FLOATS:
+            return None
+        if isinstance(expression, AccumulatorRef):
+            return "sum"
+        if isinstance(expression, Constant):
+            return None if math.isnan(expression.value) else constant_text(expression.value, Scalar.FLOAT32)
+        if isinstance(expression, Load):
+            found = self.loads.load(expression)
+            return None if found is None else f"(float4)({found.text})" if found.is_one else found.text
+        if isinstance(expression, Apply):
+            return self._apply(expression)
+        return None
+
+    def _apply(self, expression: Apply) -> str | None:
+        op = expression.op
+        if op is Op.CONVERT:
+            is_widened = expression.type is Scalar.FLOAT32 and expression.operands[0].type in _FLOATS
+            return self.value(expression.operands[0]) if is_widened else None
+        if expression.type is not Scalar.FLOAT32:
+            return None
+        texts = [self.value(each) for each in expression.operands]
+        if any(text is None for text in texts):
+            return None
+        wide = [f"(float4)({text})" for text in texts]
+        if op in _INFIX:
+            return f"{wide[0]} {_INFIX[op]} {wide[1]}"
+        if op in _CALLS:
+            return f"{_CALLS[op]}({wide[0]})"
+        if op is Op.NEGATE:
+            return f"-{wide[0]}"
+        if op is Op.LOGISTIC:
+            return f"1.0f / (1.0f + exp(-{wide[0]}))"
+        if op in (Op.MINIMUM, Op.MAXIMUM):
+            return _extreme(op, expression.operands, wide)
+        return None
+
+
+def _extreme(op: Op, operands: Sequence[Expression], texts: Sequence[str]) -> str:
+    """The smaller or larger of two, NaN where one is; one comparison less where one is known to be none."""
+    sign = "<" if op is Op.MINIMUM else ">"
+    first, second = texts
+    if isinstance(operands[0], Constant):
+        first, second = second, first
+    if any(isinstance(each, Constant) for each in operands):
+        return f"select({first}, {second}, {second} {sign}= {first})"
+    return f"select({second}, {first}, ({first} {sign} {second}) | ({first} != {first}))"
+
+
+def _parts(expression: Expression) -> Sequence[Expression]:
+    """What a number is computed from."""
+    return expression.operands if isinstance(expression, Apply) else ()

@@ -1,0 +1,166 @@
+"""Integers at four columns, as `int4`: what is proved to stay within 32 bits, whatever type its expression has.
+
+Numbers of the model become sizes, so that layers which differ in nothing else have the same text.
+"""
+
+from neurald.drivers.compiler.analysis.integer_ranges import Range, Ranges
+from neurald.drivers.compiler.analysis.single_rounding import parts_of
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Constant, Expression, Load
+from neurald.drivers.compiler.ir.nesting import Nesting
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.opencl.codegen.dialect import stored
+from neurald.drivers.opencl.kernels.epilogue.four_loads import FourLoads
+
+_INFIX = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*", Op.SHIFT_RIGHT: ">>"}
+_CALLS = {Op.MINIMUM: "min", Op.MAXIMUM: "max"}
+_FIXED_POINT = (Op.FIXED_POINT, Op.FIXED_POINT_UP)
+#: What numbers are cut to in every layer: limits of the types that are stored.
+_LIMITS = frozenset((0, -(1 << 7), (1 << 7) - 1, (1 << 8) - 1, -(1 << 15), (1 << 15) - 1, (1 << 16) - 1))
+
+
+class IntegerVector:
+    """Expressions of integers at four columns.
+
+    Args:
+        loads: what they read.
+        ranges: what they lie between.
+    """
+
+    def __init__(self, loads: FourLoads, ranges: Ranges) -> None:
+        self.loads = loads
+        #: The sizes that texts name, in the order in which they appear.
+        self.sizes: dict[str, int] = {}
+        self._ranges = ranges
+        self._texts: dict[Expression, str | None] = {}
+        self._nesting = Nesting[str | None](_parts)
+        self._lines: list[str] = []
+
+    @property
+    def lines(self) -> list[str]:
+        """The statements that the value needs."""
+        return [*self.loads.lines, *self._lines]
+
+    def value(self, root: Expression) -> str | None:
+        """The text of an `int4`, a name or a cast; None: there is none."""
+        if isinstance(root, Constant):
+            # Each of them is a size of its own: two that happen to be equal in one layer are not in another.
+            return self._number(root) if self._range(root) is not None else None
+        if root not in self._texts:
+            self._texts[root] = self._nesting.made(root, self._text, self.value)
+        return self._texts[root]
+
+    def stored(self, root: Expression) -> str | None:
+        """The text of the value as a vector of its type."""
+        text = self.value(root)
+        if text is None or root.type is Scalar.INT32:
+            return text
+        return f"convert_{stored(root.type)}4({text})"
+
+    def _range(self, expression: Expression) -> Range | None:
+        """What a number lies between; None where it may not fit in 32 bits."""
+        if not expression.type.is_integer or expression.type is Scalar.INDEX:
+            return None
+        found = self._ranges.of(expression)
+        return found if found is not None and found.fits(Scalar.INT32) else None
+
+    def _number(self, number: Constant) -> str:
+        name = f"c{len(self.sizes)}"
+        self.sizes[name] = int(number.value)
+        return f"(int4)(z_{name})"
+
+    def _limit(self, expression: Expression) -> str | None:
+        """The text of a number that is written out, since layers do not differ in it."""
+        is_limit = isinstance(expression, Constant) and expression.value in _LIMITS
+        return f"(int4)({expression.value})" if is_limit and isinstance(expression, Constant) else None
+
+    def _declared(self, text: str) -> str:
+        name = f"v{len(self._lines)}"
+        self._lines.append(f"  const int4 {name} = {text};")
+        return name
+
+    def _text(self, expression: Expression) -> str | None:
+        if self._range(expression) is None:
+            return None
+        if isinstance(expression, AccumulatorRef):
+            return "sum"
+        if isinstance(expression, Load):
+            return self._load(expression)
+        if isinstance(expression, Apply):
+            return self._apply(expression)
+        return None
+
+    def _load(self, expression: Load) -> str | None:
+        found = self.loads.load(expression)
+        if found is None:
+            return None
+        if found.is_one:
+            return self._declared(f"(int4)((int){found.text})")
+        is_plain = expression.type is Scalar.INT32
+        return self._declared(found.text if is_plain else f"convert_int4({found.text})")
+
+    def _apply(self, expression: Apply) -> str | None:
+        parts = parts_of(expression)
+        if parts is not None:
+            return self._rounded_once(*parts)
+        op, operands = expression.op, expression.operands
+        if op is Op.ADD:
+            # In an order of which layers have only one.
+            operands = tuple(sorted(operands, key=lambda each: not _has_sum(each)))
+        texts = []
+        for each in operands:
+            text = self._limit(each) if op in _CALLS else None
+            text = self.value(each) if text is None else text
+            if text is None:
+                return None
+            texts.append(text)
+        if op is Op.CONVERT:
+            return texts[0]
+        if op in _INFIX:
+            return self._declared(f"{texts[0]} {_INFIX[op]} {texts[1]}")
+        if op in _CALLS:
+            return self._declared(f"{_CALLS[op]}({texts[0]}, {texts[1]})")
+        if op is Op.SHIFT_LEFT:
+            return self._declared(_shifted(*texts))
+        return self._fixed_point(expression, *texts) if op in _FIXED_POINT else None
+
+    def _fixed_point(self, expression: Apply, value: str, mantissa: str, exponent: str) -> str | None:
+        """The high half of a product, and what shifts it, as far as the exponents that there are ask for it."""
+        values, exponents = (self._range(expression.operands[place]) for place in (0, 2))
+        if values is None or exponents is None:
+            return None
+        if exponents.high > 0:
+            left = exponent if exponents.low >= 0 else f"max({exponent}, (int4)(0))"
+            is_small = (values << Range(0, exponents.high)).fits(Scalar.INT32)
+            text = _shifted(value, left) if is_small else f"neurald_shifted_left4({value}, {left})"
+            value = self._declared(text)
+        product = self._declared(f"neurald_high_product4({value}, {mantissa})")
+        if exponents.low >= 0:
+            return product
+        total = product if expression.op is Op.FIXED_POINT_UP else f"{product} + ({value} >> 31)"
+        if exponents.high < 0:
+            return self._declared(f"neurald_shifted_right4({total}, {exponent})")
+        shifted = f"neurald_shifted_right4({total}, min({exponent}, (int4)(-1)))"
+        return self._declared(f"select({shifted}, {product}, {exponent} >= (int4)(0))")
+
+    def _rounded_once(self, value: Expression, mantissa: Expression, exponent: Expression) -> str | None:
+        texts = [self.value(each) for each in (value, mantissa, exponent)]
+        exponents = self._range(exponent)
+        if exponents is None or any(text is None for text in texts):
+            return None
+        name = "neurald_rounded_down4" if exponents.high < 0 else "neurald_rounded4"
+        return self._declared(f"{name}({', '.join(text for text in texts if text is not None)})")
+
+
+def _parts(expression: Expression) -> list[Expression]:
+    """What an expression of numbers is computed from, constants apart: they have other names in each place."""
+    return [each for each in expression.operands if each.operands] if isinstance(expression, Apply) else []
+
+
+def _has_sum(expression: Expression) -> bool:
+    return any(isinstance(each, AccumulatorRef) for each in walk(expression))
+
+
+def _shifted(value: str, left: str) -> str:
+    return f"as_int4(as_uint4({value}) << as_uint4({left}))"

@@ -1,0 +1,124 @@
+"""Layers that follow one another and may become one kernel: a depthwise convolution, products of its channels, and what it reads."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.opencl.codegen.arguments import Arguments
+from neurald.drivers.opencl.codegen.kernel_source import NAME
+from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, fetching4, used_values
+from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, is_supported, product_of
+
+#: Larger windows are better computed once.
+_MOST_TAPS = 25
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """Kernels whose contractions follow one another, and those that are no depthwise convolution as matrix products.
+
+    Attributes:
+        expand, wide: products of few channels to those of the depthwise convolution; None: something else computes these.
+        depthwise, convolution: one output channel for each.
+        project, narrow: products of the depthwise convolution's channels.
+    """
+
+    expand: Kernel | None
+    depthwise: Kernel
+    project: Kernel
+    convolution: DepthwiseConvolution
+    wide: Product | None
+    narrow: Product
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """All of them, in order."""
+        return tuple(each for each in (self.expand, self.depthwise, self.project) if each is not None)
+
+    @property
+    def types(self) -> set[Scalar]:
+        """Of what is read, and of what each computes for the next one."""
+        first = self.convolution.input if self.wide is None else self.wide.left
+        return {first.type, self.convolution.input.type, self.narrow.left.type}
+
+
+def block_of(expand: Kernel | None, depthwise: Kernel, project: Kernel) -> Block | None:
+    """Kernels as a block; None where they are none: products are those of convolutions with 1 × 1 windows and constant weights.
+
+    What the first ones compute is computed four channels at a time, and its only reader is the next one, as far as these
+    three know.
+    """
+    convolution = depthwise.contraction
+    if not isinstance(convolution, DepthwiseConvolution) or convolution.multiplier != 1:
+        return None
+    if convolution.depth > _MOST_TAPS:
+        return None
+    narrow, wide = _plain_product(project), None if expand is None else _plain_product(expand)
+    if narrow is None or narrow.left is not depthwise.output:
+        return None
+    if expand is not None and (wide is None or convolution.input is not expand.output):
+        return None
+    if not is_supported(convolution.input, convolution.weights, convolution.output):
+        return None
+    kernels = (depthwise,) if expand is None else (expand, depthwise)
+    between = {each.output for each in kernels}
+    if any(between & set(used_values(each)) for each in (*kernels, project)):
+        return None
+    for kernel in kernels:
+        assert kernel.contraction is not None  # noqa: S101 - they have products
+        if kernel.output.shape != kernel.contraction.output.shape:
+            return None
+        if computing4(kernel, Arguments((kernel.output, *used_values(kernel)))) is None:
+            return None
+    return Block(
+        expand=expand,
+        depthwise=depthwise,
+        project=project,
+        convolution=convolution,
+        wide=wide,
+        narrow=narrow,
+    )
+
+
+def _plain_product(kernel: Kernel) -> Product | None:
+    """That of a convolution with a 1 × 1 window and constant weights, of which four channels can be read at a time."""
+    product = product_of(kernel) if isinstance(kernel.contraction, Convolution) else None
+    if product is None or product.batches > 1 or product.is_windowed or product.right.constant is None:
+        return None
+    return product if product.depth % 4 == 0 and product.columns % 4 == 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What follows the sums of one of several kernels in a text.
+
+    Attributes:
+        text: the functions `KERNEL_NAME_<name>_value4`, see `computing4`, and `KERNEL_NAME_<name>_fetch4`, see `fetching4`.
+        sizes: that they name.
+        has_fetch: whether there is the second one.
+    """
+
+    text: str
+    sizes: Mapping[str, int]
+    has_fetch: bool
+
+
+def named(name: str, kernel: Kernel, arguments: Arguments) -> Named:
+    """The functions of a kernel of a block under a name of their own, beside those of others.
+
+    Args:
+        name: goes before those of functions and sizes.
+        kernel: of which `computing4` gives something.
+        arguments: of the function that calls them.
+    """
+    four, fetch = computing4(kernel, arguments), fetching4(kernel, arguments)
+    assert four is not None  # noqa: S101 - `block_of` has looked
+    text = four.text + fetch
+    for function in ("value4", "fetch4"):
+        text = text.replace(f"{NAME}_{function}", f"{NAME}_{name}_{function}")
+    text = re.sub(r"\bz_(c\d+)\b", rf"z_{name}_\1", text).replace("z_length", str(kernel.shape[-1]))
+    sizes = {f"{name}_{size}": number for size, number in four.sizes.items()}
+    return Named(text, sizes, has_fetch=bool(fetch))

@@ -1,0 +1,435 @@
+"""Three layers as one kernel: products of few channels to many, a depthwise convolution of those, and their products to few channels.
+
+This is what the blocks of many networks for small devices are. Their wide values lie in local memory only: a group computes some of the
+wide channels for a part of an image and adds its part of the sums to the output (see `split_k`), so that nobody waits for
+anybody between the three. What neighbouring parts need of each other is computed twice.
+
+A group's work comes in steps, a barrier after each: the weights of the first products, before it waits for what others compute,
+and the input; the wide channels, for which several work-items share out the depth of a sum where there are too few
+for all; the depthwise convolution, while the weights of the last products come to where the input was; and those products, of
+which a work-item sums some rows of four columns.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.opencl.codegen.arguments import Arguments
+from neurald.drivers.opencl.codegen.dialect import multiply_add
+from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, Source
+from neurald.drivers.opencl.codegen.lazy_sources import LazySources
+from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
+from neurald.drivers.opencl.kernels.epilogue.epilogue import fetching4, used_values
+from neurald.drivers.opencl.kernels.fused.block import Block, Named, block_of, named
+from neurald.drivers.opencl.kernels.fused.patch import PLACE, Patch, patches
+from neurald.drivers.opencl.kernels.gemm import split_k
+from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
+from neurald.drivers.opencl.platform.platform import DeviceFacts
+
+#: Work-items of a group.
+_ITEMS = 256
+#: Local memory that a group may use.
+_LOCAL_BYTES = 48 * 1024
+#: Wide channels of a group, at most.
+_MOST_CHANNELS = 64
+#: Rows of four columns that a work-item sums at most: as many vectors are in registers.
+_MOST_ROWS = 20
+#: Positions of the output for a group, at most.
+_MOST_POSITIONS = 256
+#: How many work-items share out the depth of a sum at most.
+_MOST_SLICES = 8
+#: Positions that a work-item computes wide channels for at a time.
+_POSITIONS = 2
+#: Choices that are offered.
+_CHOICES = 6
+#: What the functions of the first two kernels have in their names.
+_BEFORE = ("wide", "left")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Cut:
+    """What a group computes: a part of an image from so many wide channels."""
+
+    block: Block
+    wide: Product
+    patch: Patch
+    channels: int
+
+    @property
+    def shares(self) -> int:
+        """Groups that share the same patch."""
+        return self.wide.columns // self.channels
+
+    @property
+    def tasks(self) -> int:
+        """Vectors of sums that the wide channels are computed as, by as many work-items or rounds of them."""
+        return -(-self.patch.positions // _POSITIONS) * (self.channels // 4)
+
+    @property
+    def slices(self) -> int:
+        """How many work-items share out the depth of each."""
+        most = min(_MOST_SLICES, self.wide.depth // 4)
+        return next((each for each in (8, 4, 2) if each <= most and each * self.tasks <= _ITEMS), 1)
+
+    @property
+    def rows_each(self) -> int:
+        """Of the output, for a work-item."""
+        return -(-self.patch.rows // (_ITEMS // (self.block.narrow.right_row // 4)))
+
+    @property
+    def near_pitch(self) -> int:
+        """Of a position of the input in local memory: such that the banks of neighbours differ."""
+        return self.wide.depth + 4
+
+    @property
+    def narrow_weights_at(self) -> int:
+        """Where in local memory those are, in floats: behind the parts of sums, and what the depthwise convolution gives."""
+        parts = self.slices * self.patch.positions if self.slices > 1 else 0
+        return max(parts, self.patch.rows) * self.channels
+
+    @property
+    def wide_at(self) -> int:
+        """Where in it the wide channels are: behind the input, and what comes in its place."""
+        later = self.narrow_weights_at + self.channels * self.block.narrow.right_row
+        return max(self.patch.positions * self.near_pitch, later)
+
+    @property
+    def wide_weights_at(self) -> int:
+        """Where in it their weights are."""
+        return self.wide_at + self.patch.positions * self.channels
+
+    @property
+    def taps_at(self) -> int:
+        """Where in it those of the depthwise convolution are."""
+        return self.wide_weights_at + self.wide.depth * self.channels
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Local memory."""
+        taps = self.block.convolution.depth
+        return 4 * (self.taps_at + taps * self.channels)
+
+    def cost(self, facts: DeviceFacts) -> float:
+        """About how long it takes, in cycles of a compute unit."""
+        depth, columns = self.wide.depth, self.block.narrow.right_row
+        waves = math.ceil(self.patch.count * self.shares / facts.compute_units)
+        rounds = math.ceil(self.tasks * self.slices / _ITEMS) * math.ceil(depth / 4 / self.slices)
+        wide = rounds * 100 * _POSITIONS
+        narrow = self.rows_each * self.channels * 10
+        read = (self.patch.positions * depth + depth * self.channels + self.channels * columns) / 16
+        # Four floats are added by a unit of the memory in a cycle, and there are some eighty of those.
+        added = self.patch.rows * columns * self.shares * self.patch.count / 320
+        return waves * (2500 + wide + narrow + read) + added
+
+
+def candidates(expand: Kernel, depthwise: Kernel, project: Kernel, facts: DeviceFacts) -> Sequence[Source]:
+    """Every way to compute `project` from what `expand` reads, the best first; what is between is not stored.
+
+    The caller sees to it that nobody else reads that. None for other kernels than those of floats, where the last one is a sum with
+    something added, and for devices that cannot add in memory.
+    """
+    if not split_k.is_offered(facts) or facts.max_work_group_size < _ITEMS or facts.images is not None:
+        return ()
+    block = block_of(expand, depthwise, project)
+    if block is None or block.wide is None or not _is_offered(block):
+        return ()
+    return LazySources(_sources(block, block.wide, facts))
+
+
+def _is_offered(block: Block) -> bool:
+    assert block.wide is not None  # noqa: S101 - the caller has looked
+    right = {block.wide.right.type, block.convolution.weights.type, block.narrow.right.type}
+    return (
+        block.types | right == {Scalar.FLOAT32}
+        and block.narrow.right_row <= 4 * _ITEMS
+        and split_k.is_sum(block.project)
+    )
+
+
+def _sources(block: Block, wide: Product, facts: DeviceFacts) -> Iterator[Source]:
+    limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
+    most = 5 * facts.compute_units // 2
+    cuts = [
+        _Cut(block=block, wide=wide, patch=patch, channels=channels)
+        for patch in patches(block.convolution, most_rows=_MOST_POSITIONS, most=most)
+        for channels in range(4, min(_MOST_CHANNELS, wide.columns) + 1, 4)
+        if wide.columns % channels == 0 and patch.count * (wide.columns // channels) <= most
+    ]
+    fitting = [cut for cut in cuts if cut.scratch_bytes <= limit and cut.rows_each <= _MOST_ROWS]
+    for cut in sorted(fitting, key=lambda cut: cut.cost(facts))[:_CHOICES]:
+        yield _source(cut, facts)
+
+
+def _source(cut: _Cut, facts: DeviceFacts) -> Source:
+    block, wide = cut.block, cut.wide
+    used = dict.fromkeys(value for kernel in block.kernels for value in used_values(kernel))
+    values = arguments(
+        block.project.output,
+        (wide.left, wide.right, block.convolution.weights, block.narrow.right),
+        tuple(used),
+    )
+    return Source(
+        text=resolved(_text(cut, values, facts), values.parameters, {}, is_shared=facts.is_nvidia),
+        arguments=values.values,
+        groups=cut.patch.count * cut.shares,
+        local_size=_ITEMS,
+        scratch_bytes=cut.scratch_bytes,
+        adds=True,
+        has_barriers=True,
+        label=f"bottleneck, {cut.patch.lines} x {cut.patch.length} positions and {cut.channels} channels, split by {cut.shares} and {cut.slices}, added",
+        operations=tuple(sorted({each for kernel in block.kernels for each in kernel.operations})),
+    )
+
+
+def _text(cut: _Cut, values: Arguments, facts: DeviceFacts) -> str:
+    block = cut.block
+    convolution, wide, narrow = block.convolution, cut.wide, block.narrow
+    before = [named(name, kernel, values) for name, kernel in zip(_BEFORE, block.kernels[:2], strict=True)]
+    names = {
+        **cut.patch.names,
+        "TILES": cut.patch.count,
+        "KC": cut.channels,
+        "QC": cut.channels // 4,
+        "DEPTH": wide.depth,
+        "NEAR_PITCH": cut.near_pitch,
+        "WIDE_PITCH": wide.right_row,
+        "COLUMNS": narrow.columns,
+        "NARROW_PITCH": narrow.right_row,
+        "EACH": _POSITIONS,
+        "TASKS": cut.tasks,
+        "SLICES": cut.slices,
+        "RM": cut.rows_each,
+        "DOWN": _ITEMS // (narrow.right_row // 4),
+        "ITEMS": _ITEMS,
+        "WIDE_AT": cut.wide_at,
+        "WIDE_WEIGHTS_AT": cut.wide_weights_at,
+        "NARROW_WEIGHTS_AT": cut.narrow_weights_at,
+        "TAPS_AT": cut.taps_at,
+        "TAP_COUNT": convolution.depth,
+        "TAP_WEIGHTS": values[3].handed_on,
+        "INPUT": values[1].handed_on,
+        "WIDE_WEIGHTS": values[2].handed_on,
+        "TAPS": _taps(cut),
+        "NARROW_WEIGHTS": values[4].handed_on,
+        "HANDED_ON": values.handed_on,
+        "WAIT": WAIT,
+        "WIDE_PRODUCTS": _products("sums[q]"),
+        "NARROW_PRODUCTS": _products("sums[i]"),
+    }
+    text = _TEXT
+    for name, piece in {
+        "$PRODUCTS": _SHARED if cut.slices > 1 else _ALONE,
+        "$FETCH": _fetch(block, before, values),
+        "$PLACE": PLACE,
+        "$INSIDE": cut.patch.inside("m / $LENGTH", "m % $LENGTH"),
+        "$OUTPUT_ROW": _OUTPUT_ROW,
+    }.items():
+        text = text.replace(name, piece)
+    return "".join(
+        (
+            *(each.text for each in before),
+            fetching4(block.project, values).replace("z_length", str(narrow.columns)),
+            split_k.adding_text(block.project, values, facts).replace("z_length", str(narrow.columns)),
+            fill(_COPIES[facts.is_nvidia_from((8, 0))], **names),
+            fill(text, **names),
+        )
+    )
+
+
+def _fetch(block: Block, before: Sequence[Named], values: Arguments) -> str:
+    """Brings near what the epilogues read, while the input is on its way."""
+    lines = []
+    for name, functions in zip(_BEFORE, before, strict=True):
+        if functions.has_fetch:
+            lines.append(f"  if (lid < $QC) {NAME}_{name}_fetch4(0, k0 + lid * 4, 1, {values.handed_on});")
+    if fetching4(block.project, values):
+        lines += [
+            "  if (share == 0) {",
+            "#pragma unroll 1",
+            "    for (int e = lid; e < $ROWS * ($COLUMNS / 4); e += $ITEMS) {",
+            "      const int m = e / ($COLUMNS / 4), n = e % ($COLUMNS / 4) * 4;",
+            f"      if ($INSIDE) {NAME}_fetch4($OUTPUT_ROW, n, m == 0, {values.handed_on});",
+            "    }",
+            "  }",
+        ]
+    return "\n".join((*lines, ""))
+
+
+def _products(total: str) -> str:
+    return " ".join(multiply_add("float", total, f"(float4)(part.s{k})", f"right[{k}]") for k in range(4))
+
+
+def _taps(cut: _Cut) -> str:
+    """Adds the window whose first position is at `from` to `sum`."""
+    return "\n".join(
+        "    "
+        + multiply_add(
+            "float",
+            "sum",
+            f"*(__local const float4 *)(from + {place * cut.channels})",
+            f"*(__local const float4 *)(taps + {number * cut.channels} + c)",
+        )
+        for number, place in enumerate(cut.patch.taps())
+    )
+
+
+#: Four floats come into local memory, by `cp.async` or through registers; all have come after `KERNEL_NAME_copied` and a barrier.
+_COPIES = {
+    True: """\
+static inline void ${KERNEL}_copy(__local float *to, __global const float *from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((uint)(ulong)to), "l"((ulong)from) : "memory");
+}
+static inline void ${KERNEL}_copied(void) {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+""",
+    False: """\
+static inline void ${KERNEL}_copy(__local float *to, __global const float *from) {
+  *(__local float4 *)to = *(__global const float4 *)from;
+}
+static inline void ${KERNEL}_copied(void) {}
+""",
+}
+
+#: The row of the output of position `m` of a patch.
+_OUTPUT_ROW = "(image * $OUT_HEIGHT + y0 + m / $LENGTH) * $OUT_WIDTH + x0 + m % $LENGTH"
+#: The sums of some positions and four wide channels, over the part of the depth of a slice.
+_SUMMED = """\
+    const int c = task % $QC * 4, p = task / $QC * $EACH;
+    float4 sums[$EACH];
+#pragma unroll
+    for (int q = 0; q < $EACH; ++q) sums[q] = (float4)(0);
+#pragma unroll 1
+    for (int k = slice * 4; k < $DEPTH; k += 4 * $SLICES) {
+      float4 right[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) right[i] = *(__local const float4 *)(wide_weights + (k + i) * $KC + c);
+#pragma unroll
+      for (int q = 0; q < $EACH; ++q) {
+        const float4 part = *(__local const float4 *)(near + min(p + q, $POSITIONS - 1) * $NEAR_PITCH + k);
+        $WIDE_PRODUCTS
+      }
+    }
+"""
+#: The weights of the last products come to where the input was.
+_COPY_NARROW = """\
+#pragma unroll 1
+  for (int e = lid; e < $KC * ($NARROW_PITCH / 4); e += $ITEMS)
+    ${KERNEL}_copy(narrow_weights + e * 4, $NARROW_WEIGHTS + k0 * $NARROW_PITCH + e * 4);
+"""
+#: Each sum is one work-item's.
+_ALONE = (
+    """\
+  const int slice = 0;
+#pragma unroll 1
+  for (int task = lid; task < $TASKS; task += $ITEMS) {
+"""
+    + _SUMMED
+    + """\
+#pragma unroll
+    for (int q = 0; q < $EACH; ++q) {
+      const int y = top + (p + q) / $PITCH, x = left + (p + q) % $PITCH;
+      float4 value = (float4)(0);
+      if ((uint)y < ${HEIGHT}u && (uint)x < ${WIDTH}u)
+        value = ${KERNEL}_wide_value4(sums[q], (image * $HEIGHT + y) * $WIDTH + x, k0 + c, $HANDED_ON);
+      if (p + q < $POSITIONS) *(__local float4 *)(wide + (p + q) * $KC + c) = value;
+    }
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+"""
+    + _COPY_NARROW
+)
+#: Several work-items share out each sum; their parts come to where the input was.
+_SHARED = (
+    """\
+  {
+    const int slice = lid / $TASKS, task = lid % $TASKS;
+"""
+    + _SUMMED.replace("k < $DEPTH;", "slice < $SLICES && k < $DEPTH;")
+    + """\
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (slice < $SLICES) {
+#pragma unroll
+      for (int q = 0; q < $EACH; ++q)
+        if (p + q < $POSITIONS) *(__local float4 *)(near + (slice * $POSITIONS + p + q) * $KC + c) = sums[q];
+    }
+  }
+"""
+    + _COPY_NARROW
+    + """\
+  barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll 1
+  for (int e = lid; e < $POSITIONS * $QC; e += $ITEMS) {
+    const int p = e / $QC, c = e % $QC * 4, y = top + p / $PITCH, x = left + p % $PITCH;
+    float4 sum = (float4)(0), value = (float4)(0);
+#pragma unroll
+    for (int slice = 0; slice < $SLICES; ++slice)
+      sum += *(__local const float4 *)(near + slice * ($POSITIONS * $KC) + e * 4);
+    if ((uint)y < ${HEIGHT}u && (uint)x < ${WIDTH}u)
+      value = ${KERNEL}_wide_value4(sum, (image * $HEIGHT + y) * $WIDTH + x, k0 + c, $HANDED_ON);
+    *(__local float4 *)(wide + e * 4) = value;
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+"""
+)
+_TEXT = """\
+@FUNCTION
+  const int spot = group % $TILES, share = group / $TILES, k0 = share * $KC;
+$PLACE  __local float *near = (__local float *)scratch;
+  __local float *narrow_weights = near + $NARROW_WEIGHTS_AT;
+  __local float *wide = near + $WIDE_AT;
+  __local float *wide_weights = near + $WIDE_WEIGHTS_AT;
+  __local float *taps = near + $TAPS_AT;
+#pragma unroll 1
+  for (int e = lid; e < $DEPTH * $QC; e += $ITEMS)
+    ${KERNEL}_copy(wide_weights + e * 4, $WIDE_WEIGHTS + e / $QC * $WIDE_PITCH + k0 + e % $QC * 4);
+#pragma unroll 1
+  for (int e = lid; e < $TAP_COUNT * $QC; e += $ITEMS)
+    ${KERNEL}_copy(taps + e * 4, $TAP_WEIGHTS + e / $QC * $CHANNELS + k0 + e % $QC * 4);
+  $WAIT
+#pragma unroll 1
+  for (int e = lid; e < $POSITIONS * ($DEPTH / 4); e += $ITEMS) {
+    const int p = e / ($DEPTH / 4), k = e % ($DEPTH / 4) * 4, y = top + p / $PITCH, x = left + p % $PITCH;
+    if ((uint)y < ${HEIGHT}u && (uint)x < ${WIDTH}u)
+      ${KERNEL}_copy(near + p * $NEAR_PITCH + k, $INPUT + ((image * $HEIGHT + y) * $WIDTH + x) * $DEPTH + k);
+  }
+$FETCH  ${KERNEL}_copied();
+  barrier(CLK_LOCAL_MEM_FENCE);
+$PRODUCTS#pragma unroll 1
+  for (int e = lid; e < $ROWS * $QC; e += $ITEMS) {
+    const int m = e / $QC, c = e % $QC * 4;
+    __local const float *from = wide + (m / $LENGTH * $STRIDE_Y * $PITCH + m % $LENGTH * $STRIDE_X) * $KC + c;
+    float4 sum = (float4)(0);
+$TAPS
+    if ($INSIDE) sum = ${KERNEL}_left_value4(sum, $OUTPUT_ROW, k0 + c, $HANDED_ON);
+    *(__local float4 *)(near + e * 4) = sum;
+  }
+  ${KERNEL}_copied();
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const int n = lid % ($NARROW_PITCH / 4) * 4, first = lid / ($NARROW_PITCH / 4);
+  if (first >= $DOWN || n >= $COLUMNS) return;
+  float4 sums[$RM];
+#pragma unroll
+  for (int i = 0; i < $RM; ++i) sums[i] = (float4)(0);
+#pragma unroll 1
+  for (int k = 0; k < $KC; k += 4) {
+    float4 right[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) right[i] = *(__local const float4 *)(narrow_weights + (k + i) * $NARROW_PITCH + n);
+#pragma unroll
+    for (int i = 0; i < $RM; ++i) {
+      const float4 part = *(__local const float4 *)(near + min(first + i * $DOWN, $ROWS - 1) * $KC + k);
+      $NARROW_PRODUCTS
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < $RM; ++i) {
+    const int m = first + i * $DOWN, row = $OUTPUT_ROW;
+    if (m < $ROWS && $INSIDE)
+      ${KERNEL}_add4(a0 + row * $COLUMNS + n,
+                     share == 0 ? ${KERNEL}_value4(sums[i], row, n, $HANDED_ON) : sums[i]);
+  }
+}
+"""

@@ -1,0 +1,117 @@
+"""A depthwise convolution and the products of its channels as one kernel: the former is computed where the latter reads it.
+
+Nothing is stored in between, and on a device where a kernel costs more to begin than to run that saves one. What every tile of columns
+needs of the depthwise convolution it computes again, which is little where its result has few channels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.opencl.codegen.arguments import Arguments
+from neurald.drivers.opencl.codegen.dialect import multiply_add
+from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
+from neurald.drivers.opencl.codegen.lazy_sources import LazySources
+from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, read_by_fours, used_values
+from neurald.drivers.opencl.kernels.gemm import tile
+from neurald.drivers.opencl.kernels.gemm.gemm_view import is_supported, loads, product_of, reader
+from neurald.drivers.opencl.platform.platform import DeviceFacts
+
+#: Larger windows are better computed once.
+_MOST_TAPS = 9
+
+
+def candidates(
+    first: Kernel, second: Kernel, facts: DeviceFacts, *, has_workspace: bool = False
+) -> Sequence[Source]:
+    """Every way to compute `second` from what `first` reads, the best first; `first.output` is not stored.
+
+    The caller sees to it that nobody else reads that. None for other kernels than a depthwise convolution of floats by which
+    a convolution with a 1 × 1 window follows.
+    """
+    depthwise, pointwise = first.contraction, second.contraction
+    if not isinstance(depthwise, DepthwiseConvolution) or not isinstance(pointwise, Convolution):
+        return ()
+    product = product_of(second)
+    if product is None or product.left is not first.output or product.is_windowed or product.batches > 1:
+        return ()
+    if first.output.shape != depthwise.output.shape or first.output in used_values(second):
+        return ()
+    is_small = depthwise.depth <= _MOST_TAPS
+    is_plain = depthwise.multiplier == 1 and depthwise.output.type is Scalar.FLOAT32 and product.run % 4 == 0
+    if not is_small or not is_plain or not is_supported(depthwise.input, depthwise.weights, depthwise.output):
+        return ()
+    if computing4(first, Arguments((first.output, *used_values(first)))) is None:
+        return ()
+    computed = tile.ComputedLeft(
+        kernel=first,
+        values=tuple(dict.fromkeys((depthwise.weights, *used_values(first)))),
+        by_fours=(depthwise.weights, *read_by_fours(first)),
+        taps=depthwise.depth,
+        left4=lambda arguments: _left4(first, depthwise, arguments),
+        sizes=_sizes(depthwise),
+    )
+    read = replace(product, left=depthwise.input, text=_ROW)
+    return LazySources(tile.candidates(second, read, facts, has_workspace=has_workspace, computed=computed))
+
+
+def _sizes(depthwise: DepthwiseConvolution) -> dict[str, int]:
+    _, height, width, channels = depthwise.input.shape
+    _, rows, columns, _ = depthwise.output.shape
+    return {
+        "height": height,
+        "width": width,
+        "channels": channels,
+        "lines": rows,
+        "line": columns,
+        "pad_y": depthwise.padding[0][0],
+        "pad_x": depthwise.padding[1][0],
+        "stride_y": depthwise.stride[0],
+        "stride_x": depthwise.stride[1],
+    }
+
+
+_ROW = f"""\
+typedef struct {{ int base, y, x, row; }} {NAME}_row;
+static inline {NAME}_row {NAME}_row_of(const int batch, const int m@PARAMETERS) {{
+  {NAME}_row row;
+  const int at_line = m / z_line, image = at_line / z_lines;
+  row.row = m < z_rows ? m : -1;
+  row.y = (at_line - image * z_lines) * z_stride_y - z_pad_y;
+  row.x = (m - at_line * z_line) * z_stride_x - z_pad_x;
+  row.base = ((image * z_height + row.y) * z_width + row.x) * z_channels;
+  return row;
+}}
+"""
+
+
+def _left4(first: Kernel, depthwise: DepthwiseConvolution, arguments: Arguments) -> str:
+    """Four channels of a position of the depthwise convolution, after its epilogue."""
+    value4 = computing4(first, arguments)
+    assert value4 is not None  # noqa: S101 - the caller has looked
+    source, weights = arguments[1].handed_on, arguments.by_value[depthwise.weights].handed_on
+    lines = [
+        value4.text.replace(f"{NAME}_value4", f"{NAME}_left_value4").replace("z_length", "z_channels"),
+        loads("w", reader(depthwise.weights, arguments.images), 0, "float"),
+        f"static inline float4 {NAME}_left4({arguments.pointers}, const {NAME}_row row, const int k@PARAMETERS) {{",
+        "  if (row.row < 0 || k >= z_depth) return (float4)(0);",
+        "  float4 sum = (float4)(0);",
+    ]
+    rows, columns = depthwise.kernel
+    taps = [(i, j) for i in range(rows) for j in range(columns)]
+    # All loads come first: they are on their way at the same time.
+    for number, (i, j) in enumerate(taps):
+        y, x = i * depthwise.dilation[0], j * depthwise.dilation[1]
+        lines += [
+            f"  const bool in{number} = (uint)(row.y + {y}) < (uint)z_height && (uint)(row.x + {x}) < (uint)z_width;",
+            f"  float4 x{number} = (float4)(0);",
+            f"  if (in{number}) x{number} = {NAME}_l4({source}, row.base + ({y} * z_width + {x}) * z_channels + k);",
+        ]
+    lines += [
+        f"  {multiply_add('float', 'sum', f'x{number}', f'{NAME}_w4({weights}, {number} * z_channels + k)')}"
+        for number in range(len(taps))
+    ]
+    lines += [f"  return {NAME}_left_value4(sum, row.row, k, {arguments.handed_on}@SIZES);", "}", ""]
+    return "\n".join(lines)

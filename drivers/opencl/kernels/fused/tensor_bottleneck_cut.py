@@ -1,0 +1,273 @@
+"""How blocks of layers on tensor cores are cut into work-groups, what each warp does, and where in local memory everything is."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.opencl.kernels.fused.block import Block
+from neurald.drivers.opencl.kernels.fused.patch import Patch, parts_of, patches
+from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_operands import Operands
+from neurald.drivers.opencl.kernels.gemm.accumulate import MOST_TILES, split_cycles
+from neurald.drivers.opencl.kernels.gemm.tensor_core import PART_BYTES
+from neurald.drivers.opencl.platform.platform import DeviceFacts
+
+#: Work-items of a group.
+ITEMS = 256
+_WARPS = ITEMS // 32
+#: Columns whose weights lie together, and that a warp multiplies at a time.
+COLUMNS = 16
+#: Local memory that a group may use.
+_LOCAL_BYTES = 48 * 1024
+#: Registers of a work-item for weights and sums, of which each has as many for other things.
+_MOST_REGISTERS = 128
+#: Positions of the output for a group, and groups that share out the wide channels, at most.
+_MOST_ROWS, _MOST_SHARES = 128, 16
+_POWERS = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Warps:
+    """How the warps of a group share out products: columns, rows, and the depth."""
+
+    across: int
+    down: int
+    slices: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """What a group computes: a part of an image, and of the columns, from a share of the wide channels.
+
+    Attributes:
+        parts: of 16 columns.
+    """
+
+    block: Block
+    operands: Operands
+    patch: Patch
+    parts: int
+    shares: int
+
+    @property
+    def size(self) -> int:
+        """Of an element, in bytes."""
+        return self.block.convolution.input.type.size_bytes
+
+    @property
+    def is_twice(self) -> bool:
+        """Whether elements are taken as sums of two that tensor cores multiply."""
+        return self.size == 4
+
+    @property
+    def adds(self) -> bool:
+        """Whether groups add their shares to the output."""
+        return self.shares > 1 and self.operands.adds
+
+    @property
+    def each(self) -> int:
+        """Elements that are multiplied at a time, along the depth."""
+        return PART_BYTES // self.size
+
+    @property
+    def channels(self) -> int:
+        """Wide channels of a group; the last ones of all may not be there."""
+        return _channel_parts(self.block) // self.shares * _unit(self.block)
+
+    @property
+    def across(self) -> int:
+        """Groups that share the columns of a position."""
+        return steps_of(steps_of(self.block.narrow.columns, COLUMNS), self.parts)
+
+    @property
+    def tiles(self) -> int:
+        """Groups that share the same wide channels."""
+        return self.patch.count * self.across
+
+    @property
+    def wide_steps(self) -> int:
+        """Of the depth of the first products; 0: there are none."""
+        return 0 if self.block.wide is None else steps_of(self.block.wide.depth, self.each)
+
+    @property
+    def narrow_steps(self) -> int:
+        """Of the depth of the last ones, for a group."""
+        return self.channels // self.each
+
+    @cached_property
+    def wide_warps(self) -> Warps:
+        """Who computes which wide channels."""
+        choices = (Warps(across=across, down=_WARPS // across) for across in _POWERS)
+        return min(choices, key=lambda warps: (self.wide_turns(warps), self.wide_registers(warps)))
+
+    def wide_turns(self, warps: Warps) -> int:
+        """How often each of them multiplies 16 rows with 16 columns."""
+        return steps_of(steps_of(self.patch.positions, 16), warps.down) * steps_of(
+            self.channels // COLUMNS, warps.across
+        )
+
+    def wide_registers(self, warps: Warps) -> int:
+        """For weights."""
+        each = self.wide_steps * 4 + self.is_twice * 24
+        return steps_of(self.channels // COLUMNS, warps.across) * each if self.wide_steps else 0
+
+    @cached_property
+    def narrow_warps(self) -> Warps:
+        """Who computes which sums."""
+        choices = (
+            Warps(across=across, down=down, slices=_WARPS // across // down)
+            for across in _POWERS
+            for down in _POWERS
+            if across * down <= _WARPS
+        )
+        return min(choices, key=lambda warps: (self.narrow_cycles(warps), self.narrow_registers(warps)))
+
+    def narrow_cycles(self, warps: Warps) -> int:
+        """About how long they multiply, and add up over slices."""
+        tiles = steps_of(steps_of(self.patch.rows, 16), warps.down) * steps_of(self.parts, warps.across)
+        gathered = (
+            self.patch.rows * self.parts * COLUMNS * warps.slices // 128 + 200 if warps.slices > 1 else 0
+        )
+        return tiles * (steps_of(self.narrow_steps, warps.slices) * 30 + 100) + gathered
+
+    def narrow_registers(self, warps: Warps) -> int:
+        """For weights and sums."""
+        columns = steps_of(self.parts, warps.across)
+        rows = steps_of(steps_of(self.patch.rows, 16), warps.down)
+        return columns * (steps_of(self.narrow_steps, warps.slices) * 4 + rows * 8 + self.is_twice * 16)
+
+    @property
+    def registers(self) -> int:
+        """For all weights, and the last sums."""
+        return self.wide_registers(self.wide_warps) + self.narrow_registers(self.narrow_warps)
+
+    @property
+    def depth_bytes(self) -> int:
+        """Of a position of what the first products read."""
+        return 0 if self.block.wide is None else self.block.wide.depth * self.size
+
+    @property
+    def copied_bytes(self) -> int:
+        """So many bytes of the input are copied at a time."""
+        all_channels = self.block.convolution.input.shape[3] * self.size
+        return math.gcd(16, self.depth_bytes or math.gcd(all_channels, self.channels * self.size))
+
+    @property
+    def copies(self) -> set[int]:
+        """Of how many bytes there are copies."""
+        constants = (4 * value.type.size_bytes for value in self.constants)
+        return {self.copied_bytes, self.taps_each, *constants}
+
+    @property
+    def near_pitch(self) -> int:
+        """Bytes of a position of the input in local memory: such that the banks of neighbours differ."""
+        return self.wide_steps * PART_BYTES + 16
+
+    @property
+    def wide_pitch(self) -> int:
+        """Bytes of a position of the wide channels, and of what the depthwise convolution makes of it."""
+        return self.channels * self.size + 16
+
+    @property
+    def taps_each(self) -> int:
+        """Bytes of the weights of a window for four channels, one after another, in rows."""
+        return 8 if self.size == 2 else 16
+
+    @property
+    def tap_rows(self) -> int:
+        """How many such rows there are."""
+        depth = self.block.convolution.depth
+        return steps_of(depth, 4) + 1 if self.size == 1 else depth
+
+    @property
+    def near_at(self) -> int:
+        """Where in local memory the input is: behind the wide channels."""
+        return self.patch.positions * self.wide_pitch
+
+    @property
+    def middle_at(self) -> int:
+        """Where in it is what the depthwise convolution gives: in the place of the input, behind the sums of slices, which come later."""
+        slices = self.narrow_warps.slices
+        sums = slices * steps_of(self.patch.rows, 16) * 16 * self.parts * COLUMNS * 4 if slices > 1 else 0
+        return max(self.near_at, sums)
+
+    @property
+    def taps_at(self) -> int:
+        """Where in it the weights of the depthwise convolution are."""
+        near = steps_of(self.patch.positions, 16) * 16 * self.near_pitch if self.wide_steps else 0
+        middle = steps_of(self.patch.rows, 16) * 16 * self.wide_pitch
+        return max(self.near_at + near, self.middle_at + middle)
+
+    @property
+    def constants(self) -> dict[Value, int]:
+        """Those that epilogues read from local memory, and how many elements of each a group does."""
+        return {
+            **dict.fromkeys(self.operands.of_channels, self.channels),
+            **dict.fromkeys(self.operands.of_columns, self.parts * COLUMNS),
+        }
+
+    @property
+    def constants_at(self) -> int:
+        """Where in it they are, one after another."""
+        return self.taps_at + self.tap_rows * self.channels // 4 * self.taps_each
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Local memory."""
+        return self.constants_at + sum(
+            count * value.type.size_bytes for value, count in self.constants.items()
+        )
+
+    def cost(self, facts: DeviceFacts) -> float:
+        """About how long it takes, in cycles of a compute unit."""
+        waves = math.ceil(self.tiles * self.shares / facts.compute_units)
+        step = 100 if self.is_twice else 50
+        wide = self.wide_turns(self.wide_warps) * (400 + self.wide_steps * step) if self.wide_steps else 0
+        taps = self.block.convolution.depth
+        depthwise = math.ceil(self.patch.rows * self.channels / 4 / ITEMS) * (150 + taps * 40)
+        depth = self.channels if self.block.wide is None else self.block.wide.depth
+        read = self.patch.positions * depth * self.size / 32
+        rows = steps_of(self.patch.rows, 16) * 16
+        split = 0.0
+        if self.adds:
+            split = 500
+        elif self.shares > 1:
+            split = 1500 + split_cycles(rows * self.parts * COLUMNS, self.shares)
+        return waves * (2500 + wide + depthwise + self.narrow_cycles(self.narrow_warps) + read + split)
+
+
+def _unit(block: Block) -> int:
+    """Wide channels that groups share no further: as many as are columns, or multiplied at a time."""
+    return max(COLUMNS, PART_BYTES // block.convolution.input.type.size_bytes)
+
+
+def _channel_parts(block: Block) -> int:
+    return steps_of(block.convolution.input.shape[3], _unit(block))
+
+
+def steps_of(count: int, each: int) -> int:
+    """How many of that size something takes; the last one may not be full."""
+    return -(-count // each)
+
+
+def cuts_of(block: Block, operands: Operands, facts: DeviceFacts) -> Iterator[Cut]:
+    """Every cut that fits a device, the best first."""
+    parts = steps_of(block.narrow.columns, COLUMNS)
+    steps = _channel_parts(block)
+    limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
+    most = 3 * facts.compute_units
+    cuts = [
+        Cut(block=block, operands=operands, patch=patch, parts=each, shares=shares)
+        for patch in patches(block.convolution, most_rows=_MOST_ROWS, most=most)
+        for each in parts_of(parts)
+        for shares in range(1, min(steps, _MOST_SHARES) + 1)
+        if steps % shares == 0
+    ]
+    tried = sorted(
+        (cut for cut in cuts if cut.tiles * cut.shares <= most and cut.registers <= _MOST_REGISTERS),
+        key=lambda cut: cut.cost(facts),
+    )
+    for cut in tried:
+        if cut.scratch_bytes <= limit and (cut.shares == 1 or cut.tiles <= MOST_TILES):
+            yield cut

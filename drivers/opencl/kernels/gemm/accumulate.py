@@ -1,0 +1,242 @@
+"""What matrix products of a work-group do with their sums: added up across groups, and stored.
+
+The text that comes before leaves each work-item with vectors of four sums, side by side along the columns.
+"""
+
+from dataclasses import dataclass
+
+from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS
+from neurald.drivers.opencl.codegen.template import fill
+from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue
+from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
+
+#: How many tiles a product may have whose depth is shared out among groups.
+MOST_TILES = WORKSPACE_ZEROS // 4
+#: Of how many groups the sums are read at a time.
+_TURN = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sums:
+    """Where a work-item has its sums.
+
+    Attributes:
+        kind: `int` or `float`.
+        count: vectors of each work-item.
+        vector: the text of vector `e`.
+        at: whether there is a vector `e`; what is to be declared before `row` and `column` of it are known.
+        row, column: of its first sum.
+        is_first: whether no vector before `e` has the same columns.
+    """
+
+    kind: str
+    count: int
+    items: int
+    vector: str
+    row: str
+    column: str
+    guard: str = ""
+    before: str = ""
+    is_first: str = "1"
+
+
+def share_text(product: Product, *, split: int) -> str:
+    """The statement that says which `tile`, `share` of the depth and `batch` a group has, with no division that is not needed."""
+    if split == 1 and product.batches == 1:
+        return "const int tile = group, share = 0, batch = 0;"
+    if split == 1:
+        return "const int batch = group / z_tiles, tile = group - batch * z_tiles, share = 0;"
+    if product.batches == 1:
+        return "const int share = group / z_tiles, tile = group - share * z_tiles, batch = 0;"
+    return "const int tile = group % z_tiles, share = group / z_tiles % z_split, batch = group / (z_tiles * z_split);"
+
+
+#: Every work-item adds up, over all slices, what local memory has of its vectors.
+GATHERED = """\
+  ${T}4 totals[$NE];
+#pragma unroll
+  for (int e = 0; e < $NE; ++e) {
+    ${T}4 sum = (${T}4)(0);
+    if ((lid + e * $ITEMS) * 4 < $BM * $BN) {
+#pragma unroll
+      for (int z = 0; z < $KS; ++z) sum += *(__local ${T}4 *)(all + z * $BM * $BN + (lid + e * $ITEMS) * 4);
+    }
+    totals[e] = sum;
+  }
+"""
+
+
+def gathered(kind: str, rows: int, columns: int, items: int) -> Sums:
+    """The sums after `GATHERED`."""
+    step = items * 4
+    # Where all vectors of a work-item have the same columns, compilers see that what belongs to those is loaded once.
+    is_same = step % columns == 0
+    return Sums(
+        kind=kind,
+        count=-(-rows * columns // 4 // items),
+        items=items,
+        vector="totals[e]",
+        before=f"const int at = (lid + e * {items}) * 4;",
+        row=f"m0 + lid * 4 / {columns} + e * {step // columns}" if is_same else f"m0 + at / {columns}",
+        column=f"n0 + lid * 4 % {columns}" if is_same else f"n0 + at % {columns}",
+        is_first="e == 0" if is_same else "1",
+        guard=f"at < {rows * columns} && ",
+    )
+
+
+#: Stores the sums of a group; only the last group of a tile goes on, with the sums of all.
+_PARTS = """\
+  {
+    __global uint *count = (__global uint *)workspace + batch * $TILES + tile;
+    __global ${T}4 *parts = (__global ${T}4 *)(workspace + $ZEROS) +
+      (batch * $TILES + tile) * ($SPLIT * $NE * $ITEMS) + lid;
+#pragma unroll
+    for (int e = 0; e < $NE; ++e) parts[(share * $NE + e) * $ITEMS] = $VECTOR;
+    // What all of a group have stored before a barrier, its first work-item hands on, and takes from others, for all of them.
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    __local uint *before = (__local uint *)scratch;
+    if (lid == 0) {
+      uint others;
+      asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(others) : "l"((ulong)count) : "memory");
+      *before = others;
+      if (others == $SPLIT - 1) *count = 0;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    const bool is_last = *before == $SPLIT - 1;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (!is_last) return;
+#pragma unroll
+    for (int e = 0; e < $NE; ++e) {
+      ${T}4 sum = (${T}4)(0);
+      // All loads of a turn are on their way at the same time, also those that do not count.
+      for (int z = 0; z < $SPLIT; z += $TURN) {
+        ${T}4 turn[$TURN];
+#pragma unroll
+        for (int i = 0; i < $TURN; ++i) turn[i] = parts[(min(z + i, $SPLIT - 1) * $NE + e) * $ITEMS];
+#pragma unroll
+        for (int i = 0; i < $TURN; ++i)
+          if (z + i < $SPLIT) sum += turn[i];
+      }
+      $VECTOR = sum;
+    }
+  }
+"""
+
+#: Adds the sums of a group to the output; the first share also adds what the epilogue does.
+_ADDED = """\
+#pragma unroll
+  for (int e = 0; e < $NE; ++e) {
+    $BEFORE
+    const int m = $ROW, n = $COLUMN;
+    const ${T}4 sum = $VECTOR;
+    if ($GUARD m < $M && n < $N)
+      ${KERNEL}_add4(a0 + m * z_length + n, share == 0 ? ${KERNEL}_value4(sum, m, n, $HANDED_ON@SIZES) : sum);
+  }
+}
+"""
+
+_STORED = """\
+#pragma unroll
+  for (int e = 0; e < $NE; ++e) {
+    $BEFORE
+    const int m = $ROW, n = $COLUMN;
+    const ${T}4 sum = $VECTOR;
+    if ($GUARD m < $M && n < $N) { $STORE }
+  }
+}
+"""
+
+
+def finish(product: Product, after: Epilogue, sums: Sums, *, split: int, adds: bool = False) -> str:
+    """The end of a function that has `group`'s `tile`, `share` and `batch`, and a workspace if the depth is split.
+
+    Args:
+        product: what is computed.
+        after: the epilogue.
+        sums: of a work-item.
+        split: how many groups share out the depth.
+        adds: whether each adds its part to the output, by `KERNEL_NAME_add4`, with what `KERNEL_NAME_value4` makes of the first.
+    """
+    stored = store_text(product, after)
+    names = {
+        "T": sums.kind,
+        "NE": sums.count,
+        "ITEMS": sums.items,
+        "VECTOR": sums.vector,
+        "ROW": sums.row,
+        "COLUMN": sums.column,
+        "GUARD": sums.guard,
+        "BEFORE": sums.before,
+        "TILES": "z_tiles",
+        "SPLIT": "z_split",
+        "TURN": _TURN,
+        "M": "z_rows",
+        "N": "z_columns",
+        "STORE": stored,
+        "ZEROS": WORKSPACE_ZEROS,
+        "HANDED_ON": after.handed_on,
+    }
+    if adds:
+        return fill(_ADDED, **names)
+    return fill((_PARTS if split > 1 else "") + _STORED, **names)
+
+
+def fetch(product: Product, after: Epilogue, sums: Sums) -> str:
+    """Statements that bring near what the epilogue will read, for the time before the sums are known."""
+    if not after.has_fetch:
+        return ""
+    row, column = _position(product)
+    return fill(
+        _FETCHED,
+        NE=sums.count,
+        BEFORE=sums.before,
+        ROW=sums.row,
+        COLUMN=sums.column,
+        GUARD=sums.guard,
+        FETCH=after.fetch4(row, column, sums.is_first),
+    )
+
+
+_FETCHED = """\
+#pragma unroll
+  for (int e = 0; e < $NE; ++e) {
+    $BEFORE
+    const int m = $ROW, n = $COLUMN;
+    if ($GUARD m < z_rows && n < z_columns) { $FETCH }
+  }
+"""
+
+
+def _position(product: Product) -> tuple[str, str]:
+    """Row and column of the output."""
+    if product.batches == 1:
+        return "m", "n"
+    return f"batch * {product.row_step} + m", f"batch * {product.column_step} + n"
+
+
+def store_text(product: Product, after: Epilogue) -> str:
+    """The statements that store `sum`, of row `m` and columns from `n` of `batch`."""
+    row, column = _position(product)
+    if product.column_step == 0 or product.columns % 4 == 0:
+        return after.store4("sum", row, column)
+    # What lies beyond the columns of a batch is the next one's.
+    return " ".join(
+        f"if (n + {i} < z_columns) {after.store(f'sum.s{i}', row, f'{column} + {i}')}" for i in range(4)
+    )
+
+
+def split_cycles(elements: int, split: int) -> float:
+    """About how many cycles it takes that `split` groups share out the depth: the last one reads the sums of all.
+
+    Args:
+        elements: of a tile.
+        split: 1: nothing is shared out.
+    """
+    return 1500 + elements * split / 8 if split > 1 else 0
+
+
+def workspace_bytes(product: Product, sums: Sums, *, tiles: int, split: int) -> int:
+    """What the groups of a product need to share out the depth."""
+    if split == 1:
+        return 0
+    return WORKSPACE_ZEROS + tiles * product.batches * split * sums.count * sums.items * 16

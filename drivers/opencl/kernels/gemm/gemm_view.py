@@ -1,0 +1,380 @@
+"""Convolutions and matrix products as one thing: for each batch, rows of one matrix times columns of another.
+
+The batches of a convolution are its groups, its rows the positions of all images, and its depth runs over the window, height
+first, then width, then channels. C functions say where an element of the left matrix lies, so that a kernel needs to know
+nothing of windows: `KERNEL_NAME_row_of(batch, m)` gives what there is to know about a row, and `KERNEL_NAME_left(row, k)` the
+place of its element `k`, negative where it is none and counts as zero: beyond the depth, beyond the rows, outside the image.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.expression import Expression, axis
+from neurald.drivers.compiler.ir.graph import (
+    Contraction,
+    Convolution,
+    MatrixProduct,
+    TopK,
+    Value,
+    delinearize,
+    linearize,
+)
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.opencl.codegen.arguments import Argument
+from neurald.drivers.opencl.codegen.kernel_source import NAME
+from neurald.drivers.opencl.codegen.statements import Statements
+from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
+
+#: Of a matrix: so many that their places in bytes are an INT32.
+_MOST_ELEMENTS = ((1 << 31) - 1) // 8
+_INTEGERS = (Scalar.INT8, Scalar.UINT8)
+_FLOATS = (Scalar.FLOAT32, Scalar.FLOAT16)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Product:
+    """A contraction as matrix products.
+
+    Attributes:
+        right: its element (batch, k, n) or, if `is_right_by_column`, (batch, n, k); columns may be more than `columns`.
+        right_batches: which of `right`'s batches belongs to one; the text of a position in elements.
+        left_row, right_row: how far the rows of the matrices lie from each other.
+        row_step, column_step: how far the rows and columns of a batch lie from those of the one before.
+        is_left_by_row: whether elements that follow one another along the depth lie side by side; else those of rows do.
+        run: so many elements along the depth, from a multiple of it, lie side by side or are all missing.
+        text: of the functions.
+    """
+
+    left: Value
+    right: Value
+    left_zero: int
+    right_zero: int
+    sum_type: Scalar
+    batches: int
+    rows: int
+    columns: int
+    depth: int
+    row_step: int
+    column_step: int
+    left_row: int
+    right_row: int
+    right_base: str
+    is_left_by_row: bool
+    is_right_by_column: bool
+    run: int
+    is_windowed: bool
+    text: str
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether sums are integers."""
+        return self.sum_type is Scalar.INT32
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes that texts name."""
+        return {
+            "rows": self.rows,
+            "columns": self.columns,
+            "depth": self.depth,
+            "left_pitch": self.left_row,
+            "right_pitch": self.right_row,
+        }
+
+    @property
+    def read_by_fours(self) -> tuple[Value, ...]:
+        """Those of the matrices of which the functions of `readers` read four elements at a time."""
+        left = (self.left,) if self.run % 4 == 0 else ()
+        return (*left, *self.right_by_fours)
+
+    @property
+    def right_by_fours(self) -> tuple[Value, ...]:
+        """The right matrix, if it is among them."""
+        return (self.right,) if self.right_row % 4 == 0 else ()
+
+    @property
+    def multiplications(self) -> int:
+        """How many products are summed."""
+        return self.batches * self.rows * self.columns * self.depth
+
+
+def product_of(kernel: Kernel) -> Product | None:
+    """The contraction of a kernel as matrix products; None where it is none that kernels are written for."""
+    contraction = kernel.contraction
+    if contraction is None or isinstance(contraction, TopK) or not _is_supported(contraction, kernel):
+        return None
+    if isinstance(contraction, Convolution):
+        return _of_convolution(contraction)
+    if isinstance(contraction, MatrixProduct):
+        return _of_matrices(contraction)
+    return None
+
+
+def is_supported(left: Value, right: Value, sums: Value) -> bool:
+    """Whether there are kernels for such operands: floats with sums of floats, or 8 bits with sums of 32."""
+    types = {left.type, right.type}
+    if sums.type is Scalar.FLOAT32:
+        is_known = types <= set(_FLOATS)
+    else:
+        is_known = sums.type is Scalar.INT32 and types <= set(_INTEGERS)
+    counts = [left.count, right.count, sums.count]
+    return is_known and min(counts) > 0 and max(counts) <= _MOST_ELEMENTS
+
+
+def _is_supported(contraction: Contraction, kernel: Kernel) -> bool:
+    left, right = contraction.inputs
+    is_one = math.prod(right.shape[:-2]) == 1
+    if isinstance(contraction, MatrixProduct) and right.constant is not None and not is_one:
+        # There is one for each batch then, see `_by_depth`.
+        *batch, _, columns = contraction.output.shape
+        if math.prod(batch) * contraction.depth * columns > _MOST_ELEMENTS:
+            return False
+    return is_supported(left, right, contraction.output) and kernel.output.count == contraction.output.count
+
+
+def _of_convolution(contraction: Convolution) -> Product:
+    images, height, width, channels = contraction.input.shape
+    _, rows, columns, outputs = contraction.output.shape
+    _, taps_y, taps_x, depth = contraction.weights.shape
+    groups = contraction.groups
+    each = outputs // groups
+    total = contraction.depth
+    (top, bottom), (left, right) = contraction.padding
+    is_plain = (taps_y, taps_x) == (1, 1) and contraction.stride == (1, 1)
+    is_plain = is_plain and not (top or bottom or left or right)
+    lines = [
+        f"typedef struct {{ int base, y, x; }} {NAME}_row;",
+        f"static inline {NAME}_row {NAME}_row_of(const int batch, const int m@PARAMETERS) {{",
+        f"  {NAME}_row row;",
+    ]
+    if is_plain:
+        start = f" + batch * {depth}" if groups > 1 else ""
+        lines += [
+            f"  row.base = m < z_rows ? m * z_left_pitch{start} : -1;",
+            "  row.y = row.x = 0;",
+            "  return row;",
+            "}",
+            f"static inline int {NAME}_left(const {NAME}_row row, const int k@PARAMETERS) {{",
+            "  return k < z_depth && row.base >= 0 ? row.base + k : -1;",
+            "}",
+        ]
+    else:
+        lines += [
+            f"  const int image = m / {rows * columns}, rest = m - image * {rows * columns};",
+            f"  const int y = rest / {columns}, x = rest - y * {columns};",
+            f"  row.y = image < {images} ? y * {contraction.stride[0]} - {top} : -(1 << 29);",
+            f"  row.x = x * {contraction.stride[1]} - {left};",
+            f"  row.base = ((image * {height} + row.y) * {width} + row.x) * {channels} + batch * {depth};",
+            "  return row;",
+            "}",
+            f"static inline int {NAME}_left(const {NAME}_row row, const int k@PARAMETERS) {{",
+            f"  const int tap = k / {depth}, c = k - tap * {depth}, i = tap / {taps_x}, j = tap - i * {taps_x};",
+            f"  const int y = i * {contraction.dilation[0]}, x = j * {contraction.dilation[1]};",
+            f"  const int seen = (uint)(row.y + y) < {height}u && (uint)(row.x + x) < {width}u && k < {total};",
+            f"  return seen ? row.base + (y * {width} + x) * {channels} + c : -1;",
+            "}",
+        ]
+    weights = contraction.weights
+    is_constant = weights.constant is not None
+    if is_constant:
+        weights = packed(
+            weights,
+            ("by depth", groups, contraction.weights_zero),
+            lambda array: padded(
+                array.reshape(groups, each, total).transpose(0, 2, 1), 2, 4, contraction.weights_zero
+            ),
+        )
+    return Product(
+        left=contraction.input,
+        right=weights,
+        left_zero=contraction.input_zero,
+        right_zero=contraction.weights_zero,
+        sum_type=contraction.output.type,
+        batches=groups,
+        rows=images * rows * columns,
+        columns=each,
+        depth=total,
+        row_step=0,
+        column_step=each,
+        left_row=channels,
+        right_row=weights.shape[2] if is_constant else total,
+        right_base=f"(batch * {math.prod(weights.shape[1:]) if is_constant else each * total})",
+        is_left_by_row=True,
+        is_right_by_column=not is_constant,
+        run=math.gcd(depth, 16),
+        is_windowed=not is_plain,
+        text="\n".join((*lines, "")),
+    )
+
+
+def _of_matrices(contraction: MatrixProduct) -> Product:
+    *batch, rows, columns = contraction.output.shape
+    left, right, depth = contraction.left, contraction.right, contraction.depth
+    batches = math.prod(batch)
+    is_constant = right.constant is not None
+    if is_constant:
+        right = _by_depth(contraction, tuple(batch))
+        right_base = "0" if len(right.shape) == 2 else f"(batch * {math.prod(right.shape[1:])})"
+    else:
+        right_base = _batch_text(right, tuple(batch), depth * columns)
+    is_by_column = not is_constant and not contraction.right_transposed
+    left_size = rows * depth
+    base = _batch_text(left, tuple(batch), left_size)
+    if contraction.left_transposed:
+        start, place = "m", "row.base + k * z_rows"
+    else:
+        start, place = "m * z_left_pitch", "row.base + k"
+    text = "\n".join(
+        (
+            f"typedef struct {{ int base; }} {NAME}_row;",
+            f"static inline {NAME}_row {NAME}_row_of(const int batch, const int m@PARAMETERS) {{",
+            f"  {NAME}_row row;",
+            f"  row.base = m < z_rows ? {base} + {start} : -1;",
+            "  return row;",
+            "}",
+            f"static inline int {NAME}_left(const {NAME}_row row, const int k@PARAMETERS) {{",
+            f"  return k < z_depth && row.base >= 0 ? {place} : -1;",
+            "}",
+            "",
+        )
+    )
+    return Product(
+        left=left,
+        right=right,
+        left_zero=contraction.left_zero,
+        right_zero=contraction.right_zero,
+        sum_type=contraction.output.type,
+        batches=batches,
+        rows=rows,
+        columns=columns,
+        depth=depth,
+        row_step=rows,
+        column_step=0,
+        left_row=depth,
+        right_row=depth if is_by_column else right.shape[-1],
+        right_base=right_base,
+        is_left_by_row=not contraction.left_transposed,
+        is_right_by_column=is_by_column,
+        run=1 if contraction.left_transposed else math.gcd(depth, 16),
+        is_windowed=False,
+        text=text,
+    )
+
+
+def _by_depth(contraction: MatrixProduct, batch: tuple[int, ...]) -> Value:
+    """The right matrix, a constant, as (k, n) if it is the same for all batches, else as (batch, k, n)."""
+    right, zero = contraction.right, contraction.right_zero
+    is_transposed, is_one = contraction.right_transposed, math.prod(right.shape[:-2]) == 1
+
+    def pack(array: np.ndarray) -> np.ndarray:
+        matrices = array if is_transposed else array.swapaxes(-1, -2)
+        size = matrices.shape[-2:]
+        if is_one:
+            return padded(matrices.reshape(size), 1, 4, zero)
+        return padded(np.broadcast_to(matrices, (*batch, *size)).reshape(-1, *size), 2, 4, zero)
+
+    return packed(right, ("by depth", is_transposed, zero, () if is_one else batch), pack)
+
+
+def _batch_text(value: Value, batch: tuple[int, ...], size: int) -> str:
+    """Where the matrix of a batch begins in a value whose batches broadcast."""
+    lengths = value.shape[:-2]
+    at = axis(math.prod(batch), "batch")
+    places = delinearize(at, batch)[len(batch) - len(lengths) :]
+    position = linearize((p * 0 if n == 1 else p for p, n in zip(places, lengths, strict=True)), lengths)
+    known: dict[Expression, str] = {at: "batch"}
+    statements = Statements({}, known)
+    text = statements.value(position * size)
+    assert not statements.lines  # noqa: S101 - every part of it is used once
+    return text
+
+
+def readers(product: Product, images: frozenset[Value] = frozenset(), left4: str | None = None) -> str:
+    """The product's functions, and those that read its matrices.
+
+    `KERNEL_NAME_left4(pointer, row, k)` gives four elements along the depth, `KERNEL_NAME_right4(pointer, base, k, n)` four
+    along whatever lies side by side; what is missing is zero. `..._l1`, `_l4`, `_r1` and `_r4` read at a place.
+
+    Args:
+        product: what is computed.
+        images: the values that are images; functions that read them have an image and its first texel as the pointer.
+        left4: another text for that function.
+    """
+    kind = "int" if product.is_integer else "float"
+    left, right = reader(product.left, images), reader(product.right, images)
+    return "".join(
+        (
+            product.text,
+            loads("l", left, product.left_zero, kind),
+            loads("r", right, product.right_zero, kind),
+            _left4(product, left, kind) if left4 is None else left4,
+            _right4(product, right, kind),
+        )
+    )
+
+
+def reader(value: Value, images: frozenset[Value]) -> Argument:
+    """How functions that read a value call it: the pointer p, or the image p with the texel s."""
+    return Argument("p", value.type, "s" if value in images else "")
+
+
+def loads(name: str, read: Argument, zero: int, kind: str, size: str = "") -> str:
+    """Functions that read numbers less their zero point: `KERNEL_NAME_<name>1` one, `..4` four at a multiple of four.
+
+    Args:
+        name: of what is read.
+        read: where from.
+        zero: what stands for zero.
+        kind: `float` or `int`: what is computed with.
+        size: the name of the size that is `zero`, for functions that take sizes.
+    """
+    less = f" - {f'z_{size}' if size else zero}" if zero else ""
+    one, four = read.load("at"), read.load4("at")
+    if read.type not in _FLOATS:
+        one, four = f"(int){one}{less}", f"convert_int4({four}){less}"
+    head = f"({read.parameter}, const int at{'@PARAMETERS' if size else ''})"
+    return (
+        f"static inline {kind} {NAME}_{name}1{head} {{ return {one}; }}\n"
+        f"static inline {kind}4 {NAME}_{name}4{head} {{ return {four}; }}\n"
+    )
+
+
+def _left4(product: Product, read: Argument, kind: str) -> str:
+    head = (
+        f"static inline {kind}4 {NAME}_left4({read.parameter},"
+        f" const {NAME}_row row, const int k@PARAMETERS) {{\n"
+    )
+    p = read.handed_on
+    if product.run % 4 == 0:
+        return (
+            f"{head}  const int at = {NAME}_left(row, k@SIZES);\n"
+            f"  return at < 0 ? ({kind}4)(0) : {NAME}_l4({p}, at);\n}}\n"
+        )
+    lines = [f"  {kind}4 found;\n"]
+    for i in range(4):
+        lines.append(f"  const int at{i} = {NAME}_left(row, k + {i}@SIZES);\n")
+        lines.append(f"  found.s{i} = at{i} < 0 ? 0 : {NAME}_l1({p}, at{i});\n")
+    return f"{head}{''.join(lines)}  return found;\n}}\n"
+
+
+def _right4(product: Product, read: Argument, kind: str) -> str:
+    head = (
+        f"static inline {kind}4 {NAME}_right4({read.parameter},"
+        " const int base, const int k, const int n@PARAMETERS) {\n"
+    )
+    p, length = read.handed_on, product.right_row
+    place = "n * z_right_pitch + k" if product.is_right_by_column else "k * z_right_pitch + n"
+    if length % 4 == 0:
+        limit = "z_columns" if product.is_right_by_column else "z_right_pitch"
+        inside = f"k < z_depth && n < {limit}"
+        return f"{head}  return {inside} ? {NAME}_r4({p}, base + {place}) : ({kind}4)(0);\n}}\n"
+    k, n = ("k + {}", "n") if product.is_right_by_column else ("k", "n + {}")
+    lines = [
+        f"  found.s{i} = {k.format(i)} < z_depth && {n.format(i)} < z_columns"
+        f" ? {NAME}_r1({p}, base + {place} + {i}) : 0;\n"
+        for i in range(4)
+    ]
+    return f"{head}  {kind}4 found;\n{''.join(lines)}  return found;\n}}\n"

@@ -1,0 +1,177 @@
+"""Products with few rows: what counts is to read the right matrix once, in order, with the whole device.
+
+The work-items of a group share out the depth, and add up by halves what they have.
+"""
+
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.opencl.codegen.arguments import as_images
+from neurald.drivers.opencl.codegen.dialect import multiply_add
+from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, Source
+from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
+from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, read_by_fours, used_values
+from neurald.drivers.opencl.kernels.gemm.accumulate import store_text
+from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, readers
+from neurald.drivers.opencl.platform.platform import DeviceFacts
+
+#: Products with more rows are better cut into tiles.
+_MAXIMUM_ROWS = 8
+#: Vectors of constants that a work-item keeps in registers while it waits.
+_MOST_AHEAD = 16
+
+
+def candidates(kernel: Kernel, product: Product, facts: DeviceFacts) -> list[Source]:
+    """How many work-items lie side by side along the columns."""
+    if product.rows > _MAXIMUM_ROWS:
+        return []
+    items = max(size for size in (256, 64, 16) if size <= facts.max_work_group_size)
+    while 16 * items * product.rows > min(facts.local_memory_bytes, 32 * 1024):
+        items //= 2
+    # Of four columns each where those lie side by side, else of one.
+    lanes = [2, 4, 8, 1] if not product.is_right_by_column else [8, 2, 16]
+    return [_source(kernel, product, items, each, facts) for each in lanes if each <= items // 2]
+
+
+def _source(kernel: Kernel, product: Product, items: int, lanes: int, facts: DeviceFacts) -> Source:
+    images = frozenset[Value]()
+    if facts.images is not None:
+        # Along the columns, elements of the left matrix are read one by one.
+        operands = product.read_by_fours if product.is_right_by_column else product.right_by_fours
+        images = as_images((*operands, *read_by_fours(kernel)), facts.images)
+    values = arguments(kernel.output, (product.left, product.right), used_values(kernel), images)
+    after = epilogue(kernel, values)
+    width = 1 if product.is_right_by_column else 4
+    store = store_text(product, after)
+    if width == 1:
+        row, column = f"batch * {product.row_step} + m", f"batch * {product.column_step} + n"
+        store = after.store("sum.x + sum.y + sum.z + sum.w", row, column)
+    groups = -(-product.columns // (lanes * width))
+    kind = "int" if product.is_integer else "float"
+    slices, depth = items // lanes, product.depth
+    along_depth = product.is_right_by_column
+    first, step = ("slice * 4", slices * 4) if along_depth else ("slice", slices)
+    ahead = min(_MOST_AHEAD, -(-depth // step)) if product.right.constant is not None else 0
+    left, right = values[1].handed_on, values[2].handed_on
+    element = f"{NAME}_left4({left}, rows[m], k@SIZES)"
+    if not along_depth:
+        element = f"({kind}4)(at < 0 ? 0 : {NAME}_l1({left}, at))"
+    names = {
+        "T": kind,
+        "ROWS": product.rows,
+        "COLUMNS": product.columns,
+        "DEPTH": depth,
+        "FIRST": first,
+        "NEXT": f"{first} + {ahead * step}" if ahead else first,
+        "STEP": step,
+        "RIGHT": right,
+        "AHEAD": ahead,
+        "WAIT": WAIT,
+        "TURN": 4 if along_depth else 8,
+        "PRODUCT": multiply_add(kind, "sums[m]", element, "right"),
+    }
+    names["ADD"] = fill(_ALONG_DEPTH if along_depth else _ALONG_COLUMNS, **names)
+    text = fill(
+        _TEXT,
+        **names,
+        FIRST_ONES=fill(_AHEAD, **names) if ahead else "",
+        OTHERS=fill(_AFTERWARDS, **names) if ahead * step < depth else "",
+        GROUPS=groups,
+        BASE=product.right_base,
+        LANES=lanes,
+        SLICES=slices,
+        ITEMS=items,
+        WIDTH=width,
+        STORE=store,
+    )
+    return Source(
+        text=resolved(
+            readers(product, images) + after.text + text,
+            values.parameters,
+            {**product.sizes, **after.sizes},
+            is_shared=False,
+        ),
+        arguments=values.values,
+        images=values.image_positions,
+        groups=groups * product.batches,
+        local_size=items,
+        scratch_bytes=16 * items * product.rows,
+        has_barriers=True,
+        label=f"{product.rows} rows, {lanes} x {width} columns by {items // lanes}",
+        operations=kernel.operations,
+    )
+
+
+#: Sums of every row, with `right`: four columns at one position of the depth.
+_ALONG_COLUMNS = """\
+#pragma unroll
+      for (int m = 0; m < $ROWS; ++m) {
+        const int at = ${KERNEL}_left(rows[m], k@SIZES);
+        $PRODUCT
+      }"""
+
+#: The same, with four positions of the depth of one column.
+_ALONG_DEPTH = """\
+#pragma unroll
+      for (int m = 0; m < $ROWS; ++m) { $PRODUCT }"""
+
+#: Constants are asked for before the group waits for what others compute.
+_AHEAD = """\
+  ${T}4 ahead[$AHEAD];
+#pragma unroll
+  for (int i = 0; i < $AHEAD; ++i) {
+    const int k = $FIRST + i * $STEP;
+    ahead[i] = ${KERNEL}_right4($RIGHT, base, k, n@SIZES);
+  }
+  $WAIT
+  if (n < $COLUMNS) {
+#pragma unroll
+    for (int i = 0; i < $AHEAD; ++i) {
+      const int k = $FIRST + i * $STEP;
+      const ${T}4 right = ahead[i];
+      if (k < $DEPTH) {
+$ADD
+      }
+    }
+  }
+"""
+
+#: What is not there yet, several at a time.
+_AFTERWARDS = """\
+  if (n < $COLUMNS) {
+#pragma unroll $TURN
+    for (int k = $NEXT; k < $DEPTH; k += $STEP) {
+      const ${T}4 right = ${KERNEL}_right4($RIGHT, base, k, n@SIZES);
+$ADD
+    }
+  }
+"""
+
+_TEXT = """\
+@FUNCTION
+  const int batch = group / $GROUPS, base = $BASE;
+  const int lane = lid % $LANES, slice = lid / $LANES, n = (group % $GROUPS * $LANES + lane) * $WIDTH;
+  __local ${T}4 *parts = (__local ${T}4 *)scratch;
+  ${KERNEL}_row rows[$ROWS];
+  ${T}4 sums[$ROWS];
+#pragma unroll
+  for (int m = 0; m < $ROWS; ++m) {
+    rows[m] = ${KERNEL}_row_of(batch, m@SIZES);
+    sums[m] = (${T}4)(0);
+  }
+$FIRST_ONES$OTHERS#pragma unroll
+  for (int m = 0; m < $ROWS; ++m) parts[m * $ITEMS + lid] = sums[m];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int half_size = $SLICES / 2; half_size > 0; half_size >>= 1) {
+    if (slice < half_size)
+      for (int m = 0; m < $ROWS; ++m)
+        parts[m * $ITEMS + lid] += parts[m * $ITEMS + lid + half_size * $LANES];
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  for (int at = lid; at < $ROWS * $LANES; at += $ITEMS) {
+    const int m = at / $LANES, other = at % $LANES;
+    const int n = (group % $GROUPS * $LANES + other) * $WIDTH;
+    const ${T}4 sum = parts[m * $ITEMS + other];
+    if (n < $COLUMNS) { $STORE }
+  }
+}
+"""

@@ -1,0 +1,94 @@
+"""Products of floats whose depth work-groups share out, and that those add to the output, in whatever order they are done.
+
+Nobody waits for the others then, and nobody reads their parts. It takes an epilogue that only adds something, which
+the first share does, and an output that is zero before: a kernel of its own makes it so, at a time when nobody waits for it.
+"""
+
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Expression
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.opencl.codegen.arguments import Arguments
+from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
+from neurald.drivers.opencl.codegen.render import LOCAL_SIZE
+from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, used_values
+from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.reduction_order import Sums
+
+#: Additions to four floats at once came with this generation.
+_FOUR_AT_ONCE = (9, 0)
+
+
+def is_offered(facts: DeviceFacts) -> bool:
+    """Whether a device adds floats in memory, and may do so in any order."""
+    return facts.is_nvidia_from((7, 0)) and facts.sums is Sums.FAST
+
+
+def is_sum(kernel: Kernel) -> bool:
+    """Whether a kernel gives floats, four at a time, that are the sums of its contraction with something added to them."""
+    if (
+        kernel.output.type is not Scalar.FLOAT32
+        or kernel.output_offset is not None
+        or not _is_sum(kernel.body)
+    ):
+        return False
+    return computing4(kernel, Arguments((kernel.output, *used_values(kernel)))) is not None
+
+
+def _is_sum(body: Expression) -> bool:
+    has_sum: dict[Expression, bool] = {}
+    for each in walk(body):
+        has_sum[each] = isinstance(each, AccumulatorRef) or any(has_sum[operand] for operand in each.operands)
+    while not isinstance(body, AccumulatorRef):
+        if not isinstance(body, Apply) or body.op is not Op.ADD or body.type is not Scalar.FLOAT32:
+            return False
+        with_sums = [each for each in body.operands if has_sum[each]]
+        if len(with_sums) != 1:
+            return False
+        (body,) = with_sums
+    return body.type is Scalar.FLOAT32
+
+
+def adding_text(kernel: Kernel, arguments: Arguments, facts: DeviceFacts) -> str:
+    """The functions `KERNEL_NAME_value4`, see `computing4`, and `KERNEL_NAME_add4`, which adds four floats to those at a pointer."""
+    value4 = computing4(kernel, arguments)
+    assert value4 is not None  # noqa: S101 - the caller has looked
+    if facts.is_nvidia_from(_FOUR_AT_ONCE):
+        lines = [
+            '  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" :: "l"((ulong)to), '
+            '"f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");'
+        ]
+    else:
+        lines = [
+            f'  asm volatile("red.global.add.f32 [%0], %1;" :: "l"((ulong)(to + {i})), "f"(v.s{i}) : "memory");'
+            for i in range(4)
+        ]
+    head = f"static inline void {NAME}_add4(__global float *to, const float4 v) {{"
+    return "\n".join((value4.text, head, *lines, "}", ""))
+
+
+def zeros(output: Value, operations: tuple[int, ...]) -> Source:
+    """The kernel that makes an output zero.
+
+    Args:
+        output: of floats, whose number is a multiple of four.
+        operations: that others compute it for.
+    """
+    count = output.count // 4
+    text = (
+        f"static void {NAME}(const int group, const int lid, __local uchar *scratch, __global float *restrict a0, "
+        "__global int *status) {\n"
+        f"  const int at = group * {LOCAL_SIZE} + lid;\n"
+        f"  if (at < {count}) ((__global float4 *)a0)[at] = (float4)(0);\n"
+        "}\n"
+    )
+    return Source(
+        text=text,
+        arguments=(output,),
+        groups=-(-count // LOCAL_SIZE),
+        local_size=LOCAL_SIZE,
+        label="zeros, to which others add",
+        operations=operations,
+    )

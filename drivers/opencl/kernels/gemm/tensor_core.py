@@ -1,0 +1,293 @@
+"""Matrix products on the tensor cores of NVIDIA's GPUs, by PTX: halves, FLOAT32 rounded to TF32, and 8 bits.
+
+Rows of both matrices come into local memory 16 bytes at a time (`cp.async`), several steps ahead; where each 16 bytes of a row lie
+depends on the row, so that `ldmatrix` finds those of eight rows in different banks. Every warp multiplies a part of the tile,
+and where there are more warps than parts, several share out the depth of a step. All three types move and multiply the
+same bytes: 32 of a row at a time.
+
+FLOAT32 that must not be rounded is taken as a sum of two TF32, the second of which has what the first leaves: of their products only
+that of both second ones is left out, 2^-22 of the whole. Products with a second one have sums of their own, which count only
+where the sum of the first ones is finite, since infinity less itself is none.
+
+The zero point of 8-bit inputs is multiplied like any other value, also outside of images, and the epilogue makes up for it, see
+`correction`. That of weights is taken off when they are packed, where they still fit 8 bits then.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.opencl.codegen.dialect import stored
+from neurald.drivers.opencl.codegen.kernel_source import WAIT, Source
+from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
+from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
+from neurald.drivers.opencl.kernels.gemm.accumulate import (
+    GATHERED,
+    MOST_TILES,
+    fetch,
+    finish,
+    gathered,
+    share_text,
+    split_cycles,
+    workspace_bytes,
+)
+from neurald.drivers.opencl.kernels.gemm.correction import corrected
+from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
+from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
+from neurald.drivers.opencl.kernels.gemm.tensor_core_text import begun
+from neurald.drivers.opencl.platform.platform import DeviceFacts
+
+_LOCAL_BYTES = 48 * 1024
+_ITEMS = 256
+_WARPS = _ITEMS // 32
+#: What a warp multiplies at a time: 32 bytes of each row.
+PART_BYTES = 32
+
+#: The instruction for the type of the left matrix.
+MULTIPLY = {
+    Scalar.FLOAT16: "m16n8k16.row.col.f32.f16.f16.f32",
+    Scalar.FLOAT32: "m16n8k8.row.col.f32.tf32.tf32.f32",
+    Scalar.INT8: "m16n8k32.row.col.s32.s8.s8.s32",
+    Scalar.UINT8: "m16n8k32.row.col.s32.u8.s8.s32",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Tiling:
+    """How a product is cut: tile of a group and of a warp, bytes of a step's row, steps in local memory, groups."""
+
+    rows: int
+    columns: int
+    warp_rows: int
+    warp_columns: int
+    bytes: int
+    stages: int
+    split: int = 1
+
+    @property
+    def slices(self) -> int:
+        return _WARPS * self.warp_rows * self.warp_columns // (self.rows * self.columns)
+
+    @property
+    def scratch_bytes(self) -> int:
+        steps = (self.rows + self.columns) * self.bytes * self.stages
+        return max(steps, self.rows * self.columns * self.slices * 4)
+
+    def tiles(self, product: Product) -> int:
+        return -(-product.rows // self.rows) * -(-product.columns // self.columns)
+
+
+#: Rows, columns, and those of a warp.
+_SHAPES = (
+    (128, 64, 32, 32),
+    (64, 128, 32, 32),
+    (64, 64, 32, 32),
+    (64, 64, 32, 16),
+    (64, 32, 32, 32),
+    (64, 32, 16, 16),
+    (32, 64, 32, 32),
+    (32, 64, 16, 16),
+    (32, 32, 32, 32),
+    (32, 32, 16, 16),
+    (16, 64, 16, 16),
+    (64, 16, 16, 16),
+    (16, 32, 16, 16),
+)
+
+
+def candidates(
+    kernel: Kernel, product: Product, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool
+) -> Iterator[Source]:
+    """Every tiling that suits, the best first; none where there are no tensor cores for such operands."""
+    if not facts.is_nvidia_from((8, 0)):
+        return
+    right = by_column(product)
+    if right is None or not product.is_left_by_row:
+        return
+    if product.run % (16 // product.left.type.size_bytes) and product.left_zero:
+        return
+    is_exact = product.left.type is Scalar.FLOAT32 and not relaxed
+    found = []
+    for tiling in _tilings(product, facts, has_workspace):
+        found.append((_cost(tiling, product, facts), tiling))
+    found.sort(key=lambda pair: pair[0])
+    for _, tiling in found:
+        yield _source(kernel, product, right, tiling, is_exact=is_exact)
+
+
+def by_column(product: Product) -> Value | None:
+    """The right matrix, columns side by side in memory, of the type that is multiplied; None where there is no such."""
+    kind = product.left.type
+    if product.is_integer:
+        return _eight_bits(product)
+    if product.right.type is not kind:
+        return None
+    each = 16 // kind.size_bytes
+    if product.is_right_by_column:
+        return product.right if product.depth % each == 0 else None
+    if product.right.constant is None:
+        return None
+    columns = product.columns
+    return packed(product.right, ("by column", columns), lambda array: _turned(array, columns, each))
+
+
+def _turned(array: np.ndarray, columns: int, each: int) -> np.ndarray:
+    """Columns side by side, each as long as a multiple of `each` elements."""
+    return padded(array.reshape(-1, *array.shape[-2:])[:, :, :columns].swapaxes(1, 2), 2, each, 0)
+
+
+def _eight_bits(product: Product) -> Value | None:
+    zero, columns = product.right_zero, product.columns
+    if product.right.constant is None:
+        is_plain = product.right.type is Scalar.INT8 and zero == 0 and product.left_zero == 0
+        is_whole = product.depth % 16 == 0
+        return product.right if is_plain and is_whole and product.is_right_by_column else None
+    wide = product.right.constant.astype(np.int16) - zero
+    if wide.min() < -128 or wide.max() > 127:
+        return None
+    return packed(
+        product.right,
+        ("by column", columns, zero),
+        lambda array: _turned((array.astype(np.int16) - zero).astype(np.int8), columns, 16),
+    )
+
+
+def _tilings(product: Product, facts: DeviceFacts, has_workspace: bool) -> Iterator[_Tiling]:
+    size = product.left.type.size_bytes
+    for rows, columns, warp_rows, warp_columns in _SHAPES:
+        if (rows > 16 and rows >= 2 * product.rows) or (columns > 16 and columns >= 2 * product.columns):
+            continue
+        slices = _WARPS * warp_rows * warp_columns // (rows * columns)
+        # A step has at least a part for each slice.
+        length = max(slices * PART_BYTES, 128 if rows + columns <= 128 else 64)
+        stages = min(4, _LOCAL_BYTES // ((rows + columns) * length))
+        tiling = _Tiling(
+            rows=rows,
+            columns=columns,
+            warp_rows=warp_rows,
+            warp_columns=warp_columns,
+            bytes=length,
+            stages=stages,
+        )
+        steps = -(-product.depth * size // length)
+        tiles = tiling.tiles(product) * product.batches
+        for split in (1, 2, 3, 4, 6, 8, 12, 16):
+            is_worth = steps >= 3 * split and tiles * split <= 2 * facts.compute_units and tiles <= MOST_TILES
+            if split == 1 or (has_workspace and is_worth):
+                yield replace(tiling, split=split)
+
+
+def _cost(tiling: _Tiling, product: Product, facts: DeviceFacts) -> float:
+    """About how long it takes, in cycles of a compute unit."""
+    groups = tiling.tiles(product) * product.batches * tiling.split
+    waves = math.ceil(groups / facts.compute_units)
+    length = product.depth * product.left.type.size_bytes
+    steps = math.ceil(math.ceil(length / tiling.bytes) / tiling.split)
+    bytes_of_step = (tiling.rows + tiling.columns) * tiling.bytes
+    # What comes from the device's memory, what warps read from the nearest, and the multiplications.
+    read = _WARPS * (tiling.warp_rows + tiling.warp_columns) * tiling.bytes // tiling.slices
+    busy = max(bytes_of_step / 40, read / 128, tiling.rows * tiling.columns * tiling.bytes / 8192)
+    latency = 60 + 700 / max(1, tiling.stages - 1)
+    overhead = 1500 + split_cycles(tiling.rows * tiling.columns, tiling.split) + 30 * tiling.slices
+    overlapped = min(waves, max(1, 4 * 48 * 1024 // tiling.scratch_bytes), 4)
+    return math.ceil(waves / overlapped) * (steps * max(busy * overlapped, latency) + overhead)
+
+
+def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, is_exact: bool) -> Source:
+    operands = [product.left, right]
+    zero = product.left_zero
+    if zero:
+        kernel = corrected(kernel, product, right)
+    values = arguments(kernel.output, operands, used_values(kernel))
+    after = epilogue(
+        kernel,
+        values,
+        is_vector=product.column_step == 0 or product.columns % 4 == 0,
+        is_fetched=True,
+    )
+    kind = "int" if product.is_integer else "float"
+    size = product.left.type.size_bytes
+    head = values.parameters
+    if tiling.split > 1:
+        head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
+    is_shared = right.constant is not None and right.shape[0] == 1
+    steps = -(-product.depth * size // tiling.bytes)
+    pitch = right.shape[-1] if right.constant is not None else product.depth
+    names = {
+        "T": kind,
+        "BM": tiling.rows,
+        "BN": tiling.columns,
+        "WM": tiling.warp_rows,
+        "WN": tiling.warp_columns,
+        "ACROSS_WARPS": tiling.columns // tiling.warp_columns,
+        "WARPS": tiling.rows * tiling.columns // (tiling.warp_rows * tiling.warp_columns),
+        "KS": tiling.slices,
+        "BYTES": tiling.bytes,
+        "CHUNKS": tiling.bytes // 16,
+        "SWIZZLE": "(row & 7)" if tiling.bytes >= 128 else "((row >> 1) & 3)",
+        "STAGES": tiling.stages,
+        "AHEAD": int(right.constant is not None),
+        "WAIT": WAIT,
+        "STEP": (tiling.rows + tiling.columns) * tiling.bytes,
+        "NA": max(1, tiling.rows * tiling.bytes // 16 // _ITEMS),
+        "NB": max(1, tiling.columns * tiling.bytes // 16 // _ITEMS),
+        "NE": -(-tiling.rows * tiling.columns // 4 // _ITEMS),
+        "ITEMS": _ITEMS,
+        "SIZE": size,
+        "EACH_CHUNK": 16 // size,
+        "LEFT": stored(product.left.type),
+        "RIGHT": stored(right.type),
+        "MULTIPLY": MULTIPLY[product.left.type],
+        "HOLD": "r" if product.is_integer else "f",
+        "PARTS": tiling.bytes // PART_BYTES // tiling.slices,
+        "SHARE": share_text(product, split=tiling.split),
+        "BASE": _base(product, right, is_shared),
+        "BITS": {1: "uchar", 2: "ushort", 4: "uint"}[size],
+    }
+    sizes = {
+        **product.sizes,
+        **after.sizes,
+        "pitch": pitch,
+        "tiles": tiling.tiles(product),
+        "across": -(-product.columns // tiling.columns),
+        "split": tiling.split,
+        "steps": steps,
+        "each": -(-steps // tiling.split),
+        # Four bytes, read from memory they would all be the same ones, for which thousands of work-items would wait.
+        "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
+    }
+    sums = gathered(kind, tiling.rows, tiling.columns, _ITEMS)
+    tiles = tiling.tiles(product)
+    text = (
+        product.text
+        + after.text
+        + fill(
+            begun(product, is_exact=is_exact).replace("$FETCH", fetch(product, after, sums)) + GATHERED,
+            **names,
+        )
+        + "  barrier(CLK_LOCAL_MEM_FENCE);\n"
+        + finish(product, after, sums, split=tiling.split)
+    )
+    return Source(
+        text=resolved(text, head, sizes, is_shared=True),
+        arguments=values.values,
+        groups=tiles * product.batches * tiling.split,
+        local_size=_ITEMS,
+        scratch_bytes=tiling.scratch_bytes,
+        workspace_bytes=workspace_bytes(product, sums, tiles=tiles, split=tiling.split),
+        has_barriers=True,
+        label=f"tensor cores{', twice' if is_exact else ''}, tile {tiling.rows} x {tiling.columns} x {tiling.bytes} bytes, split by {tiling.split}"
+        f" and {tiling.slices}, {tiling.stages} stages",
+        operations=kernel.operations,
+    )
+
+
+def _base(product: Product, right: Value, is_shared: bool) -> str:
+    if right.constant is None:
+        return product.right_base
+    return "0" if is_shared else f"batch * {right.shape[-1] * product.columns}"

@@ -1,0 +1,415 @@
+"""Matrix products by work-groups that compute a tile each, on GPUs.
+
+A group goes along the depth in steps; what it needs of both matrices for a step lies in local memory, while the next steps are on
+their way: into registers, or straight into local memory where the device is NVIDIA's (`cp.async`). Every work-item sums a small
+tile in registers. Where the tile has too few elements for all work-items, those share out the depth of a step, and add
+up at the end. Where a product has too few tiles for the device, several groups share out the depth: each stores its sums,
+and the last one to do so adds all of them up, always in the same order. Or each adds its sums to the output (see `split_k`).
+A group asks for the first steps of constants before it waits for what other phases compute (`Source.waits`).
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.opencl.codegen.arguments import Arguments, as_images
+from neurald.drivers.opencl.codegen.dialect import multiply_add
+from neurald.drivers.opencl.codegen.kernel_source import WAIT, Source
+from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
+from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue, read_by_fours, used_values
+from neurald.drivers.opencl.kernels.gemm import split_k
+from neurald.drivers.opencl.kernels.gemm.accumulate import (
+    MOST_TILES,
+    Sums,
+    fetch,
+    finish,
+    gathered,
+    share_text,
+    split_cycles,
+    workspace_bytes,
+)
+from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, readers
+from neurald.drivers.opencl.kernels.gemm.tile_text import (
+    ALL_SLICES,
+    ASYNCHRONOUS,
+    BEGIN,
+    KEEP,
+    LOAD_LEFT,
+    LOAD_RIGHT,
+    PLACES_BY_COLUMN,
+    PLACES_BY_ROW,
+    THROUGH_REGISTERS,
+)
+from neurald.drivers.opencl.platform.platform import DeviceFacts
+
+#: Local memory that a group may use, where the device has as much.
+_LOCAL_BYTES = 48 * 1024
+#: Of the steps that are on their way.
+_STAGES = 4
+#: Groups that may share out the depth if they add to the output.
+_MOST_SHARES = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tiling:
+    """How a product is cut.
+
+    Attributes:
+        rows, columns: of the tile of a group.
+        depth: of a step.
+        item_rows, item_columns: of what a work-item sums.
+        items: of a group.
+        split: how many groups share out the depth.
+        stages: steps in local memory; 2: the next one comes through registers.
+        adds: whether groups that share out the depth add to the output.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    item_rows: int = 4
+    item_columns: int = 4
+    items: int = 256
+    split: int = 1
+    stages: int = 2
+    adds: bool = False
+
+    @property
+    def slices(self) -> int:
+        """How many work-items share out the depth of a step."""
+        return self.items * self.item_rows * self.item_columns // (self.rows * self.columns)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Local memory, for steps and then for sums."""
+        step = self.rows * (self.depth + 4) + self.depth * self.columns
+        sums = self.slices * self.rows * self.columns if self.slices > 1 else 0
+        return 4 * max(self.stages * step, sums, 1)
+
+    def tiles(self, product: Product) -> int:
+        """How many tiles one batch has."""
+        return -(-product.rows // self.rows) * -(-product.columns // self.columns)
+
+    def steps(self, product: Product) -> int:
+        """How many steps the depth has."""
+        return -(-product.depth // self.depth)
+
+
+def _tilings(items: int, *, is_computed: bool) -> Iterator[Tiling]:
+    """What there is to choose from, for groups of that size; more where steps cost more, since left elements are computed."""
+    if items >= 256:
+        yield Tiling(rows=128, columns=128, depth=8, item_rows=8, item_columns=8)
+        yield Tiling(rows=128, columns=64, depth=16, item_rows=8)
+    for rows, columns in (
+        (64, 64),
+        (64, 32),
+        (32, 64),
+        (32, 32),
+        (64, 16),
+        (16, 64),
+        (16, 32),
+        (32, 16),
+        (16, 16),
+    ):
+        slices = items * 16 // (rows * columns)
+        if slices:
+            depth = min(64, max(16, 4 * slices * (2 if slices < 8 else 1)))
+            yield Tiling(rows=rows, columns=columns, depth=depth, items=items)
+            if is_computed:
+                yield Tiling(rows=rows, columns=columns, depth=2 * depth, items=items)
+    if is_computed and items >= 256:
+        yield Tiling(rows=16, columns=128, depth=32)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComputedLeft:
+    """A left matrix whose elements are computed when they are read.
+
+    Attributes:
+        kernel: what gives it.
+        values: what it is computed from, besides the product's left matrix, which stands for the first of it.
+        by_fours: those of them that are read four elements at a time.
+        taps: from how many others each is computed.
+        left4: the function `KERNEL_NAME_left4`, for a function with the arguments that are given; it takes all of those.
+        sizes: that it names.
+    """
+
+    kernel: Kernel
+    values: tuple[Value, ...]
+    by_fours: tuple[Value, ...]
+    taps: int
+    left4: Callable[[Arguments], str]
+    sizes: dict[str, int]
+
+
+def candidates(
+    kernel: Kernel,
+    product: Product,
+    facts: DeviceFacts,
+    *,
+    has_workspace: bool,
+    computed: ComputedLeft | None = None,
+) -> Iterator[Source]:
+    """Every tiling that suits, the best first."""
+    items = max(size for size in (256, 64, 16) if size <= facts.max_work_group_size)
+    if facts.is_cpu:
+        items = min(items, 64)
+    limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
+    asynchronous = facts.is_nvidia_from((8, 0)) and _is_copied(product)
+    # It copies from pointers.
+    asynchronous = asynchronous and computed is None and facts.images is None
+    # Groups find each other's sums by fences that this generation was the first to have.
+    is_split = has_workspace and facts.is_nvidia_from((7, 0))
+    # Parts that others read cost more than what it costs to compute left elements in fewer groups.
+    adds = (
+        computed is not None and product.batches == 1 and split_k.is_offered(facts) and split_k.is_sum(kernel)
+    )
+    found: list[tuple[float, Tiling]] = []
+    for tiling in _tilings(items, is_computed=computed is not None):
+        if _is_wasteful(tiling, product):
+            continue
+        stages = _STAGES if asynchronous else 2
+        while stages > 2 and replace(tiling, stages=stages).scratch_bytes > limit:
+            stages -= 1
+        chosen = replace(tiling, stages=stages)
+        if chosen.scratch_bytes > limit:
+            continue
+        splits = _splits(chosen, product, facts) if is_split and not adds else [1]
+        ways = [replace(chosen, split=s) for s in splits]
+        if adds:
+            ways += [replace(chosen, split=s, adds=True) for s in _shares(chosen, product, facts)]
+        taps = 0 if computed is None else computed.taps
+        found += [(_cost(each, product, facts, taps), each) for each in ways]
+    found.sort(key=lambda pair: pair[0])
+    images = frozenset[Value]()
+    if facts.images is not None:
+        computing = computed.by_fours if computed is not None else ()
+        images = as_images((*product.read_by_fours, *computing, *read_by_fours(kernel)), facts.images)
+    for _, tiling in found:
+        yield _source(kernel, product, tiling, asynchronous, computed, images, facts)
+
+
+def _is_copied(product: Product) -> bool:
+    """Whether what is multiplied is what is stored, 16 bytes at a time."""
+    is_plain = product.left.type is product.right.type is Scalar.FLOAT32
+    return (
+        is_plain
+        and product.run % 4 == 0
+        and product.is_left_by_row
+        and not product.is_right_by_column
+        and product.right_row % 4 == 0
+    )
+
+
+def _is_wasteful(tiling: Tiling, product: Product) -> bool:
+    """Whether a smaller tile does the same."""
+    return (tiling.rows > 16 and tiling.rows >= 2 * product.rows) or (
+        tiling.columns > 16 and tiling.columns >= 2 * product.columns
+    )
+
+
+def _splits(tiling: Tiling, product: Product, facts: DeviceFacts) -> list[int]:
+    tiles, steps = tiling.tiles(product) * product.batches, tiling.steps(product)
+    if tiles > MOST_TILES:
+        return [1]
+    return [
+        s
+        for s in (1, 2, 3, 4, 6, 8, 12, 16)
+        if s == 1 or (steps >= 4 * s and tiles * s <= 2 * facts.compute_units)
+    ]
+
+
+def _shares(tiling: Tiling, product: Product, facts: DeviceFacts) -> Iterator[int]:
+    """By how many groups the depth may be shared out, if each adds its part to the output; all have something to do."""
+    steps, tiles = tiling.steps(product), tiling.tiles(product)
+    for shares in range(2, min(steps, _MOST_SHARES) + 1):
+        is_even = -(-steps // -(-steps // shares)) == shares
+        if is_even and 2 * tiles * shares <= 5 * facts.compute_units:
+            yield shares
+
+
+def _cost(tiling: Tiling, product: Product, facts: DeviceFacts, taps: int) -> float:
+    """About how long it takes, in cycles of a compute unit; each left element is computed from so many others."""
+    groups = tiling.tiles(product) * product.batches * tiling.split
+    waves = math.ceil(groups / facts.compute_units)
+    steps = -(-tiling.steps(product) // tiling.split)
+    work = tiling.rows * tiling.columns * tiling.depth
+    # Multiplications on 128 lanes, what is read from the nearest memory, and what a step waits at least.
+    arithmetic = work / 64
+    memory = (tiling.rows + tiling.columns) * tiling.depth * 4 / 32
+    # Two vectors are read for each tap, by warps that need a cycle for 128 bytes.
+    memory += taps * tiling.rows * tiling.depth / 16
+    latency = 60 + 700 / (tiling.stages - 1)
+    shared = 300 if tiling.adds else split_cycles(tiling.rows * tiling.columns, tiling.split)
+    overhead = 1500 + shared + 30 * tiling.slices
+    busy = max(arithmetic, memory)
+    overlapped = min(waves, max(1, 48 * 1024 * 4 // tiling.scratch_bytes), 2048 // tiling.items)
+    return math.ceil(waves / overlapped) * (steps * max(busy * overlapped, latency) + overhead)
+
+
+def _source(
+    kernel: Kernel,
+    product: Product,
+    tiling: Tiling,
+    asynchronous: bool,
+    computed: ComputedLeft | None,
+    images: frozenset[Value],
+    facts: DeviceFacts,
+) -> Source:
+    more = () if computed is None else computed.values
+    values = arguments(kernel.output, (product.left, product.right, *more), used_values(kernel), images)
+    after = epilogue(
+        kernel,
+        values,
+        is_vector=product.column_step == 0 or product.columns % 4 == 0,
+        is_fetched=facts.is_nvidia and not images,
+    )
+    added = split_k.adding_text(kernel, values, facts) if tiling.adds else ""
+    has_workspace = tiling.split > 1 and not tiling.adds
+    groups = tiling.tiles(product) * product.batches * tiling.split
+    return Source(
+        text=_text(
+            product,
+            tiling,
+            after,
+            _parameters(values, has_workspace),
+            asynchronous,
+            computed,
+            added,
+            is_shared=facts.is_nvidia,
+        ),
+        arguments=values.values,
+        images=values.image_positions,
+        groups=groups,
+        local_size=tiling.items,
+        scratch_bytes=tiling.scratch_bytes,
+        workspace_bytes=workspace_bytes(
+            product, _sums(product, tiling), tiles=tiling.tiles(product), split=tiling.split
+        )
+        if has_workspace
+        else 0,
+        adds=tiling.adds,
+        has_barriers=True,
+        label=f"{'' if computed is None else 'depthwise and '}tile {tiling.rows} x {tiling.columns} x {tiling.depth}, split by {tiling.split}"
+        f" and {tiling.slices}, {tiling.stages} stages{', added' if tiling.adds else ''}",
+        operations=kernel.operations
+        if computed is None
+        else tuple(sorted({*computed.kernel.operations, *kernel.operations})),
+    )
+
+
+def _parameters(values: Arguments, has_workspace: bool) -> str:
+    """The parameter list of the function."""
+    text = values.parameters
+    if has_workspace:
+        text = text.replace("__global int *status", "__global uchar *workspace, __global int *status")
+    return text
+
+
+def _text(
+    product: Product,
+    tiling: Tiling,
+    after: Epilogue,
+    head: str,
+    asynchronous: bool,
+    computed: ComputedLeft | None,
+    added: str,
+    *,
+    is_shared: bool,
+) -> str:
+    kind = "int" if product.is_integer else "float"
+    names = {
+        "T": kind,
+        "BM": tiling.rows,
+        "BN": tiling.columns,
+        "KC": tiling.depth,
+        "AST": tiling.depth + 4,
+        "TM": tiling.item_rows,
+        "TJ": tiling.item_columns // 4,
+        "ITEMS": tiling.items,
+        "KS": tiling.slices,
+        "STAGES": tiling.stages,
+        "STEP": tiling.rows * (tiling.depth + 4) + tiling.depth * tiling.columns,
+        "NA": -(-tiling.rows * tiling.depth // 4 // tiling.items) or 1,
+        "NB": -(-tiling.columns * tiling.depth // 4 // tiling.items) or 1,
+        "NE": max(1, tiling.rows * tiling.columns // 4 // tiling.items),
+        "SHARE": share_text(product, split=tiling.split),
+        "BASE": product.right_base if product.batches > 1 else "0",
+        "PRODUCTS": " ".join(
+            multiply_add(kind, "sums[i][j]", f"({kind}4)(part.s{k})", f"right_part[{k}][j]") for k in range(4)
+        ),
+    }
+    sizes = {
+        **(computed.sizes if computed is not None else {}),
+        **product.sizes,
+        **after.sizes,
+        "tiles": tiling.tiles(product),
+        "across": -(-product.columns // tiling.columns),
+        "split": tiling.split,
+        "steps": tiling.steps(product),
+        "each": -(-tiling.steps(product) // tiling.split),
+    }
+    pieces = [
+        readers(
+            product,
+            after.arguments.images,
+            None if computed is None else computed.left4(after.arguments),
+        ),
+        after.text,
+        added,
+        fill(BEGIN, **names),
+        fill(PLACES_BY_ROW if product.is_left_by_row else PLACES_BY_COLUMN, **names),
+        fill(
+            (ASYNCHRONOUS if asynchronous and tiling.stages > 2 else THROUGH_REGISTERS)
+            .replace("$LOAD_LEFT", LOAD_LEFT)
+            .replace("$LOAD_RIGHT", LOAD_RIGHT)
+            .replace("$KEEP", KEEP),
+            **names,
+            LEFT_AT=after.arguments[1].handed_on if computed is None else after.handed_on,
+            RIGHT_AT=after.arguments[2].handed_on,
+            **_right_places(product, names),
+            # What is constant is asked for before what others compute is there.
+            AHEAD=int(product.right.constant is not None),
+            WAIT=WAIT,
+            FETCH=fetch(product, after, _sums(product, tiling)),
+        ),
+        fill(ALL_SLICES, **names) if tiling.slices > 1 else "",
+        finish(product, after, _sums(product, tiling), split=tiling.split, adds=tiling.adds),
+    ]
+    return resolved("".join(pieces), head, sizes, is_shared=is_shared)
+
+
+def _sums(product: Product, tiling: Tiling) -> Sums:
+    """Where the sums of a work-item are in the end."""
+    kind = "int" if product.is_integer else "float"
+    if tiling.slices > 1:
+        return gathered(kind, tiling.rows, tiling.columns, tiling.items)
+    across = tiling.item_columns // 4
+    return Sums(
+        kind=kind,
+        count=tiling.item_rows * across,
+        items=tiling.items,
+        vector=f"sums[e / {across}][e % {across}]",
+        row=f"m0 + e / {across} * {tiling.rows // tiling.item_rows} + down",
+        column=f"n0 + e % {across} * {tiling.columns // across} + across * 4",
+        is_first=f"e < {across}",
+    )
+
+
+def _right_places(product: Product, names: dict[str, object]) -> dict[str, str]:
+    """Where a work-item finds four elements of the right matrix, and how it keeps them in local memory."""
+    if product.is_right_by_column:
+        kept = "const int n = e / ($KC / 4), k = (e % ($KC / 4)) * 4; " + " ".join(
+            f"(buffer)[$BM * $AST + (k + {i}) * $BN + n] = right[i].s{i};" for i in range(4)
+        )
+        across, along = "e / ($KC / 4)", "(e % ($KC / 4)) * 4"
+    else:
+        kept = "*(__local ${T}4 *)((buffer) + $BM * $AST + e * 4) = right[i];"
+        across, along = "(e % ($BN / 4)) * 4", "e / ($BN / 4)"
+    return {
+        name: fill(text, **{key: names[key] for key in ("KC", "BN", "BM", "AST", "T")})
+        for name, text in (("RIGHT_N", across), ("RIGHT_K", along), ("KEPT", kept))
+    }

@@ -1,0 +1,1 @@
+"""What OpenCL offers here: platforms, devices, images, precision and errors."""

@@ -1,0 +1,111 @@
+"""Images over ranges of an open device's buffers: which there are, and how they are made."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.opencl.platform.storage import TEXEL, Images, Range, Storage
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from neurald.drivers.opencl.platform.platform import DeviceFacts
+
+_LOG = logging.getLogger(__name__)
+
+#: How OpenCL calls the types of elements.
+_CHANNELS = {
+    Scalar.INT8: "SIGNED_INT8",
+    Scalar.UINT8: "UNSIGNED_INT8",
+    Scalar.INT16: "SIGNED_INT16",
+    Scalar.UINT16: "UNSIGNED_INT16",
+    Scalar.INT32: "SIGNED_INT32",
+    Scalar.UINT32: "UNSIGNED_INT32",
+    Scalar.FLOAT16: "HALF_FLOAT",
+    Scalar.FLOAT32: "FLOAT",
+}
+
+
+def images_of(context: cl.Context, facts: DeviceFacts) -> Images | None:
+    """The images that kernels of a device read through; None where they read buffers, or it has none, which is logged."""
+    import pyopencl as cl
+
+    if facts.storage is Storage.BUFFER:
+        return None
+    reason = ""
+    types: frozenset[Scalar] = frozenset()
+    if not facts.has_images:
+        reason = "it has no images"
+    elif not facts.most_image_texels:
+        reason = "it has no images of buffers"
+    else:
+        try:
+            types = _types(context)
+        except cl.Error as error:
+            reason = str(error)
+        reason = reason or ("" if types else "no type of elements has images of buffers")
+    if reason:
+        _LOG.info("%s reads buffers, and no images: %s", facts.name, reason)
+        return None
+    return Images(
+        types=types,
+        most_texels=facts.most_image_texels,
+        most_arguments=context.devices[0].max_read_image_args,
+        is_divided=_is_divided(context, facts, next(iter(types))),
+        alignment_bytes=facts.alignment_bytes,
+    )
+
+
+def image_over(
+    context: cl.Context, buffer: cl.Buffer, part: Range, kind: Scalar, *, is_divided: bool
+) -> cl.Image:
+    """An image of a range of a buffer; it keeps the buffer.
+
+    Args:
+        context: of the buffer.
+        buffer: whose contents it has.
+        part: of that.
+        kind: of the elements.
+        is_divided: whether the device has images of parts of buffers; else the range begins where the buffer does.
+
+    Raises:
+        pyopencl.Error: there is none.
+    """
+    import pyopencl as cl
+
+    size_bytes = part.texels * TEXEL * kind.size_bytes
+    whole = buffer.get_sub_region(part.start, size_bytes) if is_divided else buffer
+    return cl.create_image(context, cl.mem_flags.READ_ONLY, _format(kind), shape=(part.texels,), buffer=whole)
+
+
+def _format(kind: Scalar) -> cl.ImageFormat:
+    import pyopencl as cl
+
+    return cl.ImageFormat(cl.channel_order.RGBA, getattr(cl.channel_type, _CHANNELS[kind]))
+
+
+def _types(context: cl.Context) -> frozenset[Scalar]:
+    import pyopencl as cl
+
+    found = cl.get_supported_image_formats(context, cl.mem_flags.READ_ONLY, cl.mem_object_type.IMAGE1D_BUFFER)
+    known = {(each.channel_order, each.channel_data_type) for each in found}
+    formats = {kind: _format(kind) for kind in _CHANNELS}
+    return frozenset(
+        kind for kind, each in formats.items() if (each.channel_order, each.channel_data_type) in known
+    )
+
+
+def _is_divided(context: cl.Context, facts: DeviceFacts, kind: Scalar) -> bool:
+    """Whether there is an image of a part of a buffer: the standard leaves it open, and it is needed to stay within limits."""
+    import pyopencl as cl
+
+    size = max(256, facts.alignment_bytes)
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 2 * size)
+    part = Range(start=size, texels=size // (TEXEL * kind.size_bytes), first=0)
+    try:
+        image_over(context, buffer, part, kind, is_divided=True)
+    except cl.Error:
+        return False
+    return True

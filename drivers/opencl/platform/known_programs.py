@@ -1,0 +1,47 @@
+"""The programs that a device has built, by what they were built from, so that the same kernel is not built for a second model."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from neurald.hal.process.fork import forkable_lock
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+#: Kernels that are known at the same time: those of some twenty large models.
+_MOST: Final = 1024
+
+
+def source_key(text: str, options: Sequence[str]) -> bytes:
+    """What is known of a program: a digest of its source and of the compiler's options. All on one device, with one driver."""
+    return hashlib.sha256("\0".join((text, *options)).encode()).digest()
+
+
+class KnownPrograms:
+    """Programs by keys; those that were asked for last stay. Thread-safe."""
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._lock = forkable_lock()
+        self._programs: OrderedDict[bytes, cl.Program] = OrderedDict()
+
+    def find(self, key: bytes) -> cl.Program | None:
+        """The program of a key; None if it is not known."""
+        with self._lock:
+            found = self._programs.get(key)
+            if found is not None:
+                self._programs.move_to_end(key)
+            return found
+
+    def add(self, keys: Iterable[bytes], program: cl.Program) -> None:
+        """Knows a program under each of these keys from now on."""
+        with self._lock:
+            for key in keys:
+                self._programs[key] = program
+                self._programs.move_to_end(key)
+            while len(self._programs) > self._most:
+                self._programs.popitem(last=False)

@@ -1,0 +1,138 @@
+"""Loads pyopencl, and has OpenCL's loader find every vendor's library.
+
+A library that no `.icd` file names, as those of many containers and wheels, is found too: for its one look the loader gets a
+folder with the system's `.icd` files and one for each such library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from neurald.drivers.opencl.platform.errors import OPENCL
+from neurald.hal.errors import UnavailableDevice
+from neurald.hal.process.fork import forkable_lock
+
+#: With any of these the user says where the loader finds its libraries, and nothing is added.
+_LOADER_VARIABLES = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH")
+#: Names further libraries, but not every loader looks at it.
+_FILES_VARIABLE = "OCL_ICD_FILENAMES"
+_SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
+_LIBRARY = re.compile(
+    r"lib(nvidia-opencl|pocl|intelocl|igdrcl|amdocl64|RusticlOpenCL|mali|PVROCL)\.so(\.[\d.]+)?"
+)
+
+_lock = forkable_lock()
+
+
+def load() -> Any:
+    """The package, loaded when it is first needed: it is optional.
+
+    Raises:
+        UnavailableDevice: it is not installed, or does not load, or the process was forked from one that had loaded it.
+    """
+    OPENCL.require()
+    # Its cache of programs would make a cold start look warm, and compiled programs are kept by the service's own.
+    os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
+    try:
+        import pyopencl
+    except ImportError as error:
+        raise UnavailableDevice(
+            f"OpenCL needs pyopencl: install neurald[opencl] with pip ({error})"
+        ) from None
+    # Some runtimes log every build, and pyopencl warns of each; what matters of a log is in the errors.
+    warnings.filterwarnings("ignore", category=pyopencl.CompilerWarning)
+    return pyopencl
+
+
+@contextlib.contextmanager
+def all_libraries() -> Iterator[None]:
+    """Inside, OpenCL's loader also finds the libraries that no `.icd` file names.
+
+    The loader looks once in a process, when the platforms are first asked for, and keeps what it found.
+    """
+    with _lock, _vendors():
+        yield
+
+
+@contextlib.contextmanager
+def _vendors() -> Iterator[None]:
+    if any(os.environ.get(variable) for variable in _LOADER_VARIABLES):
+        yield
+        return
+    of_system = _named_in(_SYSTEM_VENDORS)
+    of_user = [one for one in os.environ.get(_FILES_VARIABLE, "").split(":") if one]
+    of_environment = _named_in(Path(sys.prefix) / "etc/OpenCL/vendors")
+    entries = _entries([*of_system, *of_user, *of_environment], _libraries())
+    if entries == of_system:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="neurald-opencl-") as folder:
+        for index, entry in enumerate(entries):
+            Path(folder, f"{index:03}.icd").write_text(f"{entry}\n")
+        os.environ["OCL_ICD_VENDORS"] = folder
+        try:
+            yield
+        finally:
+            del os.environ["OCL_ICD_VENDORS"]
+
+
+def _named_in(folder: Path) -> list[str]:
+    """The libraries that the `.icd` files of a folder name, as they name them."""
+    names = []
+    for file in sorted(folder.glob("*.icd")):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            names.append(file.read_text().strip())
+    return [one for one in names if one]
+
+
+def _entries(named: Sequence[str], libraries: Sequence[Path]) -> list[str]:
+    """What is named, each file once, and one file of each vendor's library that is not named.
+
+    A name that stands for no file is kept, as the loader may know better, but does not stand for its vendor.
+    """
+    files = {name: path for path in reversed(libraries) for name in (path.name, path.resolve().name)}
+    entries: dict[Path, str] = {}
+    vendors = set()
+    for name in named:
+        file = Path(name) if "/" in name else files.get(name, Path(name))
+        entries.setdefault(file.resolve(), name)
+        if "/" in str(file) and file.exists():
+            vendors.add(_stem(name))
+    for file in libraries:
+        if _stem(file.name) not in vendors:
+            vendors.add(_stem(file.name))
+            entries[file.resolve()] = str(file)
+    return list(entries.values())
+
+
+def _stem(library: str) -> str:
+    """The name of a library without its folder and its version."""
+    return library.rpartition("/")[2].partition(".so")[0]
+
+
+def _libraries() -> list[Path]:
+    """The files of known vendors' libraries on this machine, in the order in which a program would find them."""
+    folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), f"{sys.prefix}/lib"]
+    paths = [path for folder in folders if folder for path in sorted(Path(folder).glob("lib*.so*"))]
+    # Ordinary users often lack /sbin in their PATH.
+    environment = {"PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin", "LC_ALL": "C"}
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        cache = subprocess.run(
+            ["ldconfig", "-p"],  # noqa: S607
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        ).stdout
+        paths += [Path(line.rpartition("=> ")[2]) for line in cache.splitlines() if "=> " in line]
+    return [path for path in paths if _LIBRARY.fullmatch(path.name) and path.exists()]

@@ -1,0 +1,110 @@
+"""Memory of an OpenCL device in which values stay between executions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.hal.errors import BadData
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.types import Dimensions
+from neurald.hal.process.fork import forkable_lock, keep_in_children
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(slots=True)
+class CopyCount:
+    """How often values of device buffers went to and from the host. Thread-safe.
+
+    Attributes:
+        to_device: copies into device buffers.
+        from_device: copies out of device buffers.
+    """
+
+    to_device: int = 0
+    from_device: int = 0
+    _lock: threading.Lock = field(default_factory=forkable_lock, repr=False, compare=False)
+
+    def copied(self, *, to_device: bool) -> None:
+        """Counts one copy."""
+        with self._lock:
+            if to_device:
+                self.to_device += 1
+            else:
+                self.from_device += 1
+
+
+class OpenClBuffer(DeviceBuffer):
+    """Implements `DeviceBuffer` on an OpenCL device.
+
+    Executions copy it to and from their arena on the device. Its bytes come to the host only by `read`: when the
+    application copies it, or when a step on another device needs it.
+
+    Args:
+        device: where it lies.
+        size_bytes: of the largest value that it can hold.
+        copies: counts `read` and `write`.
+
+    Raises:
+        OutOfMemory: the device has no room for it.
+        Error: the device failed.
+    """
+
+    def __init__(self, device: DeviceContext, size_bytes: int, copies: CopyCount) -> None:
+        import pyopencl as cl
+
+        super().__init__(size_bytes)
+        self.device = device
+        self._copies = copies
+        self._lock = forkable_lock()
+        with device.state.guard(f"allocating {size_bytes} bytes"):
+            self.handle = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, max(1, size_bytes))
+        self._queue = device.queue()
+        keep_in_children(self)
+
+    @property
+    def is_lost(self) -> bool:
+        """See `DeviceBuffer.is_lost`."""
+        return self.device.state.is_lost
+
+    def write(self, source: Memory, dimensions: Dimensions = None) -> None:
+        """See `DeviceBuffer.write`."""
+        import pyopencl as cl
+
+        self._require_room(source.size)
+        if not source.size:
+            return
+        self._run(
+            lambda: cl.enqueue_copy(self._queue, self.handle, np.asarray(source.view()), is_blocking=True)
+        )
+        self._copies.copied(to_device=True)
+
+    def read(self, target: Memory) -> None:
+        """See `DeviceBuffer.read`."""
+        import pyopencl as cl
+
+        self._require_room(target.size)
+        if target.readonly:
+            raise BadData("device memory is copied to memory that is read-only")
+        if not target.size:
+            return
+        self._run(
+            lambda: cl.enqueue_copy(self._queue, np.asarray(target.view()), self.handle, is_blocking=True)
+        )
+        self._copies.copied(to_device=False)
+
+    def _require_room(self, size_bytes: int) -> None:
+        if size_bytes > self.size:
+            raise BadData(f"a value of {size_bytes} bytes; the device memory has room for {self.size}")
+
+    def _run(self, copy: Callable[[], object]) -> None:
+        with self._lock, self.device.state.guard("copying device memory"):
+            copy()

@@ -1,0 +1,352 @@
+"""A step made ready to run: buffers, and kernels with their arguments set once. One execution at a time uses an instance."""
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
+from neurald.drivers.opencl.platform.images import image_over
+from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
+from neurald.drivers.opencl.runtime.executable import FLAGS, Call, Executable, ImageUse
+from neurald.drivers.opencl.runtime.launcher import CommandList, Launch, Transfer
+from neurald.drivers.opencl.runtime.persistent_kernel import SYNC_BYTES
+from neurald.drivers.opencl.runtime.portions import Portions
+from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.staging import Region, Staging
+from neurald.hal.accounting.account import reserve
+from neurald.hal.device import KernelTime
+from neurald.hal.errors import Error, OpFailed
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+#: Buffers of no bytes do not exist.
+_LEAST_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Route:
+    """How executions run whose inputs and outputs lie in the same kinds of memory.
+
+    Attributes:
+        inputs: the numbers of the inputs that come from the host.
+        outputs: the numbers of the outputs that go to the host; the others stay on the device.
+        staging: brings them there.
+        commands: of an execution.
+    """
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    staging: Staging
+    commands: CommandList
+
+
+class Instance:
+    """Buffers and bound kernels of an executable.
+
+    Args:
+        device: to run on.
+        executable: what to run.
+        program: its kernels.
+        constants: the buffer of constants, which all instances share.
+
+    Raises:
+        OutOfMemory: the device has no room for another arena.
+        ResourceExhaustedPersistent, ResourceExhaustedTransient: its account may not have so much.
+    """
+
+    def __init__(
+        self, device: DeviceContext, executable: Executable, program: Program, constants: "cl.Buffer"
+    ) -> None:
+        self._device = device
+        self._executable = executable
+        self._queue = device.queue()
+        self._reservation = reserve(executable.arena_bytes, "values of a compiled step")
+        self._arena = allocate(device, executable.arena_bytes)
+        self._clear_zeros()
+        self._buffers: dict[Base, Any] = {Base.ARENA: self._arena, Base.CONSTANTS: constants}
+        self._program = program
+        self._sync = self._arena_part(executable.zeros, SYNC_BYTES)
+        self._flags = np.zeros(executable.flags_bytes // 4, np.int32)
+        self._flags_address = self._flags.ctypes.data
+        #: What the flags are when all is well.
+        self._good = bytes(executable.flags_bytes)
+        self._input_numbers = [
+            number for number, port in enumerate(executable.inputs) if port.offset is not None
+        ]
+        calls = executable.calls if executable.persistent is None else (executable.persistent,)
+        self._launches = [self._launch(program, call) for call in calls]
+        self._kernels = CommandList(device, self._launches)
+        everything = range(len(executable.outputs))
+        self._on_host = self._route(tuple(self._input_numbers), tuple(everything))
+        self._routes: dict[tuple[tuple[int, ...], tuple[int, ...]], _Route] = {}
+
+    def _route(self, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> "_Route":
+        """The commands of executions in which these inputs and outputs lie on the host."""
+        executable = self._executable
+        flags = Region(
+            buffer=self._arena, size_bytes=executable.flags_bytes, offset_bytes=executable.zeros + FLAGS
+        )
+        staging = Staging(
+            self._device,
+            self._queue,
+            [self._region(executable.inputs[number]) for number in inputs],
+            [*(self._region(executable.outputs[number]) for number in outputs), flags],
+        )
+        commands = CommandList(self._device, [*staging.writes, *self._launches, *staging.reads])
+        return _Route(inputs=inputs, outputs=outputs, staging=staging, commands=commands)
+
+    def _region(self, port: Port) -> Region:
+        return Region(buffer=self._arena, size_bytes=port.size_bytes, offset_bytes=port.offset or 0)
+
+    def _route_for(
+        self, inputs: "Sequence[int | OpenClBuffer | None]", outputs: "Sequence[int | OpenClBuffer]"
+    ) -> "_Route":
+        used = tuple(n for n in self._input_numbers if not isinstance(inputs[n], OpenClBuffer))
+        wanted = tuple(n for n, place in enumerate(outputs) if not isinstance(place, OpenClBuffer))
+        if len(used) == len(self._on_host.inputs) and len(wanted) == len(self._on_host.outputs):
+            return self._on_host
+        found = self._routes.get((used, wanted))
+        if found is None:
+            found = self._routes[used, wanted] = self._route(used, wanted)
+        return found
+
+    def _copy_buffers(
+        self, places: "Sequence[int | OpenClBuffer | None]", ports: Sequence[Port], *, to_arena: bool
+    ) -> None:
+        """Enqueues the copies between the arena and the buffers of the device among these places."""
+        import pyopencl as cl
+
+        for place, port in zip(places, ports, strict=True):
+            if not isinstance(place, OpenClBuffer) or port.offset is None or not port.size_bytes:
+                continue
+            with self._device.state.guard("copying device memory"):
+                source, target = (place.handle, self._arena) if to_arena else (self._arena, place.handle)
+                cl.enqueue_copy(
+                    self._queue,
+                    target,
+                    source,
+                    byte_count=port.size_bytes,
+                    src_offset=0 if to_arena else port.offset,
+                    dst_offset=port.offset if to_arena else 0,
+                )
+
+    def _finish(self) -> None:
+        with self._device.state.guard("running kernels", after_launch=True):
+            self._queue.finish()
+
+    def _launch(self, program: Program, call: Call) -> Launch:
+        if call is self._executable.persistent:
+            return self._persistent_launch(call, call.groups, len(self._executable.calls))
+        status = self._executable.zeros + FLAGS + 4 * call.status
+        return bound_launch(self._device, program, call, self._buffers, status)
+
+    def _persistent_launch(self, call: Call, groups: int, phases: int) -> Launch:
+        kernel = self._program.new_kernel(call.kernel)
+        with self._device.state.guard("setting arguments", kernel=call.kernel):
+            kernel.set_args(self._arena, self._buffers[Base.CONSTANTS], self._sync, np.int32(phases))
+        return Launch(kernel=kernel, name=call.kernel, groups=groups, local_size=call.local_size)
+
+    def _arena_part(self, offset: int, size_bytes: int) -> "cl.Buffer":
+        """A part of the arena; whoever makes it an argument keeps it, kernels do not."""
+        with self._device.state.guard("dividing the arena"):
+            return self._arena.get_sub_region(offset, size_bytes)
+
+    def meets(self, call: Call, groups: int) -> bool:
+        """Whether so many work-groups of a persistent kernel are on the device together.
+
+        Raises:
+            Error: the device failed.
+        """
+        flag = np.zeros(1, np.uint32)
+        seen = Transfer(self._arena, 4, offset_bytes=self._executable.zeros + FLAGS, to_device=False)
+        seen.address = flag.ctypes.data
+        CommandList(self._device, [self._persistent_launch(call, groups, 0), seen]).run(self._queue)
+        if flag[0]:
+            self._clear_zeros()
+        return not flag[0]
+
+    def _clear_zeros(self) -> None:
+        executable = self._executable
+        clear(self._device, self._queue, self._arena, executable.zeros, executable.zeros_bytes)
+
+    def run(
+        self,
+        inputs: "Sequence[int | OpenClBuffer | None]",
+        outputs: "Sequence[int | OpenClBuffer]",
+        portions: Portions | None = None,
+        stops: Callable[[], bool] = lambda: False,
+    ) -> int | None:
+        """Runs the step; returns the nanoseconds from the first command to the end of the last.
+
+        Args:
+            inputs: the address of each input, with exactly as many bytes as it has, or the buffer that it is in.
+            outputs: the address where each output goes, or the buffer.
+            portions: how commands are divided, if the execution may be stopped.
+            stops: whether it is to be stopped; None is returned then, and the outputs are undefined.
+
+        Raises:
+            OpFailed: a requirement of an operation does not hold; the outputs are undefined.
+            Error: the device failed.
+        """
+        route = self._route_for(inputs, outputs)
+        staging = route.staging
+        for slot, number in enumerate(route.inputs):
+            source = inputs[number]
+            if source is None or isinstance(source, OpenClBuffer):
+                raise OpFailed(f"input {number} is omitted, which the compiled model does not foresee")
+            staging.put(slot, source)
+        for slot, number in enumerate(route.outputs):
+            target = outputs[number]
+            if not isinstance(target, OpenClBuffer):
+                staging.expect(slot, target)
+        staging.expect(len(route.outputs), self._flags_address)
+        has_buffers = route is not self._on_host
+        try:
+            started = time.monotonic_ns()
+            if has_buffers:
+                self._copy_buffers(inputs, self._executable.inputs, to_arena=True)
+            if portions is None:
+                route.commands.run(self._queue, finish=not has_buffers)
+            elif not route.commands.run_in_portions(self._queue, portions, stops):
+                staging.forget()
+                self._clear_zeros()
+                return None
+            if has_buffers:
+                self._copy_buffers(outputs, self._executable.outputs, to_arena=False)
+                self._finish()
+            elapsed = time.monotonic_ns() - started
+            staging.collect()
+            self._require()
+        except BaseException:
+            if has_buffers:
+                # What was enqueued uses the caller's memory.
+                with contextlib.suppress(Error):
+                    self._finish()
+            staging.forget()
+            raise
+        return elapsed
+
+    def _require(self) -> None:
+        if self._flags.tobytes() == self._good:
+            return
+        self._clear_zeros()
+        if self._flags[0]:
+            raise OpFailed("work-groups of the persistent kernel were not on the device together")
+        for call in self._executable.calls:
+            code = int(self._flags[call.status]) if call.status else 0
+            if code:
+                raise OpFailed(f"{call.where}: {call.messages[code - 1]}")
+
+    def launch(self) -> int:
+        """Runs the kernels that `run` does, and no transfers, on whatever is in the arena; returns the nanoseconds.
+
+        Raises:
+            Error: the device failed.
+        """
+        with self._device.state.guard("running kernels"):
+            self._queue.finish()
+        started = time.monotonic_ns()
+        self._kernels.run(self._queue)
+        elapsed = time.monotonic_ns() - started
+        # Requirements may not hold for what was there.
+        self._clear_zeros()
+        return elapsed
+
+    def profile(self, program: Program | None = None) -> tuple[KernelTime, ...]:
+        """The time of each kernel in a run on whatever is in the arena, one by one also where one runs all at once.
+
+        Args:
+            program: with a kernel for each call, if the instance's own has none.
+
+        Raises:
+            Error: the device failed.
+        """
+        calls = [call for call in self._executable.calls if call.groups]
+        commands = CommandList(self._device, [self._launch(program or self._program, call) for call in calls])
+        try:
+            times = commands.profile(self._device.queue(profiling=True))
+        finally:
+            self._clear_zeros()
+        return tuple(
+            KernelTime(
+                name=call.kernel,
+                duration_ns=launch.duration_ns,
+                operations=call.operations,
+                label=call.label,
+            )
+            for call, launch in zip(calls, times, strict=True)
+        )
+
+    def close(self) -> None:
+        """Gives pinned memory back."""
+        for route in (self._on_host, *self._routes.values()):
+            route.staging.close()
+
+
+def allocate(device: DeviceContext, size_bytes: int) -> "cl.Buffer":
+    """A buffer of the device; the caller has reserved the memory.
+
+    Raises:
+        OutOfMemory: there is not enough memory.
+    """
+    import pyopencl as cl
+
+    with device.state.guard(f"allocating {size_bytes} bytes"):
+        return cl.Buffer(device.context, cl.mem_flags.READ_WRITE, max(_LEAST_BYTES, size_bytes))
+
+
+def clear(
+    device: DeviceContext, queue: "cl.CommandQueue", buffer: "cl.Buffer", offset: int, size_bytes: int
+) -> None:
+    """Makes a range of a buffer 0, before what is enqueued later."""
+    import pyopencl as cl
+
+    with device.state.guard("clearing a buffer"):
+        cl.enqueue_fill_buffer(queue, buffer, np.zeros(1, np.uint8), offset, size_bytes)
+
+
+def bound_launch(
+    device: DeviceContext, program: Program, call: Call, buffers: dict[Base, Any], status: int
+) -> Launch:
+    """A kernel with its arguments set, as `program_text.kernel_text` takes them; its status is at that place of the arena."""
+    kernel = program.new_kernel(call.kernel)
+    images = {use.argument: use for use in call.images}
+    kept: list[Any] = []
+    with device.state.guard("setting arguments", kernel=call.kernel):
+        arguments: list[Any] = []
+        for position, place in enumerate(call.places):
+            if position in images:
+                image, first = _image(device, buffers[place.base], place, images[position])
+                kept.append(image)
+                arguments += [image, np.int32(first)]
+            else:
+                arguments.append(np.uint64(place.offset))
+        kernel.set_args(
+            buffers[Base.ARENA],
+            buffers[Base.CONSTANTS],
+            np.uint64(status),
+            np.uint64(call.workspace or 0),
+            *arguments,
+        )
+    name = f"{call.kernel} of {call.where}" if call.where else call.kernel
+    return Launch(
+        kernel=kernel, name=name, groups=call.groups, local_size=call.local_size, images=tuple(kept)
+    )
+
+
+def _image(
+    device: DeviceContext, buffer: "cl.Buffer", place: BufferLocation, use: ImageUse
+) -> tuple["cl.Image", int]:
+    """An image with a value of a buffer, and which texel has its first elements."""
+    images = device.facts.images
+    if images is None:
+        raise OpFailed(f"{device.facts.name} reads no images, and the compiled model has some")
+    part = images.range_of(place.offset, use.size_bytes, buffer.size, use.type)
+    image = image_over(device.context, buffer, part, use.type, is_divided=images.is_divided)
+    return image, part.first

@@ -1,0 +1,266 @@
+"""Runs a step's commands (transfers and kernels) from native code.
+
+Python calls the loop of `native_loop` once for each execution, and other threads run meanwhile.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeAlias
+
+from neurald.drivers.opencl.platform.errors import SUCCESS
+from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.runtime.native_loop import KERNEL, READ, WRITE, Encoded, native_loop
+from neurald.drivers.opencl.runtime.portions import PORTION_S, Portions
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One kernel, all its arguments set. Whoever makes it keeps the buffers that are its arguments.
+
+    Attributes:
+        kernel: pyopencl's; one execution at a time may use it.
+        name: for messages and profiles.
+        groups: how many work-groups; 0 launches nothing.
+        local_size: work-items of each group.
+        images: those that are its arguments, which are kept here.
+    """
+
+    kernel: cl.Kernel
+    name: str
+    groups: int
+    local_size: int
+    images: tuple[cl.Image, ...] = ()
+
+
+class Transfer:
+    """A copy between host memory, which may be another for each execution, and a range of a buffer.
+
+    Attributes:
+        address: of the host memory, which must stay until the queue has finished; 0: none yet, which is an error.
+    """
+
+    __slots__ = ("_address", "buffer", "offset_bytes", "size_bytes", "to_device")
+
+    def __init__(self, buffer: cl.Buffer, size_bytes: int, *, offset_bytes: int = 0, to_device: bool) -> None:
+        self.buffer = buffer
+        self.size_bytes = size_bytes
+        self.offset_bytes = offset_bytes
+        self.to_device = to_device
+        self._address = ctypes.c_void_p()
+
+    @property
+    def address(self) -> int:
+        """See the class."""
+        return self._address.value or 0
+
+    @address.setter
+    def address(self, address: int) -> None:
+        self._address.value = address
+
+    @property
+    def cell(self) -> int:
+        """Where native code finds the address."""
+        return ctypes.addressof(self._address)
+
+
+#: What a `CommandList` runs.
+Command: TypeAlias = Launch | Transfer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchTime:
+    """How long one launch of a kernel ran on the device, in nanoseconds."""
+
+    name: str
+    duration_ns: int
+
+
+class CommandList:
+    """Commands that run one after another, as often as wanted.
+
+    Several threads may run different lists at the same time, each with a queue of its own.
+    """
+
+    def __init__(self, device: DeviceContext, commands: Sequence[Command]) -> None:
+        """Prepares the commands; empty ones are left out.
+
+        Args:
+            device: that all kernels and buffers are of.
+            commands: kept, with their kernels and buffers.
+
+        Raises:
+            UnavailableDevice: pyopencl's OpenCL library cannot be called.
+        """
+        self._device = device
+        self._commands = tuple(
+            one for one in commands if (one.groups if isinstance(one, Launch) else one.size_bytes)
+        )
+        self._native = (Encoded * len(self._commands))(*map(_encoded, self._commands))
+        self._loop = native_loop()
+
+    def run(self, queue: cl.CommandQueue, *, finish: bool = True) -> None:
+        """Enqueues all commands in order, with the flushes that the device needs.
+
+        Args:
+            queue: an in-order queue that no other thread uses meanwhile.
+            finish: wait for their end. Without it the caller has to wait, and meanwhile keeps all host memory.
+
+        Raises:
+            DeadObject: the device is lost, or was already.
+            OutOfMemory, OpFailed: a command failed; the message names its kernel. Nothing runs any more.
+        """
+        self._device.state.check()
+        self._run(queue, 0, len(self._commands), finish=finish)
+
+    def run_in_portions(self, queue: cl.CommandQueue, portions: Portions, stops: Callable[[], bool]) -> bool:
+        """Runs like `run`, but never enqueues far ahead of the device.
+
+        Args:
+            queue: see `run`.
+            portions: how the commands are divided; learns from this run.
+            stops: whether to leave out what is not enqueued yet; asked before each portion.
+
+        Returns:
+            Whether all commands have run. In either case nothing runs any more.
+
+        Raises:
+            Error: see `run`.
+        """
+        self._device.state.check()
+        bounds = portions.bounds(len(self._commands))
+        taken_s: list[float] = []
+        under_way: cl.Event | None = None
+        if stops():
+            return False
+        since = time.monotonic()
+        if len(bounds) == 2:
+            self._run(queue, 0, bounds[-1], finish=True)
+            taken = time.monotonic() - since
+            if taken > PORTION_S:
+                portions.learn(bounds, [taken])
+            return True
+        try:
+            for first, last in pairwise(bounds):
+                if first and stops():
+                    self._finish(queue)
+                    return False
+                is_last = last == bounds[-1]
+                self._run(queue, first, last - first, finish=False)
+                following = None if is_last else self._marker(queue)
+                if under_way is not None:
+                    self._wait(under_way)
+                    now = time.monotonic()
+                    taken_s.append(now - since)
+                    since = now
+                under_way = following
+        except BaseException:
+            # What was enqueued before uses the caller's memory.
+            self._finish(queue)
+            raise
+        self._finish(queue)
+        taken_s.append(time.monotonic() - since)
+        portions.learn(bounds, taken_s)
+        return True
+
+    def _marker(self, queue: cl.CommandQueue) -> cl.Event:
+        import pyopencl as cl
+
+        with self._device.state.guard("marking an end", after_launch=True):
+            marker = cl.enqueue_marker(queue)
+            queue.flush()
+        return marker
+
+    def _wait(self, marker: cl.Event) -> None:
+        with self._device.state.guard("running kernels", after_launch=True):
+            marker.wait()
+
+    def _finish(self, queue: cl.CommandQueue) -> None:
+        with self._device.state.guard("running kernels", after_launch=True):
+            queue.finish()
+
+    def profile(self, queue: cl.CommandQueue) -> tuple[LaunchTime, ...]:
+        """Runs all commands like `run`, and tells the time of each kernel, in order.
+
+        Args:
+            queue: made with `profiling=True`.
+
+        Raises:
+            Error: see `run`.
+        """
+        self._device.state.check()
+        try:
+            events = self._enqueue_with_events(queue)
+        finally:
+            # Also after a failure: what was enqueued before it uses the caller's memory.
+            with self._device.state.guard("running kernels", after_launch=True):
+                queue.finish()
+        with self._device.state.guard("asking for times"):
+            return tuple(
+                LaunchTime(name=name, duration_ns=event.profile.end - event.profile.start)
+                for name, event in events
+            )
+
+    def _enqueue_with_events(self, queue: cl.CommandQueue) -> list[tuple[str, cl.Event]]:
+        """Enqueues all commands; the name and the event of each kernel."""
+        import pyopencl as cl
+
+        events: list[tuple[str, cl.Event]] = []
+        for index, command in enumerate(self._commands):
+            if isinstance(command, Transfer):
+                self._run(queue, index, 1, finish=False)
+                continue
+            with self._device.state.guard("launching", kernel=command.name):
+                event = cl.enqueue_nd_range_kernel(
+                    queue, command.kernel, (command.groups * command.local_size,), (command.local_size,)
+                )
+            events.append((command.name, event))
+        return events
+
+    def _run(self, queue: cl.CommandQueue, first: int, count: int, *, finish: bool) -> None:
+        code = ctypes.c_int32(SUCCESS)
+        failed = self._loop(
+            queue.int_ptr,
+            count,
+            ctypes.byref(self._native, first * ctypes.sizeof(Encoded)),
+            self._device.facts.flush_every,
+            finish,
+            ctypes.byref(code),
+        )
+        if code.value == SUCCESS:
+            return
+        state = self._device.state
+        if failed == count:
+            raise state.error(code.value, "running kernels", after_launch=True)
+        # What was enqueued before uses the caller's memory, and may be what lost the device.
+        with state.guard("running kernels", after_launch=True):
+            queue.finish()
+        command = self._commands[first + failed]
+        if isinstance(command, Launch):
+            raise state.error(code.value, "launching", kernel=command.name)
+        raise state.error(code.value, "writing to a buffer" if command.to_device else "reading a buffer")
+
+
+def _encoded(command: Command) -> Encoded:
+    if isinstance(command, Launch):
+        return Encoded(
+            KERNEL,
+            command.kernel.int_ptr,
+            command.groups * command.local_size,
+            command.local_size,
+            None,
+        )
+    return Encoded(
+        WRITE if command.to_device else READ,
+        command.buffer.int_ptr,
+        command.offset_bytes,
+        command.size_bytes,
+        command.cell,
+    )

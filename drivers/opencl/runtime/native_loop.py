@@ -1,0 +1,259 @@
+"""The loop that enqueues commands, and the copying of what it transfers, in machine code.
+
+An enqueue costs 4 to 5 µs in the driver; Python adds half as much again. So a loop that LLVM compiles once for the process
+calls OpenCL for all commands of a step.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+
+from neurald.drivers.opencl.platform.errors import SUCCESS
+from neurald.hal.errors import UnavailableDevice
+from neurald.hal.process.fork import hold_over_fork
+
+#: The kinds of commands.
+KERNEL: Final = 0
+WRITE: Final = 1
+READ: Final = 2
+
+
+class Encoded(ctypes.Structure):
+    """What the native loop reads: of a kernel the global and the local size, of a transfer the offset and the size."""
+
+    _fields_ = [
+        ("kind", ctypes.c_int64),
+        ("handle", ctypes.c_void_p),
+        ("first", ctypes.c_size_t),
+        ("second", ctypes.c_size_t),
+        ("cell", ctypes.c_void_p),
+    ]
+
+
+_LOOP = ctypes.CFUNCTYPE(
+    ctypes.c_int64,  # the position of the command that failed; their number where finishing did
+    ctypes.c_void_p,  # queue
+    ctypes.c_int64,  # number of commands
+    ctypes.c_void_p,  # commands
+    ctypes.c_int64,  # flush_every
+    ctypes.c_int64,  # whether to finish
+    ctypes.c_void_p,  # where the error code goes
+)
+_COPY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)  # target, source, bytes
+#: What is copied at a time.
+_COPIED_BYTES = 64
+_FUNCTIONS = ("clEnqueueNDRangeKernel", "clEnqueueWriteBuffer", "clEnqueueReadBuffer", "clFlush", "clFinish")
+
+#: Other locks of LLVM's are not free in a child that is forked meanwhile.
+_lock = threading.Lock()
+hold_over_fork(_lock)
+#: What `_compile` has made, once.
+_compiled: list[tuple[Any, Any, Any]] = []
+
+
+def native_loop() -> Any:
+    """The loop, compiled when it is first asked for.
+
+    Raises:
+        UnavailableDevice: pyopencl's OpenCL library does not show its functions.
+    """
+    return _functions()[0]
+
+
+def native_copy() -> Any:
+    """A function of two addresses and a number of bytes: it copies what is at the second one to the first.
+
+    With a few hundred kilobytes it takes three quarters of the time that `ctypes.memmove` does.
+
+    Raises:
+        UnavailableDevice: see `native_loop`.
+    """
+    return _functions()[1]
+
+
+def _functions() -> tuple[Any, Any, Any]:
+    with _lock:
+        if not _compiled:
+            _compiled.append(_compile(_addresses()))
+        return _compiled[0]
+
+
+def _compile(addresses: dict[str, int]) -> tuple[Any, Any, Any]:
+    """The loop that calls the functions at these addresses, the copying, and what keeps their machine code alive."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    module = llvm.parse_assembly(str(_loop_module(addresses)))
+    module.verify()
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=2)
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    return (
+        _LOOP(engine.get_function_address("run")),
+        _COPY(engine.get_function_address("copy")),
+        engine,
+    )
+
+
+def _addresses() -> dict[str, int]:
+    """Where OpenCL's functions are, in the very library that pyopencl calls: handles are of no use in another one."""
+    import pyopencl
+
+    # A look-up through the extension module also goes through the libraries that it is linked to.
+    library = ctypes.CDLL(pyopencl._cl.__file__)
+    try:
+        return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS}
+    except AttributeError as error:
+        raise UnavailableDevice(
+            f"this build of pyopencl hides OpenCL's functions ({error}): install pyopencl with pip"
+        ) from None
+
+
+def _loop_module(addresses: dict[str, int]) -> ir.Module:
+    """The loop as LLVM's code; `flush_every` and the commands are those of `CommandList`.
+
+    for i in range(count):
+        code = enqueue(queue, commands[i])      # by its kind
+        if code: return i
+        if flush_every and (i + 1) % flush_every == 0: clFlush(queue)
+    code = clFinish(queue) if finish else clFlush(queue)
+    return count
+    """
+    i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
+    size = ir.IntType(8 * ctypes.sizeof(ctypes.c_size_t))
+    command = ir.LiteralStructType([i64, pointer, size, size, pointer.as_pointer()])
+    zero, null = i32(0), pointer(None)
+    sizes_null, blocking = size.as_pointer()(None), i32(0)
+
+    module = ir.Module(name="neurald_opencl")
+    arguments = [pointer, i64, command.as_pointer(), i64, i64, i32.as_pointer()]
+    function = ir.Function(module, ir.FunctionType(i64, arguments), name="run")
+    queue, count, commands, flush_every, finish, code = function.args
+
+    def called(builder: ir.IRBuilder, name: str, values: Sequence[ir.Value]) -> ir.Value:
+        kind = ir.FunctionType(i32, [value.type for value in values]).as_pointer()
+        return builder.call(builder.inttoptr(i64(addresses[name]), kind), values)
+
+    blocks = {
+        name: function.append_basic_block(name)
+        for name in (
+            "entry",
+            "test",
+            "body",
+            "kernel",
+            "write",
+            "read",
+            "enqueued",
+            "failed",
+            "succeeded",
+            "flush",
+            "next",
+            "end",
+            "finish",
+            "flush_last",
+            "done",
+        )
+    }
+    builder = ir.IRBuilder(blocks["entry"])
+    position = builder.alloca(i64)
+    builder.store(i64(0), position)
+    builder.branch(blocks["test"])
+
+    builder.position_at_end(blocks["test"])
+    index = builder.load(position)
+    builder.cbranch(builder.icmp_signed("<", index, count), blocks["body"], blocks["end"])
+
+    builder.position_at_end(blocks["body"])
+    field = [builder.gep(commands, [index, i32(number)]) for number in range(5)]
+    handle = builder.load(field[1])
+    choice = builder.switch(builder.load(field[0]), blocks["kernel"])
+    choice.add_case(i64(WRITE), blocks["write"])
+    choice.add_case(i64(READ), blocks["read"])
+
+    results = []
+    builder.position_at_end(blocks["kernel"])
+    launch = [queue, handle, i32(1), sizes_null, field[2], field[3], zero, null, null]
+    results.append((called(builder, "clEnqueueNDRangeKernel", launch), blocks["kernel"]))
+    builder.branch(blocks["enqueued"])
+    for kind, name in (("write", "clEnqueueWriteBuffer"), ("read", "clEnqueueReadBuffer")):
+        builder.position_at_end(blocks[kind])
+        offset, length = builder.load(field[2]), builder.load(field[3])
+        host = builder.load(builder.load(field[4]))
+        copy = [queue, handle, blocking, offset, length, host, zero, null, null]
+        results.append((called(builder, name, copy), blocks[kind]))
+        builder.branch(blocks["enqueued"])
+
+    builder.position_at_end(blocks["enqueued"])
+    result = builder.phi(i32)
+    for value, block in results:
+        result.add_incoming(value, block)
+    builder.cbranch(builder.icmp_signed("==", result, i32(SUCCESS)), blocks["succeeded"], blocks["failed"])
+
+    builder.position_at_end(blocks["failed"])
+    builder.store(result, code)
+    builder.ret(index)
+
+    builder.position_at_end(blocks["succeeded"])
+    following = builder.add(index, i64(1))
+    builder.store(following, position)
+    # An unsigned remainder by the largest number stands for "never".
+    period = builder.select(builder.icmp_signed("==", flush_every, i64(0)), i64(-1), flush_every)
+    due = builder.icmp_unsigned("==", builder.urem(following, period), i64(0))
+    builder.cbranch(due, blocks["flush"], blocks["next"])
+
+    builder.position_at_end(blocks["flush"])
+    called(builder, "clFlush", [queue])
+    builder.branch(blocks["next"])
+
+    builder.position_at_end(blocks["next"])
+    builder.branch(blocks["test"])
+
+    builder.position_at_end(blocks["end"])
+    builder.cbranch(builder.icmp_signed("!=", finish, i64(0)), blocks["finish"], blocks["flush_last"])
+    results = []
+    for kind, name in (("finish", "clFinish"), ("flush_last", "clFlush")):
+        builder.position_at_end(blocks[kind])
+        results.append((called(builder, name, [queue]), blocks[kind]))
+        builder.branch(blocks["done"])
+
+    builder.position_at_end(blocks["done"])
+    result = builder.phi(i32)
+    for value, block in results:
+        result.add_incoming(value, block)
+    builder.store(result, code)
+    builder.ret(count)
+    _add_copy(module)
+    return module
+
+
+def _add_copy(module: ir.Module) -> None:
+    """Adds the function `copy`: as many whole vectors as there are, then byte by byte."""
+    i64, byte = ir.IntType(64), ir.IntType(8)
+    pointer, vector = byte.as_pointer(), ir.VectorType(byte, _COPIED_BYTES)
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer, pointer, i64]), name="copy")
+    target, source, size = function.args
+    entry, exit_ = function.append_basic_block("entry"), function.append_basic_block("exit")
+    builder = ir.IRBuilder(entry)
+    whole = builder.and_(size, i64(-_COPIED_BYTES))
+    before, start = entry, i64(0)
+    for name, step, kind, end in (("vectors", _COPIED_BYTES, vector, whole), ("bytes", 1, byte, size)):
+        test, body = function.append_basic_block(name), function.append_basic_block(f"{name}_body")
+        builder.branch(test)
+        builder.position_at_end(test)
+        at = builder.phi(i64)
+        at.add_incoming(start, before)
+        after = exit_ if name == "bytes" else function.append_basic_block(f"{name}_end")
+        builder.cbranch(builder.icmp_unsigned("<", at, end), body, after)
+        builder.position_at_end(body)
+        places = [builder.bitcast(builder.gep(each, [at]), kind.as_pointer()) for each in (source, target)]
+        builder.store(builder.load(places[0], align=1), places[1], align=1)
+        at.add_incoming(builder.add(at, i64(step)), body)
+        builder.branch(test)
+        builder.position_at_end(after)
+        before, start = after, whole
+    builder.ret_void()

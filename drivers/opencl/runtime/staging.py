@@ -1,0 +1,268 @@
+"""How the inputs and outputs of executions get into and out of a device's buffers.
+
+A copy from pinned host memory takes a third of the time of one from ordinary memory, so small inputs and outputs pass through
+a pinned area that is mapped once. Large ones would need as much memory again, and those of CPU devices would only be copied
+twice: they go directly.
+
+A transfer takes longer to begin than to copy some kilobytes, so outputs through the pinned area that lie near each other in a
+buffer come in one, with what is between them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+
+from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.runtime.launcher import Transfer
+from neurald.drivers.opencl.runtime.native_loop import native_copy
+from neurald.hal.accounting.account import Reservation, reserve
+from neurald.hal.errors import OutOfMemory, ResourceExhaustedPersistent, ResourceExhaustedTransient
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+#: Of pinned memory in one `Staging`: the system can spare little of it.
+PINNED_LIMIT_BYTES: Final = 32 << 20
+_ALIGNMENT_BYTES: Final = 256
+#: Outputs that are no farther from each other come together.
+_GAP_BYTES: Final = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """A range of a device's buffer that holds one input or output."""
+
+    buffer: cl.Buffer
+    size_bytes: int
+    offset_bytes: int = 0
+
+
+class _Passage:
+    """The way of one input or output: through a slot of the pinned area, or directly.
+
+    Attributes:
+        slot: the address of the slot; 0: there is none.
+        host: the host's side, while an execution uses it; 0: there is none.
+    """
+
+    __slots__ = ("host", "size_bytes", "slot", "transfer")
+
+    def __init__(self, size_bytes: int, transfer: Transfer, slot: int) -> None:
+        self.size_bytes = size_bytes
+        self.transfer = transfer
+        self.slot = slot
+        self.host = 0
+
+
+class Staging:
+    """The inputs and outputs of one execution at a time, over and over.
+
+    `writes` and `reads` go into the `CommandList` of the execution, before and after its kernels. Then, for each execution:
+    `put` every input, `expect` every output, run the list to its end, `collect`.
+
+    Attributes:
+        writes: the transfers of the inputs, in their order.
+        reads: the transfers that bring the outputs.
+    """
+
+    def __init__(
+        self,
+        device: DeviceContext,
+        queue: cl.CommandQueue,
+        inputs: Sequence[Region],
+        outputs: Sequence[Region],
+        *,
+        pinned_limit_bytes: int = PINNED_LIMIT_BYTES,
+    ) -> None:
+        """Takes pinned memory, at most so much, unless the device is a CPU or has none to spare.
+
+        Raises:
+            Error: the device failed.
+        """
+        self._device = device
+        self._queue = queue
+        self._copy = native_copy()
+        self._area: tuple[cl.Buffer, cl.MemoryMap] | None = None
+        self._reservation: Reservation | None = None
+        limit = 0 if device.facts.is_cpu else pinned_limit_bytes
+        ways = [[number] for number in range(len(inputs))], _near(outputs) if limit else _single(outputs)
+        slots: list[list[int | None]] = []
+        used = 0
+        for regions, spans in zip((inputs, outputs), ways, strict=True):
+            slots.append([])
+            for span in spans:
+                start, end = _range([regions[number] for number in span])
+                fits = 0 < end - start <= limit - used
+                slots[-1].append(used if fits else None)
+                used += -(-(end - start) // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES if fits else 0
+        area = 0
+        if used:
+            with contextlib.suppress(OutOfMemory, ResourceExhaustedPersistent, ResourceExhaustedTransient):
+                area = self._pinned(used)
+        self._inputs, self.writes = _passages(inputs, ways[0], slots[0], area, to_device=True)
+        self._outputs, self.reads = _passages(outputs, ways[1], slots[1], area, to_device=False)
+
+    def put(self, index: int, address: int) -> None:
+        """Says where the bytes of input number `index` are; they may change, or go, only after `collect`."""
+        passage = self._inputs[index]
+        if passage.slot:
+            self._copy(passage.slot, address, passage.size_bytes)
+        else:
+            passage.transfer.address = address
+
+    def expect(self, index: int, address: int) -> None:
+        """Says where output number `index` goes; what is there is undefined until `collect` has returned."""
+        passage = self._outputs[index]
+        if passage.slot:
+            passage.host = address
+        else:
+            passage.transfer.address = address
+
+    def collect(self) -> None:
+        """Completes the outputs once the queue has finished, and lets go of the memories of the execution."""
+        for passage in self._outputs:
+            if passage.host:
+                self._copy(passage.host, passage.slot, passage.size_bytes)
+        self.forget()
+
+    def forget(self) -> None:
+        """Lets go of the memories of an execution that failed. Its outputs are undefined."""
+        for passage in (*self._inputs, *self._outputs):
+            passage.host = 0
+            if not passage.slot:
+                passage.transfer.address = 0
+
+    def close(self) -> None:
+        """Gives the pinned memory back; the staging is not used again."""
+        for passage in (*self._inputs, *self._outputs):
+            passage.slot = 0
+        self.forget()
+        if self._area is not None:
+            buffer, mapping = self._area
+            self._area = None
+            if not self._device.state.is_lost:
+                with self._device.state.guard("giving pinned memory back"):
+                    mapping.release(self._queue)
+                    self._queue.finish()
+                    buffer.release()
+        if self._reservation is not None:
+            self._reservation.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _pinned(self, size_bytes: int) -> int:
+        """The address of so many bytes."""
+        import pyopencl as cl
+
+        self._reservation = reserve(size_bytes, "inputs and outputs on their way")
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+        access: Any = cl.map_flags.READ | cl.map_flags.WRITE
+        area: Any
+        with self._device.state.guard(f"taking {size_bytes} bytes of pinned memory"):
+            buffer = cl.Buffer(self._device.context, flags, size_bytes)
+            area, _ = cl.enqueue_map_buffer(
+                self._queue,
+                buffer,
+                access,
+                0,
+                (size_bytes,),
+                np.dtype(np.uint8),
+                is_blocking=True,
+            )
+        self._area = (buffer, area.base)
+        return int(np.asarray(area).ctypes.data)
+
+
+def _single(regions: Sequence[Region]) -> list[list[int]]:
+    return [[number] for number in range(len(regions))]
+
+
+def _near(regions: Sequence[Region]) -> list[list[int]]:
+    """The numbers of regions that come in one transfer."""
+    order = sorted(
+        range(len(regions)), key=lambda number: (regions[number].buffer.int_ptr, regions[number].offset_bytes)
+    )
+    spans: list[list[int]] = []
+    for number in order:
+        region = regions[number]
+        others = [regions[each] for each in spans[-1]] if spans else []
+        if (
+            others
+            and others[0].buffer == region.buffer
+            and region.offset_bytes <= _range(others)[1] + _GAP_BYTES
+        ):
+            spans[-1].append(number)
+        else:
+            spans.append([number])
+    return spans
+
+
+def _range(regions: Sequence[Region]) -> tuple[int, int]:
+    """The first byte of regions of a buffer, and the one after the last."""
+    return min(each.offset_bytes for each in regions), max(
+        each.offset_bytes + each.size_bytes for each in regions
+    )
+
+
+def _passages(
+    regions: Sequence[Region],
+    spans: Sequence[Sequence[int]],
+    slots: Sequence[int | None],
+    area: int,
+    *,
+    to_device: bool,
+) -> tuple[tuple[_Passage, ...], tuple[Transfer, ...]]:
+    """The passages of regions, in their order, and their transfers.
+
+    Args:
+        regions: of inputs, or of outputs.
+        spans: which of them have a transfer together.
+        slots: for each of those, where in the pinned area it lies, if it does.
+        area: the address of the pinned area; 0: there is none, and everything goes directly.
+        to_device: whether they are inputs.
+    """
+    found: dict[int, _Passage] = {}
+    transfers = []
+    for span, slot in zip(spans, slots, strict=True):
+        is_direct = slot is None or not area
+        for part in [[number] for number in span] if is_direct else [span]:
+            start, end = _range([regions[number] for number in part])
+            transfer = Transfer(regions[part[0]].buffer, end - start, offset_bytes=start, to_device=to_device)
+            transfers.append(transfer)
+            if slot is not None and area:
+                transfer.address = area + slot
+            for number in part:
+                place = 0 if is_direct else transfer.address + regions[number].offset_bytes - start
+                found[number] = _Passage(regions[number].size_bytes, transfer, place)
+    return tuple(found[number] for number in range(len(regions))), tuple(transfers)
+
+
+def upload(
+    device: DeviceContext, queue: cl.CommandQueue, buffer: cl.Buffer, data: Any, offset_bytes: int = 0
+) -> None:
+    """Copies constants to a buffer, and returns when they are there.
+
+    Args:
+        device: that the buffer is of.
+        queue: of that device.
+        buffer: to write to.
+        data: with the buffer protocol; contiguous.
+        offset_bytes: where in the buffer.
+
+    Raises:
+        OutOfMemory, DeadObject, OpFailed: the device failed.
+    """
+    import pyopencl as cl
+
+    if memoryview(data).nbytes:
+        with device.state.guard("writing to a buffer"):
+            cl.enqueue_copy(queue, buffer, data, dst_offset=offset_bytes, is_blocking=True)

@@ -1,0 +1,1 @@
+"""Which of several kernels is used: candidates built and measured in other processes."""

@@ -1,0 +1,192 @@
+"""Another process that builds programs and measures their kernels, so that several are built at the same time.
+
+Compilers have a lock: in one process, threads wait for each other. The binary of some is text for another compiler (NVIDIA's is
+PTX), which would then run here, for one program after another; so what is built only to be measured is measured where it was
+built. One process at a time measures, and nobody else's kernels run meanwhile.
+"""
+
+import logging
+import os
+import struct
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+import neurald
+from neurald.drivers.compiler.support.worker_process import WorkerProcess
+from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceFacts
+from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.tuning.program_messages import Answer, Build, Measure
+from neurald.drivers.opencl.tuning.sharding import work_bytes
+from neurald.drivers.opencl.tuning.trials import trials_of
+from neurald.hal.errors import OpFailed
+
+if TYPE_CHECKING:
+    from neurald.drivers.opencl.tuning.measuring import Shard, Work
+
+_LOG = logging.getLogger(__name__)
+
+_WORKER = Path(__file__).with_name("program_worker.py")
+#: How many processes build at most.
+_PROCESSES = 8
+#: Bytes of functions in a program that are worth a process: those take longer than it takes to start and to open the device.
+_SHARE_BYTES = 100_000
+#: Memory of the device for the context of each.
+_CONTEXT_BYTES = 1 << 30
+#: Within so many seconds a program is built, and kernels are measured; a process that takes longer is stuck.
+_BUILD_LIMIT_S, _MEASURE_LIMIT_S = 120.0, 60.0
+
+
+def process_count(facts: DeviceFacts) -> int:
+    """How many processes may build for a device at the same time, this one included.
+
+    The kernels of a CPU run on the cores that would compile, and compilers for CPUs may wait until a kernel is launched.
+    """
+    if facts.is_cpu:
+        return 1
+    cores = len(os.sched_getaffinity(0))
+    return max(1, min(_PROCESSES, cores, facts.global_memory_bytes // _CONTEXT_BYTES))
+
+
+def _started(facts: DeviceFacts) -> WorkerProcess | None:
+    """A process that opens the same device; None where none can be started."""
+    about = {
+        "path": [*map(os.path.abspath, sys.path), str(Path(neurald.__file__).parent.parent)],
+        "process": os.getpid(),
+        "place": f"{facts.platform_index}:{facts.device_index}",
+        "digest": facts.digest,
+    }
+    try:
+        return WorkerProcess(_WORKER, about)
+    except OSError as error:
+        _LOG.warning("no process helps to compile: %s", error)
+        return None
+
+
+class Helper:
+    """A process that takes shards, one after another, until there are none left.
+
+    Args:
+        work: what it takes shards from and gives times to.
+        device: that it measures on.
+        is_resident: whether phases are measured.
+    """
+
+    def __init__(self, work: "Work", device: DeviceContext, *, is_resident: bool) -> None:
+        self._work = work
+        self._facts, self._is_resident = device.facts, is_resident
+        self.process = _started(device.facts)
+        self._thread: threading.Thread | None = None
+        if self.process is not None:
+            self._thread = threading.Thread(
+                target=self._run, args=(self.process,), name="neurald opencl helper", daemon=True
+            )
+            self._thread.start()
+
+    def _run(self, process: WorkerProcess) -> None:
+        while (shard := self._work.next()) is not None:
+            try:
+                is_there = self._measure(process, shard)
+            except Exception as error:
+                # Whatever the reason, it is found out where the shard is built next; nobody may wait for it in vain.
+                if not process.is_closed:
+                    _LOG.warning("a process that helps to compile ended: %s", error)
+                self._work.give_back(shard)
+                return
+            if not is_there:
+                return
+
+    def _measure(self, process: WorkerProcess, shard: "Shard") -> bool:
+        """Has a shard built and measured; whether the process is of further use.
+
+        Raises:
+            OSError, ValueError, struct.error: the process has ended, or says what is no answer.
+        """
+        text, trials = trials_of(shard, self._facts, is_resident=self._is_resident)
+        built = _asked(process, Build(text=text), _BUILD_LIMIT_S)
+        if built.error:
+            self._work.split(shard, built.error)
+            return True
+        with self._work.turn:
+            times = _asked(process, Measure(trials=trials), _MEASURE_LIMIT_S).times_ns
+        if len(times) > len(shard) or not all(time_ns is None or time_ns >= 0 for time_ns in times):
+            raise ValueError(f"times that are none: {times}")
+        self._work.measured(shard, times)
+        return len(times) == len(shard)
+
+    def kill(self) -> None:
+        """Ends the process; `close` waits for its end."""
+        if self.process is not None:
+            self.process.kill()
+
+    def close(self) -> None:
+        """Leaves nothing of it. It gets no more work."""
+        self.kill()
+        if self._thread is not None:
+            self._thread.join()
+        if self.process is not None:
+            self.process.close()
+
+
+@contextmanager
+def built_elsewhere(device: DeviceContext, text: str) -> Iterator[Callable[[], Program]]:
+    """Inside, another process builds a program; what it gives waits for that, and builds it here where nobody else has.
+
+    Args:
+        device: what to build it for.
+        text: of the program.
+    """
+    is_worthwhile = process_count(device.facts) > 1 and work_bytes([text]) >= _SHARE_BYTES
+    process = _started(device.facts) if is_worthwhile else None
+    if process is None:
+        yield lambda: Program.from_source(device, text)
+        return
+    binaries: list[bytes] = []
+    thread = threading.Thread(
+        target=_fetch, args=(process, text, binaries), name="neurald opencl helper", daemon=True
+    )
+    thread.start()
+
+    def program() -> Program:
+        thread.join()
+        try:
+            if binaries:
+                return Program.from_binary(device, binaries[0])
+        except OpFailed as error:
+            _LOG.warning("what another process has built is not used: %s", error)
+        return Program.from_source(device, text)
+
+    try:
+        yield program
+    finally:
+        process.kill()
+        thread.join()
+        process.close()
+
+
+def _fetch(process: WorkerProcess, text: str, binaries: list[bytes]) -> None:
+    """Adds the binary of a program, if the process builds it."""
+    try:
+        answer = _asked(process, Build(text=text, wants_binary=True), _BUILD_LIMIT_S)
+    except (OSError, ValueError, struct.error) as error:
+        if not process.is_closed:
+            _LOG.warning("a process that helps to compile ended: %s", error)
+        return
+    if not answer.error:
+        binaries.append(answer.binary)
+
+
+def _asked(process: WorkerProcess, request: Build | Measure, limit_s: float) -> Answer:
+    """What a process answers.
+
+    Raises:
+        OSError, ValueError, struct.error: it has ended, or says what is no answer.
+    """
+    return msgspec.msgpack.decode(
+        process.answer(msgspec.msgpack.encode(request), limit_s=limit_s), type=Answer
+    )

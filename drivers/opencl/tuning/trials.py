@@ -1,0 +1,195 @@
+"""Kernels that are measured: as data that can be handed to another process, and what it takes to run them."""
+
+import logging
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.program_text import kernel_name, program_text
+from neurald.drivers.opencl.compiler import BUFFERS, phase_of
+from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceFacts
+from neurald.drivers.opencl.runtime.executable import Call, image_uses
+from neurald.drivers.opencl.runtime.instance import allocate, bound_launch, clear
+from neurald.drivers.opencl.runtime.launcher import CommandList, Launch
+from neurald.drivers.opencl.runtime.persistent_kernel import SYNC_BYTES, kernel_text, local_size, meeting_text
+from neurald.drivers.opencl.runtime.program import Program
+from neurald.hal.accounting.account import charge
+from neurald.hal.errors import DeadObject, Error
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+_LOG = logging.getLogger(__name__)
+
+_ALIGNMENT = 256
+#: Where the workspace of a source begins that is measured: behind its status.
+_WORKSPACE = _ALIGNMENT
+#: Runs of each choice after the first, of which the median counts.
+_RUNS = 5
+#: How often a phase is repeated that is measured.
+_PHASES = 5
+
+
+class Trials(msgspec.Struct, frozen=True, array_like=True):
+    """Kernels of a program that are measured one after another, each on memory of zeros.
+
+    Attributes:
+        calls: of the kernels. Where a phase is measured, a kernel repeats it as often as its last argument says, and the
+            call has only its name, its groups and their size.
+        arena_bytes: of the memory.
+        is_resident: whether phases are measured.
+    """
+
+    calls: tuple[Call, ...]
+    arena_bytes: int
+    is_resident: bool
+
+
+def trials_of(sources: Sequence[Source], facts: DeviceFacts, *, is_resident: bool) -> tuple[str, Trials]:
+    """A program with a kernel for each source, and how those are measured.
+
+    Args:
+        sources: with different texts.
+        facts: the device.
+        is_resident: whether each is measured as a phase of a kernel that stays on the device, with the meeting before it.
+    """
+    calls = [_call(source) for source in sources]
+    before = instead = ""
+    if is_resident:
+        repeated = [
+            kernel_text(
+                _phases_name(source),
+                BUFFERS,
+                [phase_of(source, call, 0)] * _PHASES,
+                least_groups=facts.compute_units,
+            )
+            for source, call in zip(sources, calls, strict=True)
+        ]
+        before, instead = meeting_text(is_nvidia=facts.is_nvidia), "".join(repeated)
+        calls = [_phases_call(source, facts) for source in sources]
+    text = program_text(
+        [(source, _bases(source)) for source in sources],
+        has_fp64=facts.has_fp64,
+        before=before,
+        instead=instead,
+    )
+    size_bytes = max(_layout(source)[1] for source in sources)
+    return text, Trials(calls=tuple(calls), arena_bytes=size_bytes, is_resident=is_resident)
+
+
+class Bench:
+    """A device, and memory on which kernels are measured. One thread at a time uses it.
+
+    Args:
+        device: to measure on.
+    """
+
+    def __init__(self, device: DeviceContext) -> None:
+        self._device = device
+        self._queue = device.queue(profiling=True)
+        self._arena: cl.Buffer | None = None
+        self._arena_bytes = 0
+
+    def times_ns(self, program: Program, trials: Trials) -> Iterator[float | None]:
+        """The time of each kernel as soon as it is known; None: it cannot run.
+
+        Raises:
+            DeadObject: the device is lost.
+            Error: there is no memory for them.
+        """
+        arena = self._memory(trials.arena_bytes)
+        measure = self._phase_ns if trials.is_resident else self._call_ns
+        for call in trials.calls:
+            try:
+                yield measure(program, call, arena)
+            except DeadObject:
+                raise
+            except Error as error:
+                _LOG.info("a choice for operation %s cannot run: %s", call.operations, error)
+                yield None
+
+    def _memory(self, size_bytes: int) -> "cl.Buffer":
+        if self._arena is None or self._arena_bytes < size_bytes:
+            if self._arena is not None:
+                self._arena.release()
+            self._arena = None
+            charge(size_bytes, "values of kernels that are measured")
+            self._arena = allocate(self._device, size_bytes)
+            self._arena_bytes = size_bytes
+        return self._arena
+
+    def _call_ns(self, program: Program, call: Call, arena: "cl.Buffer") -> float:
+        self._clear(arena)
+        buffers = {Base.ARENA: arena, Base.CONSTANTS: arena}
+        launch = bound_launch(self._device, program, call, buffers, 0)
+        times = CommandList(self._device, [launch] * (1 + _RUNS)).profile(self._queue)
+        return statistics.median(each.duration_ns for each in times[1:])
+
+    def _phase_ns(self, program: Program, call: Call, arena: "cl.Buffer") -> float:
+        """The time of a source as a phase of a kernel that stays on the device, with the meeting before it."""
+        self._clear(arena)
+        sync = allocate(self._device, SYNC_BYTES)
+        clear(self._device, self._queue, sync, 0, SYNC_BYTES)
+        medians = []
+        for phases in (1, _PHASES):
+            kernel = program.new_kernel(call.kernel)
+            with self._device.state.guard("setting arguments", kernel=call.kernel):
+                kernel.set_args(arena, arena, sync, np.int32(phases))
+            launch = Launch(kernel=kernel, name=call.kernel, groups=call.groups, local_size=call.local_size)
+            times = CommandList(self._device, [launch] * (1 + _RUNS)).profile(self._queue)
+            medians.append(statistics.median(each.duration_ns for each in times[1:]))
+        return max(0.0, medians[1] - medians[0]) / (_PHASES - 1)
+
+    def _clear(self, arena: "cl.Buffer") -> None:
+        """Makes all memory zero again.
+
+        What another source has written may lie where this one counts, or where its table of positions is: a kernel that
+        reads at positions without a meaning loses the device.
+        """
+        clear(self._device, self._queue, arena, 0, self._arena_bytes)
+
+
+def _call(source: Source) -> Call:
+    return Call(
+        kernel=kernel_name(source, _bases(source)),
+        places=_layout(source)[0],
+        workspace=_WORKSPACE if source.workspace_bytes else None,
+        groups=source.groups,
+        local_size=source.local_size,
+        operations=source.operations,
+        images=image_uses(source),
+    )
+
+
+def _phases_call(source: Source, facts: DeviceFacts) -> Call:
+    size = local_size([source])
+    assert size is not None  # noqa: S101 - one source has one size
+    return Call(
+        kernel=_phases_name(source),
+        places=(),
+        groups=facts.compute_units,
+        local_size=size,
+        operations=source.operations,
+    )
+
+
+def _phases_name(source: Source) -> str:
+    return f"repeat_{source.name}"
+
+
+def _bases(source: Source) -> tuple[Base, ...]:
+    return (Base.ARENA,) * len(source.arguments)
+
+
+def _layout(source: Source) -> tuple[tuple[BufferLocation, ...], int]:
+    """Places for the arguments of a source, behind its status and its workspace; and where they end."""
+    places, end = [], _WORKSPACE + -(-source.workspace_bytes // _ALIGNMENT) * _ALIGNMENT
+    for value in source.arguments:
+        places.append(BufferLocation(Base.ARENA, end))
+        end += -(-max(1, value.size_bytes) // _ALIGNMENT) * _ALIGNMENT
+    return tuple(places), end

@@ -1,0 +1,116 @@
+"""Who may call a daemon: looked at before anything of a call is parsed, whichever service it is for.
+
+A call is let through that carries the daemon's token, or the token of a session that is open. Sessions are only opened for
+clients that have shown the daemon's token or, over the side socket, that the kernel has vouched for (SO_PEERCRED). A UNIX
+socket with mode 0600 admits nobody but its user and root, which is as good; once its mode or owner has ever been changed, calls on it
+need the token, too.
+"""
+
+import hmac
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from neurald.hal.admission.session import Sessions
+from neurald.hal.errors import DeadObject, UnavailableDevice
+from neurald.hal.rpc.transport.access_token import TOKEN_VARIABLE
+from neurald.hal.rpc.transport.status import SESSION_KEY, abort
+from neurald.hal.rpc.wire.device import Access
+
+TOKEN_KEY = "neurald-token"  # noqa: S105 - the name of a field
+#: Sessions that one connection may hold. Ours have a connection each.
+SESSIONS_OF_CONNECTION = 8
+
+
+def token_metadata(token: bytes | None) -> tuple[tuple[str, str], ...]:
+    """The metadata by which a client shows a token."""
+    return () if token is None else ((TOKEN_KEY, token.hex()),)
+
+
+class Gate(grpc.ServerInterceptor):
+    """Refuses calls that carry neither the token nor an open session.
+
+    Args:
+        sessions: of the daemon.
+    """
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._token: bytes | None = None
+        self._file: Path | None = None
+        self._socket: Path | None = None
+        self._identity: object = None
+
+    def require(self, token: bytes, file: Path, socket: Path | None) -> None:
+        """Lets nobody through without the token from now on.
+
+        Args:
+            token: of the daemon.
+            file: where clients find it.
+            socket: the UNIX socket that is served, just bound with mode 0600; None on TCP.
+        """
+        self._token = token.hex().encode()
+        self._file = file
+        self._socket = socket
+        self._identity = _identity(socket)
+
+    def intercept_service(
+        self, continuation: Callable[[Any], Any], handler_call_details: grpc.HandlerCallDetails
+    ) -> Any:
+        """Gives the handler of a call, or one that refuses it."""
+        metadata = handler_call_details.invocation_metadata
+        if self._token is None or self._may_pass(metadata) or self._is_kept_by_modes():
+            return continuation(handler_call_details)
+        # It takes a stream, so that it need not wait for a message.
+        return grpc.stream_unary_rpc_method_handler(self._refuse)
+
+    @property
+    def access(self) -> Access:
+        """Who may call now."""
+        if self._token is None:
+            return Access.ANYBODY
+        return Access.OWN_USER if self._is_kept_by_modes() else Access.TOKEN
+
+    def _may_pass(self, metadata: Iterable[tuple[str, str | bytes]]) -> bool:
+        for key, value in metadata or ():
+            if key == TOKEN_KEY:
+                shown = value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
+                if self._token is not None and hmac.compare_digest(shown, self._token):
+                    return True
+            elif key == SESSION_KEY and self._is_open(value):
+                return True
+        return False
+
+    def _is_open(self, value: str | bytes) -> bool:
+        try:
+            self._sessions.find(bytes.fromhex(str(value)))
+        except (ValueError, DeadObject):
+            return False
+        return True
+
+    def _is_kept_by_modes(self) -> bool:
+        """Whether only this user and root can ever have connected."""
+        return self._identity is not None and _identity(self._socket) == self._identity
+
+    def _refuse(self, requests: Any, context: grpc.ServicerContext) -> Any:
+        refusal = UnavailableDevice(
+            f"this daemon serves its own user, and whoever has a copy of its token file {self._file}: "
+            f"pass the copy as token_file=, --token-file or {TOKEN_VARIABLE}"
+        )
+        abort(context, refusal, grpc.StatusCode.UNAUTHENTICATED)
+
+
+def _identity(socket: Path | None) -> object:
+    """What changes with every change of a socket's mode or owner, also one that is undone; None if others may connect."""
+    if socket is None:
+        return None
+    try:
+        status = socket.lstat()
+    except OSError:
+        return None
+    if status.st_mode & 0o077 or status.st_uid != os.geteuid():
+        return None
+    return status.st_dev, status.st_ino, status.st_ctime_ns

@@ -1,0 +1,1 @@
+"""Device memory under supervision, and the staging of requests."""

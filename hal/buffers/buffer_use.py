@@ -1,0 +1,138 @@
+"""The device memories of one execution: checked, replaced by the memories themselves, and accounted for afterwards."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from neurald.hal.buffers.tracked_buffer import ManagedBuffer, Role
+from neurald.hal.device import ExecutionResult, OutputShape
+from neurald.hal.errors import BadData, Error, OpFailed
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.types import Argument, Dimensions, Operand, Request, Subgraph, byte_size
+from neurald.hal.validation.validate import merge_dimensions
+
+
+class BufferUse:
+    """The device memories of one execution.
+
+    Attributes:
+        request: with the memories themselves in place of the accounts on them.
+    """
+
+    def __init__(self, request: Request, outputs: Sequence[ManagedBuffer | None]) -> None:
+        self.request = request
+        self._outputs = outputs
+
+    def wrote(self, result: ExecutionResult) -> None:
+        """Takes what came of the execution: unless an output did not fit, memories that it wrote hold values.
+
+        Raises:
+            OpFailed: a value cannot be in its memory.
+        """
+        shapes: Sequence[OutputShape] = result.output_shapes if result.is_sufficient else ()
+        for buffer, shape in zip(self._outputs, shapes, strict=False):
+            if buffer is not None:
+                buffer.set_value(shape.dimensions)
+
+
+@contextlib.contextmanager
+def buffers_in_use(
+    owner: object, graph: Subgraph, request: Request, mismatch: type[Error] = BadData
+) -> Iterator[BufferUse]:
+    """The time in which an execution uses the device memories of a request.
+
+    Those that it writes hold no value any more unless `BufferUse.wrote` says so.
+
+    Args:
+        owner: what the roles of memories refer to.
+        graph: that the request is for.
+        request: a valid one.
+        mismatch: raised for a value of other dimensions than the request's.
+
+    Raises:
+        BadData: a memory is used in a role that was not declared, is two outputs, or input and output.
+        BadState: a memory is in use elsewhere.
+        OpFailed: an input holds no value.
+    """
+    if not any(isinstance(pool, ManagedBuffer) for pool in request.pools):
+        yield BufferUse(request, ())
+        return
+    inputs = [_buffer(request, argument) for argument in request.inputs]
+    outputs = [_buffer(request, argument) for argument in request.outputs]
+    _require_roles(owner, inputs, outputs)
+    with contextlib.ExitStack() as stack:
+        for writing, buffers in ((False, inputs), (True, outputs)):
+            for buffer in filter(None, buffers):
+                buffer.acquire(writing=writing)
+                stack.callback(buffer.release, writing=writing)
+        pools = tuple(pool.memory if isinstance(pool, ManagedBuffer) else pool for pool in request.pools)
+        resolved = [
+            argument if buffer is None else resolve(buffer, argument, graph.operands[index], what, mismatch)
+            for buffers, arguments, indexes, resolve, what in (
+                (inputs, request.inputs, graph.inputs, _resolved_input, "input"),
+                (outputs, request.outputs, graph.outputs, _resolved_output, "output"),
+            )
+            # The runtime adds the variables of a stateful model, which are the last, only later.
+            for buffer, argument, index in zip(buffers, arguments, indexes, strict=False)
+        ]
+        for buffer in filter(None, outputs):
+            buffer.set_value(None)
+        count = len(request.inputs)
+        yield BufferUse(
+            Request(inputs=tuple(resolved[:count]), outputs=tuple(resolved[count:]), pools=pools), outputs
+        )
+
+
+def _buffer(request: Request, argument: Argument) -> ManagedBuffer | None:
+    pool = None if argument.pool is None else request.pools[argument.pool]
+    return pool if isinstance(pool, ManagedBuffer) else None
+
+
+def _require_roles(
+    owner: object, inputs: Sequence[ManagedBuffer | None], outputs: Sequence[ManagedBuffer | None]
+) -> None:
+    for is_output, buffers in ((False, inputs), (True, outputs)):
+        for index, buffer in enumerate(buffers):
+            if buffer is not None:
+                buffer.require_role(Role(owner=owner, index=index, is_output=is_output))
+    written: set[Memory] = set()
+    for index, buffer in enumerate(outputs):
+        if buffer is None:
+            continue
+        if buffer in written or buffer in inputs:
+            other = "another output" if buffer in written else "an input"
+            raise BadData(f"output {index}: its device memory is also {other} of this execution")
+        written.add(buffer)
+
+
+def _resolved_input(
+    buffer: ManagedBuffer, argument: Argument, operand: Operand, what: str, mismatch: type[Error]
+) -> Argument:
+    held = buffer.dimensions
+    if held is None:
+        raise OpFailed(f"{what}: its device memory holds no value yet")
+    try:
+        wanted = merge_dimensions(operand.dimensions, argument.dimensions, what)
+        if merge_dimensions(held, wanted, what) != held:
+            raise BadData(f"{what}: shape {wanted}; its device memory holds {list(held)}")
+    except BadData as error:
+        raise mismatch(str(error)) from None
+    return _placed(buffer, argument, held, byte_size(operand.type, held))
+
+
+def _resolved_output(
+    buffer: ManagedBuffer, argument: Argument, operand: Operand, what: str, mismatch: type[Error]
+) -> Argument:
+    try:
+        wanted = merge_dimensions(operand.dimensions, argument.dimensions, what)
+        wanted = merge_dimensions(buffer.operand.dimensions, wanted, what)
+    except BadData as error:
+        raise mismatch(str(error)) from None
+    return _placed(buffer, argument, wanted, buffer.memory.size)
+
+
+def _placed(buffer: ManagedBuffer, argument: Argument, dimensions: Dimensions, length: int) -> Argument:
+    """The argument as the device gets it: memory of the host has real bytes, a device's own is used as a whole."""
+    length = 0 if isinstance(buffer.memory, DeviceBuffer) else length
+    return replace(argument, offset=0, length=length, dimensions=dimensions)

@@ -1,0 +1,1 @@
+"""The compilation cache: its store, entries, keys, seals and attestations."""

@@ -1,0 +1,69 @@
+"""What models' constants are, kept in the cache, so that a file which has not changed is not read to know its key.
+
+One file in the cache's directory has the last answers to `neurald.hal.cache.key.constants_question`, with the installation's code.
+Processes that remember at the same time may forget what another one has learned; then it is read again.
+"""
+
+import contextlib
+import hmac
+import os
+
+import msgspec
+
+from neurald.hal.cache.directory import CacheDirectory
+from neurald.hal.cache.file import open_directory, read_bytes, replace_file
+from neurald.hal.cache.secret import MAC_BYTES, authentication_code
+from neurald.hal.errors import Error
+
+CONSTANTS = "constants"
+
+_PURPOSE = b"cache constants"
+_KEPT = 256
+_LIMIT = 1 << 16
+
+
+class KnownConstants:
+    """The answers of a cache. Thread-safe, and safe beside other processes.
+
+    Args:
+        directory: of the cache; it need not exist.
+        secret: of the installation.
+    """
+
+    def __init__(self, directory: CacheDirectory, secret: bytes) -> None:
+        self._directory = directory
+        self._secret = secret
+
+    def recall(self, question: bytes) -> str | None:
+        """What `KeyParts.constants` is for a question; None where nobody has remembered that."""
+        return self._read().get(question)
+
+    def remember(self, question: bytes, constants: str) -> None:
+        """Keeps an answer; a cache that cannot be written forgets it."""
+        known = self._read()
+        known.pop(question, None)
+        known[question] = constants
+        latest = list(known.items())[-_KEPT:]
+        content = msgspec.msgpack.encode(latest)
+        with contextlib.suppress(OSError, Error):
+            self._directory.make()
+            descriptor = open_directory(self._directory.path)
+            try:
+                code = authentication_code(self._secret, _PURPOSE, content)
+                replace_file(descriptor, CONSTANTS, code + content)
+            finally:
+                os.close(descriptor)
+
+    def _read(self) -> dict[bytes, str]:
+        try:
+            descriptor = open_directory(self._directory.path)
+            try:
+                whole = read_bytes(descriptor, CONSTANTS, _LIMIT)
+            finally:
+                os.close(descriptor)
+            code, content = whole[:MAC_BYTES], whole[MAC_BYTES:]
+            if not hmac.compare_digest(code, authentication_code(self._secret, _PURPOSE, content)):
+                return {}
+            return dict(msgspec.msgpack.decode(content, type=list[tuple[bytes, str]]))
+        except (OSError, Error, msgspec.DecodeError):
+            return {}

@@ -1,0 +1,208 @@
+"""The directory of a cache, and how entries come into it and go from it; see `neurald.hal.cache.store` for the rules."""
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from neurald.hal.cache.entry import MANIFEST
+from neurald.hal.cache.file import open_directory
+from neurald.hal.errors import BadState, Error
+from neurald.hal.process.private_directory import make_directory
+
+_ENTRY = re.compile(r"[0-9a-f]{64}")
+_DRAFT = re.compile(r"\.draft-[0-9a-f]{16}")
+#: A draft of this age, in seconds, without a writer is one that a dead writer has left.
+_DRAFT_AGE_S = 60.0
+
+
+class CacheDirectory:
+    """Entries by name, as directories. Safe beside other processes that use the same one.
+
+    Args:
+        path: need not exist.
+
+    Raises:
+        BadState: it exists, and is not the user's own.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with contextlib.suppress(FileNotFoundError):
+            self._check()
+
+    def _check(self) -> None:
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise BadState(f"the cache {self.path}: {error.strerror}") from None
+        if not stat.S_ISDIR(status.st_mode):
+            raise BadState(f"the cache {self.path} is no directory")
+        if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise BadState(
+                f"the cache {self.path} can be written by other users; a directory that is yours is expected (chmod 700)"
+            )
+
+    def make(self) -> None:
+        """Makes it unless it is there.
+
+        Raises:
+            BadState: it is not the user's own.
+            OSError: it cannot be made.
+        """
+        make_directory(self.path)
+        self._check()
+
+    @contextlib.contextmanager
+    def opened(self, name: str) -> Iterator[int]:
+        """A descriptor of an entry's directory; errors are those of `open_directory`."""
+        with _opened(self.path / name) as descriptor:
+            yield descriptor
+
+    def exists(self, name: str) -> bool:
+        """Whether there is something of that name, whatever it is."""
+        return os.path.lexists(self.path / name)
+
+    def names(self) -> list[str]:
+        """Those of all entries, in no order."""
+        return self._matching(_ENTRY)
+
+    def _matching(self, pattern: re.Pattern[str]) -> list[str]:
+        try:
+            return [path.name for path in self.path.iterdir() if pattern.fullmatch(path.name)]
+        except OSError:
+            return []
+
+    def size_bytes(self, name: str) -> int:
+        """Bytes of the files of an entry; none of one that is gone meanwhile."""
+        total = 0
+        with contextlib.suppress(OSError), os.scandir(self.path / name) as files:
+            for file in files:
+                with contextlib.suppress(OSError):
+                    total += file.stat(follow_symlinks=False).st_size
+        return total
+
+    def last_use_s(self, name: str) -> float:
+        """When an entry was used, on the clock of `time.time()`; 0 of one that is not complete."""
+        try:
+            return (self.path / name / MANIFEST).lstat().st_mtime
+        except OSError:
+            return 0.0
+
+    @contextlib.contextmanager
+    def draft(self, name: str) -> Iterator[int]:
+        """A descriptor of a new directory, which becomes the entry of that name at the end of the block.
+
+        Raises:
+            OSError: that is not possible. Nothing is left then.
+        """
+        path = self._draft_path()
+        path.mkdir(mode=0o700)
+        try:
+            with _opened(path) as descriptor:
+                fcntl.flock(descriptor, fcntl.LOCK_SH)
+                yield descriptor
+                self._publish(path, name)
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+
+    def _draft_path(self) -> Path:
+        return self.path / f".draft-{secrets.token_hex(8)}"
+
+    def _publish(self, draft: Path, name: str) -> None:
+        taken: list[Path] = []
+        try:
+            while True:
+                try:
+                    draft.rename(self.path / name)
+                except OSError:
+                    # Another entry has the name; another writer may be about to give it to a third one.
+                    earlier = self._take(name)
+                    if earlier is None:
+                        raise
+                    taken.append(earlier)
+                else:
+                    return
+        finally:
+            for earlier in taken:
+                _delete(earlier)
+
+    def _take(self, name: str) -> Path | None:
+        """Renames an entry away, so that it can be deleted; None if there is none, or that is not possible."""
+        taken = self._draft_path()
+        try:
+            return (self.path / name).rename(taken)
+        except OSError:
+            return None
+
+    def remove(self, name: str) -> bool:
+        """Removes an entry; whether there was one, and it could be removed."""
+        taken = self._take(name)
+        if taken is not None:
+            _delete(taken)
+        return taken is not None
+
+    def shrink(self, limit_bytes: int, keep: str = "") -> list[str]:
+        """Removes entries, those whose last use is longest ago first, until no more bytes are left; their names.
+
+        Args:
+            limit_bytes: how many may be left.
+            keep: the name of an entry that stays in any case.
+        """
+        sizes = {name: self.size_bytes(name) for name in self.names()}
+        total = sum(sizes.values())
+        removed = []
+        if total > limit_bytes:
+            for name in sorted(sizes.keys() - {keep}, key=self.last_use_s):
+                if total <= limit_bytes:
+                    break
+                if self.remove(name):
+                    removed.append(name)
+                total -= sizes[name]
+        return removed
+
+    def sweep(self, age_s: float = _DRAFT_AGE_S) -> None:
+        """Removes the drafts whose writers are dead; one younger than this may have one that does not hold its lock yet.
+
+        Drafts of single files have no lock; whoever writes one is done at once.
+        """
+        until = time.time() - age_s
+        for name in self._matching(_DRAFT):
+            path = self.path / name
+            with contextlib.suppress(OSError, Error):
+                status = path.lstat()
+                if status.st_mtime > until:
+                    continue
+                if stat.S_ISREG(status.st_mode):
+                    path.unlink()
+                    continue
+                with _opened(path) as descriptor:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    _delete(path)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = open_directory(path)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _delete(path: Path) -> None:
+    """Deletes what was renamed away; a stray file or link in the place of an entry too."""
+    if path.is_symlink() or not path.is_dir():
+        with contextlib.suppress(OSError):
+            path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)

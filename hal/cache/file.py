@@ -1,0 +1,170 @@
+"""Files of the cache: opened by name in a directory that is open already, never through a link, and read once.
+
+What is read to be checked goes into sealed memory first and is hashed there, so that what was checked is what is used, whatever
+happens to the file meanwhile. Nothing is forced to the disk: what is not there after a crash is found out by its digest.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import secrets
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from neurald.hal.errors import BadData
+from neurald.hal.memory.mapped_file import FileState
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
+
+_CHUNK_BYTES = 1 << 20
+_OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """What bytes must be: how many, and their SHA-256 in hexadecimal."""
+
+    size_bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, content: memoryview) -> Self:
+        """That of bytes that do not change meanwhile."""
+        return cls(size_bytes=content.nbytes, sha256=hashlib.sha256(content).hexdigest())
+
+
+def open_directory(path: Path) -> int:
+    """A descriptor of an entry's directory.
+
+    Raises:
+        BadData: it belongs to another user.
+        OSError: it is not there, is no directory, or cannot be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _OPEN)
+    if os.fstat(descriptor).st_uid != os.geteuid():
+        os.close(descriptor)
+        raise BadData("it belongs to another user")
+    return descriptor
+
+
+def _open_file(directory: int, name: str) -> tuple[int, int]:
+    """A descriptor of a regular file of this user, and its size."""
+    # Without waiting, should it be a pipe.
+    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | _OPEN, dir_fd=directory)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+        os.close(descriptor)
+        raise BadData(f"{name} is no regular file of this user")
+    return descriptor, status.st_size
+
+
+def read_bytes(directory: int, name: str, limit: int) -> bytes:
+    """A small file.
+
+    Raises:
+        BadData: it has more than `limit` bytes, or is no regular file of this user.
+        OSError: it cannot be read.
+    """
+    descriptor, size = _open_file(directory, name)
+    with os.fdopen(descriptor, "rb") as file:
+        if size > limit:
+            raise BadData(f"{name} has {size} bytes; at most {limit} are expected")
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise BadData(f"{name} grew while it was read")
+    return content
+
+
+def read_sealed(directory: int, name: str, expected: Fingerprint) -> tuple[Memory, FileState | None]:
+    """The content of a file in memory that nobody can change, and the state in which the file has it, if that is known.
+
+    Raises:
+        BadData: it is not what is expected, or no regular file of this user.
+        OSError: it cannot be read.
+    """
+    source, found = _open_file(directory, name)
+    try:
+        before = FileState.of(os.fstat(source))
+        if found != expected.size_bytes:
+            raise BadData(f"{name} has {found} bytes; {expected.size_bytes} are expected")
+        # There is no shared memory without bytes, and nothing to change in it either.
+        memory = _sealed_copy(source, found) if found else HostMemory(b"")
+        is_same = before == FileState.of(os.fstat(source))
+    finally:
+        os.close(source)
+    if Fingerprint.of(memory.view()) != expected:
+        raise BadData(f"{name} has changed since it was written")
+    return memory, before if is_same and before is not None and before.is_at_rest else None
+
+
+def copy_known(directory: int, name: str, state: FileState) -> Memory | None:
+    """A copy of a file's content in memory that nobody can change; None if it is not in that state any more.
+
+    What the file holds in that state was checked before and is not hashed again. It is copied nevertheless: a file that is
+    mapped can be overwritten, or cut, while it is used.
+
+    Raises:
+        BadData: it is no regular file of this user, or is cut meanwhile.
+        OSError: it cannot be read.
+    """
+    descriptor, size = _open_file(directory, name)
+    try:
+        if FileState.of(os.fstat(descriptor)) != state:
+            return None
+        memory = _sealed_copy(descriptor, size)
+        return memory if FileState.of(os.fstat(descriptor)) == state else None
+    finally:
+        os.close(descriptor)
+
+
+def _sealed_copy(source: int, size: int) -> SharedMemory:
+    target = os.memfd_create("neurald artifact", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        copied = 0
+        while copied < size and (count := os.sendfile(target, source, copied, size - copied)):
+            copied += count
+        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(target, fcntl.F_ADD_SEALS, seals)
+    except OSError:
+        os.close(target)
+        raise
+    return SharedMemory.received(target, size, constant=True)
+
+
+def write_file(directory: int, name: str, content: Memory) -> Fingerprint:
+    """Writes a new file of this user alone; returns what was written.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    digest = hashlib.sha256()
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, 0o600, dir_fd=directory)
+    try:
+        for offset in range(0, content.size, _CHUNK_BYTES):
+            # A copy: what is hashed is what is written, even if its owner writes to it.
+            chunk = bytes(content.view(offset, min(_CHUNK_BYTES, content.size - offset)))
+            digest.update(chunk)
+            written = 0
+            while written < len(chunk):
+                written += os.write(descriptor, chunk[written:])
+    finally:
+        os.close(descriptor)
+    return Fingerprint(size_bytes=content.size, sha256=digest.hexdigest())
+
+
+def replace_file(directory: int, name: str, content: bytes) -> None:
+    """Writes a small file of this user alone, in place of one of that name; nobody ever sees a part of it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    draft = f".draft-{secrets.token_hex(8)}"
+    try:
+        write_file(directory, draft, HostMemory(content))
+        os.rename(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(draft, dir_fd=directory)
+        raise

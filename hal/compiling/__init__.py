@@ -1,0 +1,1 @@
+"""Compilation in processes of its own."""

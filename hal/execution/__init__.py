@@ -1,0 +1,1 @@
+"""What drivers share for executions: requests bound to arrays, fenced executions, and bursts."""

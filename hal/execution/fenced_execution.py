@@ -1,0 +1,152 @@
+"""Fenced executions: they wait for fences, run, and signal a fence of their own."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from neurald.hal.device import ExecuteOptions, ExecutionResult, Timing
+from neurald.hal.errors import (
+    Cancelled,
+    Error,
+    MissedDeadlineTransient,
+    OpFailed,
+    OutOfMemory,
+    ResourceExhaustedTransient,
+)
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.fence import Fence, wait_any
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FencedOutcome:
+    """What came of a fenced execution.
+
+    Attributes:
+        result: whose timing counts from the launch; None where it failed.
+        error: why it failed.
+        after_fences: timing from when the last fence had signalled.
+    """
+
+    result: ExecutionResult | None = None
+    error: Error | None = None
+    after_fences: Timing = field(default_factory=Timing)
+
+
+class FencedRun:
+    """Implements `neurald.hal.device.FencedExecution` with a thread that waits and then runs.
+
+    Args:
+        run: executes; gets the options with the deadline that holds after the fences.
+        wait_for: what must signal first.
+        fence: signalled at the end, whatever that is.
+        options: as for `PreparedModel.execute`.
+        after_fences_s: how long it may take once all have signalled.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[ExecuteOptions], ExecutionResult],
+        wait_for: Sequence[Fence],
+        fence: Fence,
+        options: ExecuteOptions,
+        after_fences_s: float | None = None,
+    ) -> None:
+        self._run = run
+        self._wait_for = tuple(wait_for)
+        self._fence = fence
+        self._after_fences_s = after_fences_s
+        self._cancellation = options.cancellation or Cancellation()
+        self._options = replace(options, cancellation=self._cancellation)
+        self._is_over = threading.Event()
+        self._outcome = FencedOutcome(error=OpFailed("the execution is under way"))
+
+    def start(self) -> None:
+        """Launches it.
+
+        Raises:
+            ResourceExhaustedTransient: there are too many threads.
+        """
+        launched_ns = time.monotonic_ns()
+        try:
+            threading.Thread(
+                target=self._work, args=(launched_ns,), name="neurald fenced execution", daemon=True
+            ).start()
+        except RuntimeError as error:
+            raise ResourceExhaustedTransient(f"no thread can be started: {error}") from None
+
+    def cancel(self) -> None:
+        """Asks it to stop waiting, or to stop at the next operation."""
+        self._cancellation.cancel()
+
+    def _work(self, launched_ns: int) -> None:
+        try:
+            self._wait()
+            self._outcome = self._execute(launched_ns)
+        except Error as error:
+            # Not the error itself, whose frames keep the memory of the call.
+            self._outcome = FencedOutcome(error=error.with_traceback(None))
+        except MemoryError as error:
+            self._outcome = FencedOutcome(error=OutOfMemory(str(error)))
+        except Exception as error:
+            logger.exception("a fenced execution failed")
+            self._outcome = FencedOutcome(error=OpFailed(f"{type(error).__name__}: {error}"))
+        finally:
+            self._is_over.set()
+            self._fence.signal()
+
+    def _wait(self) -> None:
+        stop = Fence()
+        self._cancellation.call_on_cancel(stop.signal)
+        deadline_s = self._options.deadline_s
+        for fence in self._wait_for:
+            left = None if deadline_s is None else deadline_s - time.monotonic()
+            if not wait_any((fence.fd, stop.fd), left):
+                raise MissedDeadlineTransient("the deadline passed before all fences had signalled")
+            if self._cancellation.is_cancelled:
+                raise Cancelled("the execution was cancelled before all fences had signalled")
+
+    def _execute(self, launched_ns: int) -> FencedOutcome:
+        started_ns = time.monotonic_ns()
+        options = self._options.limited_to(self._after_fences_s)
+        result = self._run(options)
+        if not options.measure:
+            return FencedOutcome(result=result)
+        after = result.timing
+        launched = after.after_waiting(started_ns - launched_ns)
+        return FencedOutcome(result=replace(result, timing=launched), after_fences=after)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether `outcome` is known."""
+        return self._is_over.is_set()
+
+    @property
+    def outcome(self) -> FencedOutcome:
+        """What came of it; waits for that."""
+        self._is_over.wait()
+        return self._outcome
+
+    @property
+    def fence(self) -> Fence:
+        """See `FencedExecution.fence`."""
+        return self._fence
+
+    def result(self) -> ExecutionResult:
+        """See `FencedExecution.result`."""
+        return result_of(self.outcome)
+
+    @property
+    def timing_after_fences(self) -> Timing:
+        """See `FencedExecution.timing_after_fences`."""
+        return self.outcome.after_fences
+
+
+def result_of(outcome: FencedOutcome) -> ExecutionResult:
+    """The result of an outcome; raises its error instead if it has one."""
+    if outcome.result is None:
+        raise outcome.error or OpFailed("the execution gave neither a result nor an error")
+    return outcome.result

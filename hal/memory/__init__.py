@@ -1,0 +1,1 @@
+"""Memory pools, mapped files and the planning of arenas."""

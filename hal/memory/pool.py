@@ -1,0 +1,404 @@
+"""Memory pools: host buffers, mapped files and sealed shared memory, with one bounds check for all.
+
+Memory that crosses a process border is a memfd whose size is sealed, so that the peer cannot pull it
+away under a running kernel: touching a shrunk mapping kills its reader with SIGBUS.
+"""
+
+import ctypes
+import errno
+import fcntl
+import mmap
+import os
+import stat
+from typing import Any, Self
+
+import numpy as np
+
+from neurald.hal.api_arguments import instance, integer
+from neurald.hal.errors import (
+    BadData,
+    BadState,
+    Error,
+    OutOfMemory,
+    ResourceExhaustedTransient,
+    UnexpectedNull,
+    Unmappable,
+)
+from neurald.hal.process.fork import at_fork
+
+#: Alignment and padding of arguments inside a pool, in bytes (Android's default for requests).
+ALIGNMENT = 64
+
+#: The same on all architectures that Python's own wheels exist for; the module `mmap` lacks it.
+_MAP_FIXED = 0x10
+_SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+def checked_range(offset: int, length: int, size: int, what: str) -> None:
+    """Raises BadData unless `length` bytes from `offset` lie inside `size` bytes."""
+    if offset < 0 or length < 0 or offset + length > size:
+        raise BadData(f"{what}: {length} bytes at offset {offset} do not lie inside {size} bytes")
+
+
+def align(size_bytes: int) -> int:
+    """`size_bytes` rounded up to a multiple of `ALIGNMENT`."""
+    return -(-size_bytes // ALIGNMENT) * ALIGNMENT
+
+
+def aligned_zeros(size_bytes: int, alignment: int = ALIGNMENT) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+    """Zeroed bytes of this process that begin at a multiple of `alignment`."""
+    room = np.zeros(size_bytes + alignment, np.uint8)
+    start = -room.ctypes.data % alignment
+    return room[start : start + size_bytes]
+
+
+class Memory:
+    """A block of bytes that operands, inputs and outputs can lie in.
+
+    `allocate` and `from_fd` make the kinds an application needs; `HostMemory` wraps a buffer that exists.
+    """
+
+    _address: int | None = None
+
+    def __init__(self, buffer: memoryview) -> None:
+        self._buffer = buffer
+
+    @staticmethod
+    def allocate(size: int) -> "SharedMemory":
+        """Zeroed shared memory of `size` bytes, which drivers on this host use without a copy.
+
+        Raises:
+            BadData: `size` is not positive.
+            OutOfMemory: the system has no such memory left.
+        """
+        return SharedMemory.create(integer(size, "the size"))
+
+    @staticmethod
+    def from_fd(fd: int, size: int, offset: int = 0) -> "Memory":
+        """`size` bytes of the file behind `fd`, from `offset`, mapped; writable if `fd` is.
+
+        The descriptor is duplicated, so the caller may close it. The file must not shrink while the memory is used.
+        Drivers on this host use a whole memfd without a copy if its size is sealed; they get a copy of anything else.
+
+        Raises:
+            BadData: the file has no such range, or `fd` is not an open descriptor.
+            Unmappable: the file cannot be mapped (a pipe, for example).
+            OutOfMemory, ResourceExhaustedTransient: this process can have no more memory, or no more descriptors.
+        """
+        size, offset = integer(size, "the size"), integer(offset, "the offset")
+        try:
+            flags = fcntl.fcntl(fd, fcntl.F_GETFL)
+            status = os.fstat(fd)
+        except (OSError, ValueError, TypeError, OverflowError) as error:
+            raise BadData(f"descriptor {fd}: {error}") from None
+        if not stat.S_ISREG(status.st_mode):
+            raise Unmappable(f"descriptor {fd} is no file of bytes, and cannot be mapped")
+        if size <= 0:
+            raise BadData(f"memory of {size} bytes; a positive size is expected")
+        checked_range(offset, size, status.st_size, f"descriptor {fd}")
+        seals = _seals(fd)
+        writable = flags & os.O_ACCMODE == os.O_RDWR and not seals & fcntl.F_SEAL_WRITE
+        demanded = _SIZE_SEALS | (0 if writable else fcntl.F_SEAL_WRITE)
+        if size == status.st_size and seals & demanded == demanded:
+            try:
+                return SharedMemory.received(os.dup(fd), size, constant=not writable)
+            except OSError as error:
+                raise _mapping_failure(error) or Unmappable(
+                    f"descriptor {fd} cannot be mapped: {error}"
+                ) from None
+            except BadData as error:
+                raise Unmappable(f"descriptor {fd} cannot be mapped: {error}") from None
+        start = offset - offset % mmap.ALLOCATIONGRANULARITY
+        try:
+            mapping = mmap.mmap(
+                fd,
+                offset - start + size,
+                access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ,
+                offset=start,
+            )
+        except (OSError, ValueError) as error:
+            raise _mapping_failure(error) or Unmappable(
+                f"descriptor {fd} cannot be mapped: {error}"
+            ) from None
+        return Memory(memoryview(mapping)[offset - start :])
+
+    @property
+    def size(self) -> int:
+        """Bytes in this memory."""
+        return self._buffer.nbytes
+
+    @property
+    def address(self) -> int:
+        """Where its bytes begin in this process; they stay there as long as the memory exists. 0: there are none."""
+        if self._address is None:
+            content = np.frombuffer(self.view(), np.uint8)
+            self._address = content.ctypes.data if content.size else 0
+        return self._address
+
+    @property
+    def readonly(self) -> bool:
+        """Whether nothing can be written to it."""
+        return self._buffer.readonly
+
+    def view(self, offset: int = 0, length: int | None = None) -> memoryview:
+        """The bytes from `offset`, all or `length` of them, without a copy.
+
+        Raises:
+            BadData: the range is not inside the memory.
+        """
+        length = self.size - offset if length is None else length
+        checked_range(offset, length, self.size, "memory range")
+        return self._buffer[offset : offset + length]
+
+    @staticmethod
+    def copy(source: "Memory", target: "Memory") -> None:
+        """Copies all of a memory to another one; either may be memory of a device.
+
+        Raises:
+            UnexpectedNull: there is no such memory.
+            BadData: their sizes differ, the target is read-only, or device memories hold values of different types or
+                dimensions, or none.
+            BadState: device memory is in use.
+            Error: a device failed; its memory then holds no value.
+        """
+        if source is None or target is None:
+            raise UnexpectedNull("a memory to copy is None")
+        for memory in (source, target):
+            instance(memory, Memory, "a memory to copy")
+        if source is not target:
+            target.write(source)
+
+    def write(self, source: "Memory", dimensions: tuple[int, ...] | None = None) -> None:
+        """Takes all bytes of a memory of the same size.
+
+        Args:
+            source: memory that can be read.
+            dimensions: of the value that the bytes are; of interest to memory of a device.
+
+        Raises:
+            BadData: the sizes differ, or this memory is read-only.
+        """
+        source.read(self)
+
+    def read(self, target: "Memory") -> None:
+        """Gives all its bytes to memory of the host; see `write`."""
+        if target.readonly:
+            raise BadData("the memory to copy to is read-only")
+        if target.size != self.size:
+            raise BadData(f"{self.size} bytes are copied to memory of {target.size}")
+        # NumPy lets other threads run meanwhile.
+        np.asarray(target.view())[...] = np.asarray(self.view())
+
+
+class HostMemory(Memory):
+    """The bytes of an object with the buffer protocol (array, bytes, mmap), which must be contiguous."""
+
+    def __init__(self, source: Any) -> None:
+        view = memoryview(source)
+        if not view.c_contiguous:
+            raise BadData("a buffer must be C-contiguous")
+        # A cast refuses shapes with a 0 in them, and there is nothing to look at then.
+        empty = memoryview(b"" if view.readonly else bytearray())
+        super().__init__(view.cast("B") if view.nbytes else empty)
+
+
+def anonymous(size_bytes: int) -> mmap.mmap:
+    """Zeroed memory of this process; a child of a fork has a copy, where `mmap.mmap(-1, …)` alone would be shared with it.
+
+    Raises:
+        OSError: there is no room for it.
+    """
+    return mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+class SharedMemory(Memory):
+    """A sealed memfd. Closed when no longer referred to, or by `close`.
+
+    Attributes:
+        is_abandoned: whether a driver failed that had it for an execution, and may still write to it some day.
+    """
+
+    def __init__(self, fd: int, buffer: memoryview) -> None:
+        super().__init__(buffer)
+        self._fd = fd
+        self.is_abandoned = False
+
+    @classmethod
+    def create(cls, size: int, name: str = "neurald") -> Self:
+        """New zeroed memory that both sides may write."""
+        fd = _new_memfd(size, name)
+        try:
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SIZE_SEALS)
+            return cls(fd, memoryview(mmap.mmap(fd, size)))
+        except OSError as error:
+            os.close(fd)
+            raise OutOfMemory(f"{size} bytes of shared memory: {error}") from None
+
+    @classmethod
+    def working(cls, size: int, name: str = "neurald working memory") -> Self:
+        """Like `create`, for what the library itself puts there: after a fork the child has a copy of its own."""
+        memory = cls.create(size, name)
+        at_fork(memory)
+        return memory
+
+    def forked(self) -> None:
+        """Puts a copy in the place of `working` memory in a child, under the same address and descriptor.
+
+        A child that has no room for it is ended: it would write into memory that its parent and a daemon compute with.
+        """
+        try:
+            copy = _new_memfd(self.size, "neurald working memory")
+            written = 0
+            while written < self.size:
+                written += os.pwrite(copy, self._buffer[written:], written)
+            fcntl.fcntl(copy, fcntl.F_ADD_SEALS, _SIZE_SEALS)
+            _map_over(self.address, self.size, copy)
+            if self._fd >= 0:
+                os.dup2(copy, self._fd, inheritable=False)
+            os.close(copy)
+        except (OSError, OutOfMemory) as error:
+            os.write(
+                2, f"neurald: {self.size} bytes cannot be copied for a forked process: {error}\n".encode()
+            )
+            os._exit(os.EX_OSERR)
+
+    @classmethod
+    def constant(cls, content: memoryview, name: str = "neurald constants") -> Self:
+        """A copy of `content` that nobody can write any more."""
+        fd = _new_memfd(content.nbytes, name)
+        try:
+            written = 0
+            while written < content.nbytes:
+                written += os.pwrite(fd, content[written:], written)
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SIZE_SEALS | fcntl.F_SEAL_WRITE)
+            return cls(fd, memoryview(mmap.mmap(fd, content.nbytes, access=mmap.ACCESS_READ)))
+        except OSError as error:
+            os.close(fd)
+            raise OutOfMemory(f"{content.nbytes} bytes of shared memory: {error}") from None
+
+    @classmethod
+    def received(cls, fd: int, size: int, *, constant: bool) -> Self:
+        """Memory whose descriptor another process sent; takes over `fd`, and closes it on failure.
+
+        Raises:
+            BadData: it is not a memfd, its seals are missing, its size is another one, or it has huge pages.
+            OutOfMemory, ResourceExhaustedTransient: this process can have no more memory, or no more descriptors.
+        """
+        try:
+            cls.check(fd, size, constant=constant)
+            access = mmap.ACCESS_READ if constant else mmap.ACCESS_WRITE
+            return cls(fd, memoryview(mmap.mmap(fd, size, access=access)))
+        except Error:
+            os.close(fd)
+            raise
+        except (OSError, ValueError) as error:
+            os.close(fd)
+            raise _mapping_failure(error) or _no_shared_memory(error) from None
+
+    @staticmethod
+    def check(fd: int, size: int, *, constant: bool) -> None:
+        """Whether `received` would map a descriptor; its seals keep that from changing.
+
+        Raises:
+            BadData: it would not, see there.
+        """
+        demanded = _SIZE_SEALS | (fcntl.F_SEAL_WRITE if constant else 0)
+        try:
+            seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+            actual = os.fstat(fd).st_size
+            page_bytes = os.fstatvfs(fd).f_bsize
+        except OSError as error:
+            raise _no_shared_memory(error) from None
+        if seals & demanded != demanded:
+            raise BadData(f"shared memory has the seals {seals:#x}; {demanded:#x} are demanded")
+        if actual != size or size <= 0:
+            raise BadData(f"shared memory has {actual} bytes; {size} were announced")
+        if page_bytes != mmap.PAGESIZE:
+            # A huge page may be lacking when it is touched, and that kills.
+            raise BadData("memory with huge pages; one with ordinary pages is expected")
+
+    @property
+    def fd(self) -> int:
+        """The descriptor, still owned by this object.
+
+        Raises:
+            BadState: the memory was closed.
+        """
+        if self._fd < 0:
+            raise BadState("the shared memory is closed")
+        return self._fd
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the descriptor was closed."""
+        return self._fd < 0
+
+    def alias(self) -> "SharedMemory":
+        """Another memory of the same bytes, without a descriptor of its own."""
+        return SharedMemory(-1, self._buffer)
+
+    def close(self) -> None:
+        """Closes the descriptor; views that exist stay valid."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        if hasattr(self, "_fd"):
+            self.close()
+
+
+def _no_shared_memory(error: Exception) -> BadData:
+    return BadData(f"the descriptor received is no shared memory: {error}")
+
+
+def _mapping_failure(error: Exception) -> Error | None:
+    """The error for memory that could not be mapped though nothing is wrong with it; None where something is."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.ENOMEM:
+        return OutOfMemory("shared memory cannot be mapped: this process can have no more memory")
+    if number in (errno.EMFILE, errno.ENFILE):
+        return ResourceExhaustedTransient(
+            "shared memory cannot be mapped: this process can have no more descriptors"
+        )
+    return None
+
+
+def _map_over(address: int, size: int, fd: int) -> None:
+    """Maps a file in the place of an existing mapping, to be read and written by all who map it."""
+    c_library = ctypes.CDLL(None, use_errno=True)
+    call = c_library.mmap
+    call.restype = ctypes.c_void_p
+    call.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+    )
+    protection = mmap.PROT_READ | mmap.PROT_WRITE
+    if call(address, size, protection, mmap.MAP_SHARED | _MAP_FIXED, fd, 0) != address:
+        raise OSError(ctypes.get_errno(), "the memory cannot be mapped")
+
+
+def _seals(fd: int) -> int:
+    """The seals of a file, none for one that is no memfd."""
+    try:
+        return fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+    except OSError:
+        return 0
+
+
+def _new_memfd(size: int, name: str) -> int:
+    if size <= 0:
+        raise BadData(f"shared memory of {size} bytes; a positive size is expected")
+    fd = -1
+    try:
+        fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(fd, size)
+    except (OSError, OverflowError) as error:
+        if fd >= 0:
+            os.close(fd)
+        raise OutOfMemory(f"{size} bytes of shared memory: {error}") from None
+    return fd

@@ -1,0 +1,133 @@
+"""Models' constants in sealed memory, as they go to a daemon.
+
+Wherever a model's pools are (a mapped file, arrays), the parts that its constants lie in are copied once
+into memfds that nobody can write, and kept as long as the pools live: asking what is supported, preparing,
+preparing steps of the same model on several devices share one copy.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+from neurald.hal.errors import BadData
+from neurald.hal.memory.pool import ALIGNMENT, Memory, SharedMemory, align
+from neurald.hal.model.types import Lifetime, Location, Model, Operand, Subgraph
+from neurald.hal.process.fork import forkable_lock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Copy:
+    """Bytes `start` to `end` of a memory, at `offset` in `memory`."""
+
+    start: int
+    end: int
+    memory: SharedMemory
+    offset: int
+    #: Only for this model, where the original can be written: another model may find other values in it.
+    model: ReferenceType[Model] | None
+
+    def serves(self, model: Model, start: int, end: int) -> bool:
+        return self.start <= start and end <= self.end and (self.model is None or self.model() is model)
+
+
+_copies: WeakKeyDictionary[Memory, _Copy] = WeakKeyDictionary()
+_lock = forkable_lock()
+
+
+def seal_constants(model: Model) -> Model:
+    """The same model with all its pools in sealed shared memory, each of them used.
+
+    Raises:
+        BadData: a constant does not lie in its pool.
+        OutOfMemory: there is no memory for a copy.
+    """
+    with _lock:
+        copies = _copies_of(model)
+    pools: list[SharedMemory] = []
+    numbers: dict[int, int] = {}  # by identity of the memory
+    for copy in copies.values():
+        if id(copy.memory) not in numbers:
+            numbers[id(copy.memory)] = len(pools)
+            pools.append(copy.memory)
+
+    def moved(operand: Operand) -> Operand:
+        place = operand.location
+        if place is None:
+            return operand
+        if not place.length:  # nothing to lie anywhere
+            return replace(operand, lifetime=Lifetime.CONSTANT_COPY, location=None)
+        copy = copies[place.pool]
+        location = Location(
+            pool=numbers[id(copy.memory)],
+            offset=place.offset - copy.start + copy.offset,
+            length=place.length,
+        )
+        return replace(operand, location=location)
+
+    def graph(original: Subgraph) -> Subgraph:
+        return replace(original, operands=tuple(map(moved, original.operands)))
+
+    return replace(
+        model,
+        main=graph(model.main),
+        referenced=tuple(map(graph, model.referenced)),
+        pools=tuple(pools),
+    )
+
+
+def _copies_of(model: Model) -> dict[int, _Copy]:
+    """A copy for each pool that is used, by index; those that are missing are made, in one memory together."""
+    copies: dict[int, _Copy] = {}
+    missing: dict[int, tuple[int, int]] = {}
+    for number, (start, end) in _used_ranges(model).items():
+        pool = model.pools[number]
+        if isinstance(pool, SharedMemory) and pool.readonly:
+            copies[number] = _Copy(start=0, end=pool.size, memory=pool, offset=0, model=None)
+            continue
+        known = _copies.get(pool)
+        if known is not None and known.serves(model, start, end):
+            copies[number] = known
+            continue
+        if known is not None and known.model is None:
+            start, end = min(start, known.start), max(end, known.end)
+        missing[number] = (start, end)
+    if not missing:
+        return copies
+    memory = SharedMemory.constant(_joined(model.pools[n].view(s, e - s) for n, (s, e) in missing.items()))
+    offset = 0
+    for number, (start, end) in missing.items():
+        pool = model.pools[number]
+        only_for = None if pool.readonly else ref(model)
+        copies[number] = _Copy(start=start, end=end, memory=memory, offset=offset, model=only_for)
+        _copies[pool] = copies[number]
+        offset += align(end - start)
+    return copies
+
+
+def _used_ranges(model: Model) -> dict[int, tuple[int, int]]:
+    """For each pool that constants lie in the first byte and the end of what they use."""
+    ranges: dict[int, tuple[int, int]] = {}
+    for graph in (model.main, *model.referenced):
+        for index, operand in enumerate(graph.operands):
+            place = operand.location
+            if place is None or not place.length:
+                continue
+            if not 0 <= place.pool < len(model.pools):
+                raise BadData(f"operand {index}: pool {place.pool}; the model has {len(model.pools)}")
+            # From a multiple of the alignment, so that the copies are aligned as the originals are.
+            start, end = place.offset - place.offset % ALIGNMENT, place.offset + place.length
+            known = ranges.get(place.pool, (start, end))
+            ranges[place.pool] = min(start, known[0]), max(end, known[1])
+    return ranges
+
+
+def _joined(parts: Iterable[memoryview]) -> memoryview:
+    views = list(parts)
+    if len(views) == 1:
+        return views[0]
+    joined = bytearray(sum(align(view.nbytes) for view in views))
+    offset = 0
+    for view in views:
+        joined[offset : offset + view.nbytes] = view
+        offset += align(view.nbytes)
+    return memoryview(joined)

@@ -1,0 +1,1 @@
+"""Devices behind sockets: messages, transport, client and server."""

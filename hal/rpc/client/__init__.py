@@ -1,0 +1,1 @@
+"""A device in a daemon, seen from its client."""

@@ -1,0 +1,96 @@
+"""Device buffers in a daemon, seen from its client. Their bytes never pass through here unless they are copied."""
+
+import weakref
+from collections.abc import Container, Sequence
+
+from neurald._proto import device_pb2, types_pb2
+from neurald.hal.errors import DeadObject
+from neurald.hal.memory.pool import Memory, SharedMemory
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.types import Dimensions
+from neurald.hal.rpc.client.connection import Connection
+from neurald.hal.rpc.wire.model import dimensions_to_wire
+
+
+class RemoteBuffer(DeviceBuffer):
+    """A buffer that a daemon's device has allocated; goes from the daemon with the last reference."""
+
+    def __init__(self, connection: Connection, token: int) -> None:
+        super().__init__()
+        self._connection = connection
+        self._token = token
+        message = device_pb2.ReleaseBufferRequest(buffer=token)
+        weakref.finalize(self, connection.call_later, "ReleaseBuffer", message).atexit = False
+
+    @property
+    def is_lost(self) -> bool:
+        """See `DeviceBuffer.is_lost`: it goes with its session."""
+        return not self._connection.is_open
+
+    def pool_for(self, connection: Connection) -> types_pb2.RequestPool:
+        """What stands for it in a request that goes through a connection.
+
+        Raises:
+            DeadObject: it was allocated through another one; the daemon, or the session with it, is gone.
+        """
+        if connection is not self._connection:
+            raise DeadObject("a device buffer belongs to a session with its daemon that is over")
+        return types_pb2.RequestPool(buffer=self._token)
+
+    def write(self, source: Memory, dimensions: Dimensions = None) -> None:
+        """See `DeviceBuffer.write`."""
+        message = device_pb2.CopyToBufferRequest(
+            buffer=self._token, dimensions=dimensions_to_wire(dimensions)
+        )
+        if self._connection.is_local and not isinstance(source, SharedMemory):
+            shared = SharedMemory.create(source.size)
+            source.read(shared)
+            source = shared
+        tokens = self._connection.send_memories((source,))
+        message.memory = tokens[0]
+        self._connection.call("CopyToBuffer", message, tokens=tokens)
+
+    def read(self, target: Memory) -> None:
+        """See `DeviceBuffer.read`."""
+        message = device_pb2.CopyFromBufferRequest(buffer=self._token)
+        if not self._connection.is_local:
+            reply = self._connection.call("CopyFromBuffer", message)
+            self._connection.read_memory(reply.result, target)
+            return
+        shared = target if isinstance(target, SharedMemory) else SharedMemory.create(target.size)
+        tokens = self._connection.send_memories((shared,))
+        message.memory = tokens[0]
+        self._connection.call("CopyFromBuffer", message, tokens=tokens)
+        if shared is not target:
+            shared.read(target)
+
+
+def send_pools(
+    connection: Connection, pools: Sequence[Memory], results: Container[int], deadline_s: float | None
+) -> tuple[list[types_pb2.RequestPool], list[bytes]]:
+    """Gives a daemon what the pools of a request need: buffers are named, memories sent.
+
+    Args:
+        connection: to the daemon.
+        pools: of the request.
+        results: numbers of those that the daemon is to make itself, and whose bytes are read afterwards.
+        deadline_s: on the clock of `time.monotonic()`.
+
+    Returns:
+        The pools as the request names them, and the tokens of the memories that were sent.
+
+    Raises:
+        DeadObject: the daemon is gone, or a buffer's session with it.
+        Error: it refuses a memory.
+    """
+    named = [
+        pool.pool_for(connection)
+        if isinstance(pool, RemoteBuffer)
+        else types_pb2.RequestPool(results_bytes=pool.size if number in results else None)
+        for number, pool in enumerate(pools)
+    ]
+    sent = [number for number, pool in enumerate(named) if pool.WhichOneof("kind") is None]
+    tokens = connection.send_memories((pools[number] for number in sent), deadline_s)
+    for number, token in zip(sent, tokens, strict=True):
+        named[number].memory = token
+    return named, tokens

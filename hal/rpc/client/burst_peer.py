@@ -1,0 +1,284 @@
+"""The daemon as the client's end of a burst sees it: what is asked of it, what it answers, and whether it lives."""
+
+import select
+import socket
+import time
+import weakref
+from functools import partial
+
+from neurald._proto import device_pb2
+from neurald.hal.device import ExecuteOptions, Timing
+from neurald.hal.errors import (
+    BadData,
+    Cancelled,
+    DeadObject,
+    Error,
+    MissedDeadlineTransient,
+    OpFailed,
+)
+from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.process.fork import at_fork
+from neurald.hal.rpc.client.connection import Connection
+from neurald.hal.rpc.transport.burst_packet import (
+    ANSWER,
+    COMPLETION,
+    OUTCOME,
+    PACKET_BYTES,
+    Outcome,
+    read_outcome,
+    require_success,
+)
+from neurald.hal.rpc.transport.burst_ring import RING_BYTES, SPIN_S, WAKE, RingEnd, Side
+from neurald.hal.rpc.transport.packet import receive_packet, send_packet, shut_down
+from neurald.hal.sync.fence import Fence
+
+#: How long a daemon that lives may take to answer: as long as native code may keep its threads from it.
+_ANSWER_TIMEOUT_S = 60.0
+#: How long after a deadline or a cancellation the daemon's own word on it is waited for.
+_SLACK_S = 0.05
+_FOREVER_S = float("inf")
+#: Runs that take no longer are awaited awake: the time that waking costs is a part of theirs that counts.
+_SHORT_RUN_S = 2e-3
+_UNKNOWN = Timing()
+
+
+class BurstPeer:
+    """The daemon's end of one burst. Used by one thread at a time, `shut_down` apart.
+
+    Args:
+        connection: to the daemon.
+        handle: of the prepared model there.
+        outputs: how many it has.
+
+    Raises:
+        DeadObject: the daemon is gone.
+        Error: the daemon refuses the burst.
+    """
+
+    def __init__(self, connection: Connection, handle: int, outputs: int) -> None:
+        self._daemon = connection
+        self._outputs = outputs
+        memory = SharedMemory.working(RING_BYTES, "neurald burst")
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._close = weakref.finalize(self, self.socket.close)
+        self._close.atexit = False
+        with theirs:
+            connection.configure_burst(handle, theirs, memory)
+        memory.close()  # the mapping is all that is needed
+        # By then the connection is over, and this burst with it.
+        forget = connection.life.call_at_end(partial(shut_down, self.socket))
+        weakref.finalize(self, forget).atexit = False
+        self._ring = RingEnd(memory, self.socket, Side.CLIENT)
+        self._usual_s = 0.0
+        self._answer: bytes | None = None
+        self._outcome: Outcome | None = None
+        self._is_over = False
+        at_fork(self)
+
+    def forked(self) -> None:
+        """Ends the burst in a child, which closes its copy of the socket; the parent's burst goes on."""
+        self._is_over = True
+        self._close()
+
+    def shut_down(self) -> None:
+        """Ends the burst for the daemon, and for the thread that waits for it. May be called by any thread."""
+        shut_down(self.socket)
+
+    def close(self) -> None:
+        """Closes the connection, which nobody uses any more."""
+        self._is_over = True
+        self._close()
+
+    def ask(self, packet: bytes, descriptors: tuple[int, ...] = ()) -> None:
+        """Tells the daemon something that it is to keep.
+
+        Raises:
+            DeadObject: it is gone.
+            OpFailed: it broke the rules.
+            Error: it refuses.
+        """
+        self.require_open()
+        if not send_packet(self.socket, packet, descriptors):
+            room = select.poll()
+            room.register(self.socket, select.POLLOUT)
+            room.poll(_ANSWER_TIMEOUT_S * 1000)
+            if not send_packet(self.socket, packet, descriptors):
+                raise self._dead("it reads nothing")
+        self._answer = None
+        end = time.monotonic() + _ANSWER_TIMEOUT_S
+        try:
+            while self._answer is None:
+                if time.monotonic() >= end:
+                    raise self._dead("it gives no answer")
+                # No execution is under way. A completion that is left in the ring would end every
+                # sleep at once, so that the answer would never be waited for.
+                if self._sleep(end - time.monotonic()):
+                    raise BadData("it completes an execution that it was not asked for")
+        except BadData as error:
+            raise self._broken(error) from None
+        require_success(self._answer)
+
+    def submit(self, submission: bytes) -> None:
+        """Has the daemon run a request; `complete` tells what came of it.
+
+        Raises:
+            DeadObject: the burst has ended.
+        """
+        self.require_open()
+        self._ring.put(submission)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether `complete` would return at once.
+
+        Raises:
+            OpFailed: the daemon broke the rules.
+        """
+        try:
+            return self._ring.is_there
+        except BadData as error:
+            raise self._broken(error) from None
+
+    def is_done_within(self, timeout_s: float) -> bool:
+        """Whether `complete` would return at once, at the latest after so long.
+
+        Raises:
+            DeadObject: the daemon is gone.
+            OpFailed: the daemon broke the rules.
+        """
+        end = time.monotonic() + timeout_s
+        while not self.is_done:
+            left_s = end - time.monotonic()
+            if left_s <= 0:
+                return False
+            try:
+                self._sleep(left_s)
+            except BadData as error:
+                raise self._broken(error) from None
+        return True
+
+    def complete(self, options: ExecuteOptions) -> tuple[Timing, Outcome | None]:
+        """How long the execution took, and what is new about the outputs of its request, if anything.
+
+        Raises:
+            Cancelled, MissedDeadlineTransient: it was waited for in vain; it is still under way, and waited for again.
+            DeadObject: the daemon is gone.
+            OpFailed: the daemon broke the rules.
+        """
+        try:
+            started = time.perf_counter()
+            if not self._is_soon_there():
+                self._wait(options)
+            taken_s = time.perf_counter() - started
+            # Falls fast and rises slowly: what others take of the machine now and then makes no run longer.
+            self._usual_s = min(taken_s, self._usual_s * 1.1 + 1e-6)
+            is_news, _, *times_ns = COMPLETION.unpack_from(self._ring.take())
+            timing = _UNKNOWN
+            if max(times_ns) >= 0:
+                on_device_ns, in_driver_ns, queued_ns = (None if ns < 0 else ns for ns in times_ns)
+                timing = Timing(on_device_ns=on_device_ns, in_driver_ns=in_driver_ns, queued_ns=queued_ns)
+            if not is_news:
+                return timing, None
+            outcome, self._outcome = self._told(), None
+        except BadData as error:
+            raise self._broken(error) from None
+        return timing, outcome
+
+    def _is_soon_there(self) -> bool:
+        """Whether the completion comes about when it is likely to, awaited awake, or at once after a long run."""
+        usual_s = self._usual_s
+        return self._ring.spin(usual_s + SPIN_S if usual_s <= _SHORT_RUN_S else 0.0)
+
+    def _told(self) -> Outcome:
+        """What the daemon told before it completed the execution."""
+        if self._outcome is None:
+            try:
+                self._read()
+            except DeadObject:
+                # What it told right before it ended counts.
+                if self._outcome is None:
+                    raise
+        if self._outcome is None:
+            raise BadData("it tells no outcome")
+        return self._outcome
+
+    def _wait(self, options: ExecuteOptions) -> None:
+        limit = _FOREVER_S if options.deadline_s is None else options.deadline_s + _SLACK_S
+        look = time.monotonic() + _ANSWER_TIMEOUT_S
+        cancellation, wake = options.cancellation, None
+        if cancellation is not None:
+            wake = Fence()
+            cancellation.call_on_cancel(wake.signal)
+        is_cancelled = False
+        while not self._sleep(
+            min(limit, look) - time.monotonic(), None if wake is None or is_cancelled else wake.fd
+        ):
+            now = time.monotonic()
+            if cancellation is not None and cancellation.is_cancelled and not is_cancelled:
+                is_cancelled = True
+                self._ring.cancel()
+                limit = min(limit, now + _SLACK_S)
+            if now >= limit:
+                if is_cancelled:
+                    raise Cancelled("the execution was cancelled, and the daemon is still at it")
+                raise MissedDeadlineTransient("the deadline passed, and the daemon is still at it")
+            if now >= look:
+                self._require_answer()
+                look = time.monotonic() + _ANSWER_TIMEOUT_S
+
+    def _sleep(self, timeout_s: float, also: int | None = None) -> bool:
+        """Whether the completion came; reads what else did."""
+        if self._ring.sleep(timeout_s, also):
+            return True
+        self._read()
+        return self._ring.is_there
+
+    def _require_answer(self) -> None:
+        """Raises DeadObject if the daemon, which has been at it for long, lives but answers no call any more."""
+        deadline_s = time.monotonic() + _ANSWER_TIMEOUT_S
+        try:
+            self._daemon.call("GetStatus", device_pb2.GetStatusRequest(), deadline_s)
+        except Error as error:
+            raise self._dead(f"it hangs: {error}") from None
+
+    def _read(self) -> None:
+        """Takes in the packets that have come."""
+        while True:
+            try:
+                packet = receive_packet(self.socket, PACKET_BYTES, 0)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                raise self._dead(str(error)) from None
+            packet.close_descriptors()
+            if not packet.data:
+                raise self._dead("it has ended the burst")
+            kind = packet.data[0]
+            if kind == WAKE:
+                self._ring.hear(packet.data)
+            elif kind == ANSWER:
+                self._answer = packet.data
+            elif kind == OUTCOME:
+                self._outcome = read_outcome(packet.data, self._outputs)
+            else:
+                raise BadData(f"it sends a packet of kind {kind}")
+
+    def require_open(self) -> None:
+        """Raises DeadObject if the burst has ended."""
+        if self._is_over:
+            raise (
+                self._daemon.life.death() if self._daemon.life.is_over else DeadObject("the burst has ended")
+            )
+
+    def _broken(self, error: BadData) -> Error:
+        return self._ended(OpFailed(f"the daemon broke the rules of the burst: {error}"))
+
+    def _dead(self, otherwise: str) -> Error:
+        """What to raise when nothing more comes: why the connection is over, or else `otherwise`."""
+        return self._ended(self._daemon.life.death("Execute", f"is gone: {otherwise}"))
+
+    def _ended(self, error: Error) -> Error:
+        """`error`, after which the burst is of no more use."""
+        self._is_over = True
+        self.shut_down()
+        return error

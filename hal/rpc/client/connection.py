@@ -1,0 +1,425 @@
+"""A client's connection to a daemon: one session, its calls, and the memory that goes both ways."""
+
+import contextlib
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+
+from neurald._proto import device_pb2
+from neurald._proto.device_pb2_grpc import DeviceStub
+from neurald.hal.admission.access import token_metadata
+from neurald.hal.errors import (
+    BadState,
+    Cancelled,
+    DeadObject,
+    Error,
+    MissedDeadlineTransient,
+    OpFailed,
+    ResourceExhaustedPersistent,
+)
+from neurald.hal.memory.pool import Memory, SharedMemory
+from neurald.hal.process.address import Address
+from neurald.hal.process.fork import forkable_lock, keep_in_children, require_grpc
+from neurald.hal.rpc.client.life import Life
+from neurald.hal.rpc.server.channel import ChannelClient
+from neurald.hal.rpc.transport.access_token import clients_token
+from neurald.hal.rpc.transport.status import (
+    CHUNK_BYTES,
+    CLIENT_OPTIONS,
+    MAXIMUM_MESSAGE_BYTES,
+    SESSION_KEY,
+    error_from,
+    is_lost,
+)
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.deadline import remaining_s
+from neurald.hal.sync.fence import Fence
+
+#: How long a daemon that lives may take to open a session. One that is stopped is noticed sooner.
+CONNECT_TIMEOUT_S = 10.0
+#: How long calls that nobody waits for may take.
+_LATER_S = 3.0
+#: How long replies that a daemon sent before it stopped may take to come.
+_LAST_REPLIES_S = 1.0
+#: How long after a deadline the daemon's own word on it is waited for.
+_SLACK_S = 0.05
+#: Messages have other fields beside their large one.
+_ENVELOPE_BYTES = 1 << 16
+
+
+@dataclass(slots=True, kw_only=True)
+class Traffic:
+    """What went through gRPC messages, in bytes of the messages themselves. Thread-safe."""
+
+    messages_sent: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    _lock: threading.Lock = field(default_factory=forkable_lock, repr=False, compare=False)
+
+    def sent(self, message: Message) -> None:
+        """Counts a message to the daemon."""
+        with self._lock:
+            self.messages_sent += 1
+            self.bytes_sent += message.ByteSize()
+
+    def received(self, message: Message) -> None:
+        """Counts a message from the daemon."""
+        with self._lock:
+            self.bytes_received += message.ByteSize()
+
+
+class Connection:
+    """One session with a daemon, which ends with this object. Thread-safe.
+
+    When the daemon is gone every call raises DeadObject, also once another one serves there: it knows no such
+    session.
+
+    Args:
+        address: of the daemon.
+        traffic: where messages are counted.
+        token_file: see `clients_token`.
+        deadline_s: by which it must be there, on the clock of `time.monotonic()`.
+
+    Attributes:
+        description: what the daemon says of its device.
+        life: whether the daemon lives.
+
+    Raises:
+        UnavailableDevice, DeadObject: nobody serves there.
+        MissedDeadlineTransient: the daemon lives, and is too busy to answer in time.
+        Error: the daemon refuses a session.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        traffic: Traffic,
+        deadline_s: float | None = None,
+        token_file: Path | None = None,
+    ) -> None:
+        require_grpc()
+        self._access = token_metadata(clients_token(address, token_file))
+        self._metadata: tuple[tuple[str, str], ...] = ()
+        self._address = address
+        self._traffic = traffic
+        self._is_closed = False
+        self._side: ChannelClient | None = None
+        self._stream: Any = None
+        self._waits = _Waits()
+        self.life = life = Life(f"the daemon at {address}")
+        # Only what the thread needs: it must not keep this object, whose end it waits for.
+        self._later: SimpleQueue[tuple[str, Message] | None] = SimpleQueue()
+        with contextlib.ExitStack() as cleanup:
+            channel = grpc.insecure_channel(address.numeric.target, CLIENT_OPTIONS)
+            cleanup.callback(channel.close)
+            self._stub: Any = DeviceStub(channel)  # type: ignore[no-untyped-call]
+            limit_s = time.monotonic() + CONNECT_TIMEOUT_S
+            limit_s = limit_s if deadline_s is None else min(limit_s, deadline_s)
+            # gRPC finds out whether the daemon answers at all, before the side socket waits for its greeting.
+            self.description: device_pb2.DescribeReply = self._first_call(limit_s)
+            if address.path is None:
+                session = self._open_session(cleanup, limit_s)
+            else:
+                left_s = max(0.001, limit_s - time.monotonic())
+                self._side = ChannelClient.connect(address.memory_path, left_s)
+                cleanup.callback(self._side.close)
+                life.call_at_end(self._side.shut_down)
+                session = self._side.session
+            self._metadata = (*self._access, (SESSION_KEY, session.hex()))
+            watch = self._stub.Watch(device_pb2.WatchRequest(), metadata=self._metadata)
+            cleanup.callback(watch.cancel)
+            life.watch(watch)
+            # What waits for an answer of gRPC's is told by gRPC, but for what the daemon itself has ended.
+            life.call_at_end(partial(self._later.put, None))
+            thread = threading.Thread(
+                target=_work_later,
+                args=(self._later, self._stub, self._metadata, cleanup.pop_all(), life, self._waits),
+                name=f"neurald connection to {address}",
+                daemon=True,
+            )
+        thread.start()
+        self._thread = thread
+        self._end = weakref.finalize(self, self._later.put, None)
+        self._end.atexit = False
+        keep_in_children(self)  # what gRPC has made; for a child the connection's life is over
+
+    def _first_call(self, limit_s: float) -> Any:
+        with self._failures("Describe"):
+            message = device_pb2.DescribeRequest()
+            return self._stub.Describe(message, timeout=_timeout(limit_s), metadata=self._access)
+
+    def _open_session(self, cleanup: contextlib.ExitStack, end_s: float) -> bytes:
+        stream = self._stream = self._stub.OpenSession(device_pb2.OpenSessionRequest(), metadata=self._access)
+        cleanup.callback(stream.cancel)
+        # The stream itself has no time limit, since it lasts as long as the session.
+        timer = threading.Timer(max(0.0, end_s - time.monotonic()), stream.cancel)
+        timer.daemon = True
+        timer.start()
+        try:
+            with self._failures():
+                reply = next(stream, None)
+        finally:
+            timer.cancel()
+        if reply is None:
+            raise DeadObject(f"the daemon at {self._address} opened no session")
+        return bytes(reply.session)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether memory can be shared with the daemon."""
+        return self._side is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither side has ended the session, as far as it is known here."""
+        if self._is_closed or self.life.is_over:
+            return False
+        return self._side.is_open if self._side is not None else bool(self._stream.is_active())
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed on this side."""
+        return self._is_closed
+
+    def call(
+        self,
+        method: str,
+        message: Message,
+        deadline_s: float | None = None,
+        tokens: Sequence[bytes] = (),
+        cancellation: Cancellation | None = None,
+    ) -> Any:
+        """The reply to one call.
+
+        Args:
+            method: name in the contract.
+            message: the request.
+            deadline_s: on the clock of `time.monotonic()`.
+            tokens: of memories that the message names, which are let go if the call fails.
+            cancellation: ends the call, here at once and in the daemon as soon as it can.
+
+        Raises:
+            Cancelled: `cancellation` was cancelled before the reply came.
+            DeadObject: the daemon is gone.
+            Error: what the daemon answers.
+        """
+        try:
+            with self._failures(method):
+                self._require_sendable(message)
+                self._traffic.sent(message)
+                call = getattr(self._stub, method)
+                timeout_s = _timeout(deadline_s)
+                if cancellation is None:
+                    reply = call(message, timeout=timeout_s, metadata=self._metadata)
+                else:
+                    future = call.future(message, timeout=timeout_s, metadata=self._metadata)
+                    cancellation.call_on_cancel(future.cancel)
+                    reply = future.result()
+        except grpc.FutureCancelledError:
+            self._release(tokens)
+            raise Cancelled(f"the execution was cancelled while {method} was under way") from None
+        except Error:
+            self._release(tokens)
+            raise
+        self._traffic.received(reply)
+        return reply
+
+    def call_later(self, method: str, message: Message) -> None:
+        """Makes a call whose reply does not matter, from another thread; can be used by finalizers."""
+        self._later.put((method, message))
+
+    def send_fence(self, fence: Fence) -> bytes:
+        """Gives a fence to a daemon on this host; returns its token for one call.
+
+        Raises:
+            DeadObject: the daemon is gone.
+            Error: it refuses the fence.
+        """
+        if self._side is None:
+            raise OpFailed(f"the daemon at {self._address} has no side socket, which fences need")
+        with self._failures():
+            return self._side.register_fence(fence)
+
+    def wait_for(self, fence: Fence, deadline_s: float | None) -> None:
+        """Returns when a fence that the daemon holds has signalled.
+
+        Raises:
+            MissedDeadlineTransient: that has not happened some time after the deadline.
+            DeadObject: the daemon is gone.
+        """
+        if self._side is None:
+            raise OpFailed(f"the daemon at {self._address} has no side socket, which fences need")
+        with self._failures():
+            if not self._side.wait_for(fence, _timeout(deadline_s)):
+                raise MissedDeadlineTransient(f"the daemon at {self._address} has not signalled in time")
+
+    def send_memories(self, memories: Iterable[Memory], deadline_s: float | None = None) -> list[bytes]:
+        """Gives memories to the daemon, if possible without a copy; returns tokens for one call.
+
+        Raises:
+            DeadObject: the daemon is gone.
+            Error: it refuses a memory.
+        """
+        tokens: list[bytes] = []
+        try:
+            for memory in memories:
+                tokens.append(self._send_memory(memory, deadline_s))
+        except Error:
+            self._release(tokens)
+            raise
+        return tokens
+
+    def _release(self, tokens: Sequence[bytes]) -> None:
+        if tokens:
+            self.call_later("ReleaseMemory", device_pb2.ReleaseMemoryRequest(memories=tokens))
+
+    def _send_memory(self, memory: Memory, deadline_s: float | None) -> bytes:
+        if self._side is not None and isinstance(memory, SharedMemory):
+            with self._failures():
+                token = self._side.register(memory, deadline_s)
+            self._release(self._side.take_unused())
+            return token
+
+        def parts() -> Iterator[device_pb2.WriteMemoryRequest]:
+            part = device_pb2.WriteMemoryRequest(size_bytes=memory.size)
+            self._traffic.sent(part)
+            yield part
+            for offset in range(0, memory.size, CHUNK_BYTES):
+                chunk = memory.view(offset, min(CHUNK_BYTES, memory.size - offset))
+                part = device_pb2.WriteMemoryRequest(chunk=chunk.tobytes())
+                self._traffic.sent(part)
+                yield part
+
+        with self._failures():
+            reply = self._stub.WriteMemory(parts(), timeout=_timeout(deadline_s), metadata=self._metadata)
+        self._traffic.received(reply)
+        return bytes(reply.memory)
+
+    def configure_burst(self, handle: int, connection: socket.socket, ring: SharedMemory) -> None:
+        """Gives the daemon its end of a burst; see `ChannelClient.configure_burst`."""
+        if self._side is None:
+            raise BadState("bursts need a daemon on this host")
+        with self._failures():
+            self._side.configure_burst(handle, connection, ring)
+
+    def read_memory(self, token: bytes, target: Memory, deadline_s: float | None = None) -> None:
+        """Takes a memory of the daemon into one of the same size.
+
+        Raises:
+            DeadObject: the daemon is gone.
+            BadData: it gives more bytes.
+            OpFailed: it gives fewer bytes.
+            Error: what the daemon answers.
+        """
+        message = device_pb2.ReadMemoryRequest(memory=token)
+        offset = 0
+        try:
+            with self._failures():
+                self._traffic.sent(message)
+                stream = self._stub.ReadMemory(message, timeout=_timeout(deadline_s), metadata=self._metadata)
+                for part in stream:
+                    self._traffic.received(part)
+                    target.view(offset, len(part.chunk))[:] = part.chunk
+                    offset += len(part.chunk)
+        except Error:
+            self._release((token,))
+            raise
+        if offset != target.size:
+            raise OpFailed(f"the daemon at {self._address} sent {offset} bytes of {target.size}")
+
+    def close(self) -> None:
+        """Ends the session; calls under way end with DeadObject."""
+        self._is_closed = True
+        self._end()
+        self._thread.join(_LATER_S)
+
+    def _require_sendable(self, message: Message) -> None:
+        size = message.ByteSize()
+        if size > MAXIMUM_MESSAGE_BYTES - _ENVELOPE_BYTES:
+            raise ResourceExhaustedPersistent(
+                f"{message.DESCRIPTOR.name} has {size} bytes; {MAXIMUM_MESSAGE_BYTES - _ENVELOPE_BYTES} "
+                "can be sent: put large constants into a memory"
+            )
+
+    @contextlib.contextmanager
+    def _failures(self, method: str = "") -> Iterator[None]:
+        """Errors of the tree for what goes wrong between here and the daemon, in a call of the contract or without one."""
+        try:
+            with self._waits:
+                yield
+        except grpc.RpcError as failure:
+            # Who has had a session here, and is a stranger now, speaks to a daemon that has started since.
+            if is_lost(failure) or (self._metadata and failure.code() is grpc.StatusCode.UNAUTHENTICATED):
+                self.life.end_with(failure)
+                error: Error = self.life.death(method)
+            else:
+                error = error_from(failure, f"the daemon at {self._address}")
+        except DeadObject as failure:
+            error = self.life.death(method, f"is gone: {failure}")
+        except ValueError:  # what gRPC raises for a channel that was closed
+            if not self._is_closed and not self.life.is_over:
+                raise
+            error = self.life.death(method, "is no longer connected")
+        else:
+            return
+        try:
+            raise error from None
+        finally:
+            # It keeps this frame, which must not keep it: the callers' frames hold memory.
+            del error
+
+
+def _timeout(deadline_s: float | None) -> float | None:
+    left = remaining_s(deadline_s)
+    return None if left is None else left + _SLACK_S
+
+
+class _Waits:
+    """Counts the calls of a connection whose replies somebody waits for. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._changed = threading.Condition()
+
+    def __enter__(self) -> None:
+        with self._changed:
+            self._count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._count -= 1
+            if not self._count:
+                self._changed.notify_all()
+
+    def wait_until_none(self, timeout_s: float) -> None:
+        """Returns when nobody waits for a reply, or when the time is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._count, timeout_s)
+
+
+def _work_later(
+    work: "SimpleQueue[tuple[str, Message] | None]",
+    stub: Any,
+    metadata: tuple[tuple[str, str], ...],
+    resources: contextlib.ExitStack,
+    life: Life,
+    waits: _Waits,
+) -> None:
+    """Makes the calls that nobody waits for, until the connection ends, and then closes what it had."""
+    with resources:
+        for method, message in iter(work.get, None):
+            with contextlib.suppress(grpc.RpcError, ValueError):
+                getattr(stub, method)(message, timeout=_LATER_S, metadata=metadata)
+        if life.was_stopped:
+            # Closing the channel would cancel calls whose replies the daemon has sent before it said so.
+            waits.wait_until_none(_LAST_REPLIES_S)

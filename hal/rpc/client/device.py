@@ -1,0 +1,521 @@
+"""Devices behind a socket. They implement the Protocols of `neurald.hal.device`, like those in this process.
+
+A daemon that dies takes its prepared models with it: their pending and later executions raise DeadObject.
+The device itself connects again with the next call. A device is the same if its name and type are: it may have been
+updated to another version, and what it measures of itself may be different each time. Then both are taken over.
+A call during which the daemon dies is not repeated: it may be what the daemon died of.
+"""
+
+import contextlib
+import sys
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from neurald._proto import device_pb2
+from neurald.hal.buffers.staging import Arenas, Staged, output_types, stage
+from neurald.hal.cache.artifact_seal import read_seal
+from neurald.hal.device import (
+    Artifact,
+    BufferDescription,
+    Burst,
+    CacheFilesNeeded,
+    Capabilities,
+    ExecuteOptions,
+    ExecutionResult,
+    FencedExecution,
+    Kept,
+    KernelTime,
+    PrepareOptions,
+    Verdict,
+)
+from neurald.hal.errors import (
+    AnotherDevice,
+    BadData,
+    DeadObject,
+    MissedDeadlinePersistent,
+    MissedDeadlineTransient,
+    OpFailed,
+    UnavailableDevice,
+    UnknownCall,
+    Unreachable,
+)
+from neurald.hal.execution.in_process import InProcessBurst, start_fenced
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
+from neurald.hal.model.constants import seal_constants
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.extension import Extension
+from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Request
+from neurald.hal.process.address import Address
+from neurald.hal.process.fork import forkable_lock, require_grpc
+from neurald.hal.rpc.client.artifacts import fetch_artifact, sealed_memory, send_artifact
+from neurald.hal.rpc.client.buffer import RemoteBuffer, send_pools
+from neurald.hal.rpc.client.burst_client import RemoteBurst
+from neurald.hal.rpc.client.connection import CONNECT_TIMEOUT_S, Connection, Traffic
+from neurald.hal.rpc.client.fenced_execution import RemoteFencedExecution
+from neurald.hal.rpc.client.reach import require_listener
+from neurald.hal.rpc.wire.device import (
+    DaemonStatus,
+    DeviceDescription,
+    capabilities_from_wire,
+    description_from_wire,
+    execute_options_to_wire,
+    kept_from_wire,
+    prepare_options_to_wire,
+    status_from_wire,
+    verdicts_from_wire,
+)
+from neurald.hal.rpc.wire.model import dimensions_to_wire, model_to_wire, request_to_wire, result_from_wire
+from neurald.hal.rpc.wire.profile import profile_from_wire
+from neurald.hal.sync.fence import Fence
+
+_T = TypeVar("_T")
+#: Arenas that a prepared model keeps for its next executions.
+_ARENAS_KEPT = 4
+#: Who has waited longer than this for a daemon in vain has met silence, and it is left alone for a moment: what an
+#: application asks next, as a part of the same, need not wait once more.
+_WAITED_S = 0.5
+_LEFT_ALONE_S = 1.0
+
+
+def connect(address: str, deadline_s: float | None = None, token_file: Path | None = None) -> "RemoteDevice":
+    """The device that a daemon serves at `unix:///path` or `host:port`.
+
+    Args:
+        address: of the daemon.
+        deadline_s: by which it must have answered, on the clock of `time.monotonic()`; None for some seconds.
+        token_file: a copy of the daemon's token file; None where the daemon is this user's own.
+
+    Raises:
+        BadData: that is no address.
+        UnavailableDevice: nobody listens there, this user may not connect, or no daemon answers; the message says which.
+    """
+    return RemoteDevice(Address.parse(address), deadline_s, token_file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Silence:
+    """A daemon did not answer a moment ago.
+
+    Attributes:
+        until: on the clock of `time.monotonic()`, when it is asked again at the earliest.
+        reason: why the calls until then fail.
+    """
+
+    until: float
+    reason: str
+
+
+class RemoteDevice:
+    """Implements `neurald.hal.device.Device`. Its name is that of the device, `@`, and the place of the daemon.
+
+    Attributes:
+        wire: what went through messages so far.
+        token_file: a copy of the daemon's token file, for the next connection; None where the daemon is this user's own.
+    """
+
+    def __init__(
+        self, address: Address, deadline_s: float | None = None, token_file: Path | None = None
+    ) -> None:
+        self._address = address
+        self.token_file = token_file
+        self.wire = Traffic()
+        self._lock = forkable_lock()
+        self._silence: _Silence | None = None
+        self._connection, self._description, self._capabilities = _open(
+            address, self.wire, deadline_s, token_file
+        )
+
+    @property
+    def name(self) -> str:
+        """See `Device.name`."""
+        return f"{self._description.name}@{self._address.place}"
+
+    @property
+    def cache_name(self) -> str:
+        """The name under which its artifacts are cached: a daemon that moves to another socket of its host keeps them."""
+        return f"{self._description.name}@{self._address.host}"
+
+    @property
+    def address(self) -> str:
+        """Where the daemon serves."""
+        return str(self._address)
+
+    @property
+    def type(self) -> DeviceType:
+        """See `Device.type`."""
+        return self._description.type
+
+    @property
+    def version(self) -> str:
+        """See `Device.version`."""
+        return self._description.version
+
+    @property
+    def feature_level(self) -> FeatureLevel:
+        """See `Device.feature_level`."""
+        return self._description.feature_level
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """See `Device.extensions`."""
+        return self._description.extensions
+
+    @property
+    def declared_extensions(self) -> tuple[Extension, ...]:
+        """See `DeclaresExtensions.declared_extensions`."""
+        return self._description.declared_extensions
+
+    @property
+    def cache_files_needed(self) -> CacheFilesNeeded:
+        """See `Device.cache_files_needed`."""
+        return self._description.cache_files_needed
+
+    def capabilities(self) -> Capabilities:
+        """See `Device.capabilities`; what the daemon said when it was last connected to."""
+        return self._capabilities
+
+    def supported_operations(self, model: Model) -> Sequence[Verdict]:
+        """See `Device.supported_operations`.
+
+        Raises:
+            BadData: the model is not valid.
+            DeadObject: the daemon is gone.
+        """
+        sealed = seal_constants(model)
+        message = device_pb2.GetSupportedOperationsRequest(model=model_to_wire(sealed, ()))
+
+        def ask(connection: Connection) -> Sequence[Verdict]:
+            tokens = connection.send_memories(sealed.pools)
+            message.model.pools[:] = tokens
+            reply = connection.call("GetSupportedOperations", message, tokens=tokens)
+            return verdicts_from_wire(reply, len(model.main.operations))
+
+        return self._reconnecting(ask)
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> "RemotePreparedModel":
+        """See `Device.prepare_model`."""
+        _require_time(options.deadline_s)
+        sealed = seal_constants(model)
+        message = device_pb2.PrepareModelRequest(
+            model=model_to_wire(sealed, ()), options=prepare_options_to_wire(options)
+        )
+
+        def prepare(connection: Connection) -> RemotePreparedModel:
+            tokens = connection.send_memories(sealed.pools, options.deadline_s)
+            message.model.pools[:] = tokens
+            message.options.CopyFrom(prepare_options_to_wire(options))  # less time is left by now
+            reply = connection.call("PrepareModel", message, options.deadline_s, tokens)
+            return RemotePreparedModel(
+                connection, model, reply.prepared_model, reply.has_artifact, kept_from_wire(reply)
+            )
+
+        return self._reconnecting(prepare)
+
+    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> "RemotePreparedModel":
+        """See `Device.prepare_model_from_cache`; the artifact must be one that a daemon has sealed."""
+        _require_time(options.deadline_s)
+        interface = read_seal(artifact.seal).interface_model(self.declared_extensions)
+        sealed = replace(
+            artifact,
+            model=tuple(map(sealed_memory, artifact.model)),
+            data=tuple(map(sealed_memory, artifact.data)),
+        )
+
+        def prepare(connection: Connection) -> RemotePreparedModel:
+            sent, tokens = send_artifact(connection, sealed, options.deadline_s)
+            message = device_pb2.PrepareModelFromCacheRequest(
+                options=prepare_options_to_wire(options), artifact=sent
+            )
+            reply = connection.call("PrepareModelFromCache", message, options.deadline_s, tokens)
+            return RemotePreparedModel(connection, interface, reply.prepared_model)
+
+        return self._reconnecting(prepare)
+
+    def allocate(self, description: BufferDescription) -> RemoteBuffer:
+        """See `Device.allocate`. It lives where its roles' prepared models do, and dies with them."""
+        connection = self._connection
+        message = device_pb2.AllocateRequest(dimensions=dimensions_to_wire(description.dimensions))
+        for what, roles, field in (
+            ("input", description.input_roles, message.inputs),
+            ("output", description.output_roles, message.outputs),
+        ):
+            for role in roles:
+                prepared = role.prepared_model
+                if not isinstance(prepared, RemotePreparedModel) or prepared.connection is not connection:
+                    raise BadData(f"{self.name}: a prepared model is none that it still has")
+                if not 0 <= role.index < 1 << 32:
+                    raise BadData(f"{self.name}: there is no {what} {role.index}")
+                field.add(prepared_model=prepared.handle, index=role.index, probability=role.probability)
+        token = connection.call("Allocate", message).buffer
+        if not token:
+            raise OpFailed(f"{self.name} allocated a buffer, and gave no token for it")
+        return RemoteBuffer(connection, token)
+
+    def status(self) -> DaemonStatus:
+        """What the daemon holds for all its clients.
+
+        Raises:
+            DeadObject: it is gone.
+        """
+        return self._reconnecting(
+            lambda connection: status_from_wire(connection.call("GetStatus", device_pb2.GetStatusRequest()))
+        )
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the session that calls go through still exists, as far as can be seen without a call."""
+        return self._connection.is_open
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the application has ended the session, and no call has opened another one since."""
+        return self._connection.is_closed
+
+    def close(self) -> None:
+        """Ends the session, and with it the prepared models; without this it ends with the last reference.
+
+        A later call on the device opens a new one.
+        """
+        self._connection.close()
+
+    def reconnect(self, deadline_s: float | None = None, *, at_once: bool = False) -> None:
+        """Opens a session if there is none, and takes over the version and the measurements of the device there.
+
+        Args:
+            deadline_s: by which it must be there, on the clock of `time.monotonic()`.
+            at_once: also where the daemon was silent a moment ago.
+
+        Raises:
+            AnotherDevice: the daemon serves another device now.
+            Unreachable: the daemon cannot be reached; the message says why.
+        """
+        connection = self._connection
+        if not connection.is_open:
+            self._connection_after(connection, deadline_s, at_once=at_once)
+
+    def _reconnecting(self, call: Callable[[Connection], _T]) -> _T:
+        connection = self._connection
+        if not connection.is_open:
+            connection = self._connection_after(connection)
+        started = time.monotonic()
+        try:
+            return call(connection)
+        except Unreachable as error:
+            self._note_silence(started, str(error))
+            raise
+
+    def _note_silence(self, started: float, reason: str) -> None:
+        """Has calls of the next moment fail at once, where one has just waited in vain."""
+        now = time.monotonic()
+        if now > started + _WAITED_S:
+            self._silence = _Silence(until=now + _LEFT_ALONE_S, reason=reason)
+
+    def _connection_after(
+        self, dead: Connection, deadline_s: float | None = None, *, at_once: bool = False
+    ) -> Connection:
+        """A connection that is not `dead`: another thread's, or a new one if the same device is there."""
+        with self._lock:
+            if self._connection is not dead:
+                return self._connection
+            started = time.monotonic()
+            if not at_once and self._silence is not None and started < self._silence.until:
+                raise Unreachable(self._silence.reason)
+            try:
+                connection, description, capabilities = _open(
+                    self._address, self.wire, deadline_s, self.token_file
+                )
+            except UnavailableDevice as error:
+                self._note_silence(started, f"{self.name}: {error}")
+                raise Unreachable(f"{self.name}: {error}") from None
+            found, known = (f"{each.type.name} {each.name}" for each in (description, self._description))
+            if found != known:
+                connection.close()
+                raise AnotherDevice(
+                    f"{self.name}: another device is served at {self._address} now, {found} in place of {known}; "
+                    "connect anew to use it"
+                )
+            dead.close()
+            self._description, self._capabilities = description, capabilities
+            self._connection = connection
+            return connection
+
+
+class RemotePreparedModel:
+    """Implements `neurald.hal.device.PreparedModel`; goes from the daemon with the last reference.
+
+    Attributes:
+        connection: that it was prepared through.
+        handle: of what the daemon has.
+        kept: what the daemon keeps of it by itself; None where that is nothing.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        model: Model,
+        handle: int,
+        has_artifact: bool = False,
+        kept: Kept | None = None,
+    ) -> None:
+        self.connection = connection
+        self.kept = kept
+        self._has_artifact = has_artifact
+        self._types = output_types(model)  # and not the model: that would keep its constants here too
+        # Of a model that comes from the cache only the inputs and outputs are known.
+        self._operations = len(model.main.operations) or None
+        self.handle = handle
+        self._arenas = Arenas(SharedMemory.working, kept=_ARENAS_KEPT, kept_bytes=sys.maxsize)
+        message = device_pb2.ReleasePreparedModelRequest(prepared_model=handle)
+        weakref.finalize(self, connection.call_later, "ReleasePreparedModel", message).atexit = False
+
+    @property
+    def tolerates_changing_inputs(self) -> bool:
+        """See `PreparedModel.tolerates_changing_inputs`: the daemon takes care of that."""
+        return True
+
+    def execute_fenced(
+        self,
+        request: Request,
+        wait_for: Sequence[Fence],
+        options: ExecuteOptions,
+        after_fences_s: float | None = None,
+    ) -> FencedExecution:
+        """See `PreparedModel.execute_fenced`.
+
+        The daemon itself waits for the fences where it shares all memory of the request; otherwise a thread here does,
+        since what has to be copied can only be copied then.
+        """
+        connection = self.connection
+        if not connection.is_local or not all(
+            isinstance(pool, SharedMemory | RemoteBuffer) for pool in request.pools
+        ):
+            return start_fenced(self, request, wait_for, options, after_fences_s)
+        _require_time(options.deadline_s)
+        fence = Fence()
+        pools, tokens = send_pools(connection, request.pools, (), options.deadline_s)
+        message = device_pb2.ExecuteFencedRequest(
+            prepared_model=self.handle,
+            request=request_to_wire(request, pools),
+            options=execute_options_to_wire(options),
+            wait_for=[connection.send_fence(other) for other in wait_for],
+            fence=connection.send_fence(fence),
+            after_fences_s=after_fences_s,
+        )
+        reply = connection.call("ExecuteFenced", message, options.deadline_s, tokens)
+        return RemoteFencedExecution(
+            connection, reply.execution, fence, len(request.outputs), options.deadline_s, request.pools
+        )
+
+    def create_burst(self) -> Burst:
+        """See `PreparedModel.create_burst`; elsewhere than on this host every execution is a call."""
+        if not self.connection.is_local:
+            return InProcessBurst(self)
+        return RemoteBurst(self, self.connection, self.handle, self._types)
+
+    def artifact(self) -> Artifact | None:
+        """See `PreparedModel.artifact`."""
+        return fetch_artifact(self.connection, self.handle) if self._has_artifact else None
+
+    def profile(self) -> Sequence[KernelTime]:
+        """See `PreparedModel.profile`; a daemon of an older version cannot tell."""
+        message = device_pb2.ProfileRequest(prepared_model=self.handle)
+        try:
+            reply = self.connection.call("Profile", message)
+        except UnknownCall:
+            return ()
+        try:
+            return profile_from_wire(reply, self._operations)
+        except BadData as error:
+            raise OpFailed(f"the daemon answered nonsense: {error}") from None
+
+    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        """See `PreparedModel.execute`. Arguments in shared memory stay where they are, others are copied once."""
+        _require_time(options.deadline_s)
+        connection = self.connection
+        staged = stage(
+            request,
+            stays=lambda pool: (
+                isinstance(pool, DeviceBuffer) or (connection.is_local and isinstance(pool, SharedMemory))
+            ),
+            allocate=self._arenas.take if connection.is_local else _host_memory,
+            outputs_apart=not connection.is_local,
+        )
+        message = device_pb2.ExecuteRequest(
+            prepared_model=self.handle,
+            request=request_to_wire(staged.request, ()),
+        )
+        results = {} if connection.is_local else _output_pools(staged)
+        pools, tokens = send_pools(connection, staged.request.pools, results, options.deadline_s)
+        message.request.pools.extend(pools)
+        message.options.CopyFrom(execute_options_to_wire(options))
+        reply = connection.call("Execute", message, options.deadline_s, tokens, options.cancellation)
+        try:
+            result = result_from_wire(reply, len(request.outputs))
+        except BadData as error:
+            raise OpFailed(f"the daemon answered nonsense: {error}") from None
+        if result.is_sufficient:
+            if len(reply.results) != len(results):
+                raise OpFailed(f"the daemon gave {len(reply.results)} results; {len(results)} are expected")
+            for token, pool in zip(reply.results, results.values(), strict=True):
+                connection.read_memory(token, pool, options.deadline_s)
+            staged.write_back(self._types, result.output_shapes)
+        # Not after a failure: the daemon may still be writing then.
+        if connection.is_local:
+            self._arenas.give_back(staged.arenas)
+        return result
+
+
+def _host_memory(size_bytes: int) -> Memory:
+    return HostMemory(np.zeros(size_bytes, np.uint8))
+
+
+def _output_pools(staged: Staged) -> dict[int, Memory]:
+    """The pools that outputs lie in, by number, in order."""
+    pools = staged.request.pools
+    numbers = sorted({argument.pool for argument in staged.request.outputs if argument.pool is not None})
+    return {number: pools[number] for number in numbers if not isinstance(pools[number], DeviceBuffer)}
+
+
+def _require_time(deadline_s: float | None) -> None:
+    if deadline_s is not None and not deadline_s > time.monotonic():
+        raise MissedDeadlinePersistent("the deadline had passed before the call was made")
+
+
+def _open(
+    address: Address,
+    traffic: Traffic,
+    deadline_s: float | None = None,
+    token_file: Path | None = None,
+) -> tuple[Connection, DeviceDescription, Capabilities]:
+    """A connection, and what the device there says about itself.
+
+    Raises:
+        UnavailableDevice: there is no daemon, or none that answers; the message says which.
+        Error: the daemon refuses a session.
+    """
+    require_grpc()
+    limit = time.monotonic() + CONNECT_TIMEOUT_S
+    limit = limit if deadline_s is None else min(limit, deadline_s)
+    require_listener(address, limit)
+    try:
+        connection = Connection(address, traffic, limit, token_file)
+        with contextlib.ExitStack() as cleanup:
+            cleanup.callback(connection.close)
+            capabilities = connection.call("GetCapabilities", device_pb2.GetCapabilitiesRequest(), limit)
+            described = description_from_wire(connection.description)
+            measured = capabilities_from_wire(capabilities.capabilities, described.declared_extensions)
+            found = described, measured
+            cleanup.pop_all()
+    except (DeadObject, MissedDeadlineTransient) as error:
+        raise UnavailableDevice(str(error)) from None
+    except BadData as error:
+        raise UnavailableDevice(
+            f"what serves {address} is no driver daemon of this version: {error}"
+        ) from None
+    return connection, *found

@@ -1,0 +1,77 @@
+"""A fenced execution in a daemon, as its client sees it."""
+
+from neurald._proto import device_pb2
+from neurald.hal.device import ExecutionResult, Timing
+from neurald.hal.errors import BadData, Error, OpFailed
+from neurald.hal.execution.fenced_execution import FencedOutcome, result_of
+from neurald.hal.memory.pool import Memory
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.rpc.client.connection import Connection
+from neurald.hal.rpc.wire.model import outcome_from_wire
+from neurald.hal.sync.fence import Fence
+
+
+class RemoteFencedExecution:
+    """Implements `neurald.hal.device.FencedExecution`. Its fence signals too once the daemon is found to be gone.
+
+    Args:
+        connection: to the daemon.
+        handle: of the execution there.
+        fence: that the daemon signals.
+        outputs: how many the model has.
+        deadline_s: of the execution.
+        memories: that the daemon uses, and that must live as long.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        handle: int,
+        fence: Fence,
+        outputs: int,
+        deadline_s: float | None,
+        memories: tuple[Memory, ...],
+    ) -> None:
+        self._connection = connection
+        self._handle = handle
+        self._fence = fence
+        self._outputs = outputs
+        self._deadline_s = deadline_s
+        self._memories = memories
+        self._lock = forkable_lock()
+        self._outcome: FencedOutcome | None = None
+
+    @property
+    def fence(self) -> Fence:
+        """See `FencedExecution.fence`."""
+        return self._fence
+
+    def result(self) -> ExecutionResult:
+        """See `FencedExecution.result`."""
+        return result_of(self._settled())
+
+    @property
+    def timing_after_fences(self) -> Timing:
+        """See `FencedExecution.timing_after_fences`."""
+        return self._settled().after_fences
+
+    def _settled(self) -> FencedOutcome:
+        with self._lock:
+            if self._outcome is None:
+                try:
+                    self._outcome = self._ask()
+                except Error as error:
+                    self._outcome = FencedOutcome(error=error.with_traceback(None))
+                finally:
+                    # Others may wait for it, and the daemon that should have signalled may be gone.
+                    self._fence.signal()
+            return self._outcome
+
+    def _ask(self) -> FencedOutcome:
+        self._connection.wait_for(self._fence, self._deadline_s)
+        message = device_pb2.GetFencedExecutionInfoRequest(execution=self._handle)
+        reply = self._connection.call("GetFencedExecutionInfo", message, self._deadline_s)
+        try:
+            return outcome_from_wire(reply, self._outputs)
+        except BadData as error:
+            raise OpFailed(f"the daemon answered nonsense: {error}") from None

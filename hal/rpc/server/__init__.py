@@ -1,0 +1,1 @@
+"""Any device, served over gRPC and shared memory."""

@@ -1,0 +1,408 @@
+"""The daemon's end of a burst: a thread that runs what its client submits, until the client or the session is gone.
+
+A client that breaks the rules loses its burst, and with it nothing but the burst. Its requests are validated when they
+are given; an execution names one of them and adds options, which are checked each time. What the client can write
+while a kernel runs is used in place only by prepared models that tolerate it, and copied for the others.
+"""
+
+import logging
+import math
+import os
+import socket
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from neurald.hal.accounting.account import charging
+from neurald.hal.admission.admission_queue import Turn, timed
+from neurald.hal.admission.session import Prepared, Session
+from neurald.hal.buffers.staging import Move, Staged, copy, output_types, stage
+from neurald.hal.device import LOOP_TIMEOUT_MAXIMUM_S, ExecuteOptions, ExecutionResult, OutputShape
+from neurald.hal.errors import BadData, Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
+from neurald.hal.memory.pool import Memory, SharedMemory
+from neurald.hal.model.types import Priority, Request
+from neurald.hal.process.descriptors import NO_DESCRIPTORS
+from neurald.hal.rpc.transport.burst_packet import (
+    COMPLETION,
+    MAXIMUM_SLOTS,
+    MEMORY,
+    MEMORY_HEAD,
+    PACKET_BYTES,
+    RELEASE,
+    RELEASE_HEAD,
+    REQUEST,
+    SUBMISSION,
+    answer_packet,
+    error_packet,
+    read_request,
+    shapes_packet,
+)
+from neurald.hal.rpc.transport.burst_ring import RING_BYTES, SPIN_S, WAKE, RingEnd, Side
+from neurald.hal.rpc.transport.packet import Packet, receive_packet, send_packet, shut_down
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.deadline import deadline_in
+from neurald.hal.validation.validate import validate_request
+
+logger = logging.getLogger(__name__)
+
+#: What a completion has room for.
+_LONGEST_NS = 2**63 - 1
+
+
+class _ClientGone(Exception):
+    """The other end of the burst's socket is closed, or this one was shut down."""
+
+
+class Workload(Protocol):
+    """What is under way in a daemon."""
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether anything is."""
+        ...
+
+    def begin_execution(self, session: Session, options: ExecuteOptions, priority: Priority) -> Turn:
+        """Waits for the turn of an execution; raises an Error where it is too late for one."""
+        ...
+
+    def end_execution(self, turn: Turn) -> None:
+        """After an execution that has begun."""
+        ...
+
+
+class _RunCancellation(Cancellation):
+    """Cancelled as a whole when the session ends, and for one execution when its client says so in the ring."""
+
+    def __init__(self, ring: RingEnd) -> None:
+        super().__init__()
+        self._ring = ring
+
+    def begin(self) -> None:
+        """Starts to look for what the client says of the submission that was just taken."""
+        self.watch(self._ring.cancelled_address, self._ring.taken_number)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """See `Cancellation.is_cancelled`."""
+        return self._is_cancelled or self._ring.is_cancelled
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Known:
+    """A request that the client gave.
+
+    Attributes:
+        request: as the client gave it, validated.
+        slots: that it lies in.
+        staged: what is run instead where arguments have to be copied.
+        shapes: what the client was told last about its outputs.
+        returns: what is copied back for these shapes.
+    """
+
+    request: Request
+    slots: frozenset[int]
+    staged: Staged | None = None
+    shapes: tuple[OutputShape, ...] | None = None
+    returns: list[Move] | None = None
+
+
+class BurstServer:
+    """One burst of a session.
+
+    Args:
+        session: of the client.
+        found: the prepared model that it runs.
+        connection: to the client; closed at the end.
+        memory: the ring, of `RING_BYTES`.
+        workload: of the daemon.
+
+    Raises:
+        BadData: the connection is not what a burst needs.
+        ResourceExhaustedTransient: the session has too many bursts.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        found: Prepared,
+        connection: socket.socket,
+        memory: SharedMemory,
+        workload: Workload,
+    ) -> None:
+        if connection.family != socket.AF_UNIX or connection.type != socket.SOCK_SEQPACKET:
+            raise BadData("the socket of a burst must be a SEQPACKET socket of this host")
+        self._session = session
+        self._found = found
+        self._types = output_types(found.model)
+        self._connection = connection
+        self._workload = workload
+        self._ring = RingEnd(memory, connection, Side.DAEMON)
+        self._cancellation = _RunCancellation(self._ring)
+        self._lock = threading.Lock()
+        self._slots: dict[int, Memory] = {}
+        self._requests: dict[int, _Known] = {}
+        self._arena: Memory | None = None
+        self._last = b""
+        self._last_run: tuple[_Known, ExecuteOptions] | None = None
+        session.add_burst(self)
+
+    @classmethod
+    def configured(
+        cls,
+        session: Session,
+        handle: int,
+        connection: int,
+        ring: int,
+        workload: Workload,
+    ) -> Self:
+        """A burst of the prepared model with that handle; takes over the descriptors of its socket and of its ring.
+
+        Raises:
+            BadData: there is no such prepared model, or a descriptor is of something else.
+            Error: see `BurstServer`.
+        """
+        with ExitStack() as cleanup:
+            cleanup.callback(os.close, connection)
+            memory = SharedMemory.received(ring, RING_BYTES, constant=False)
+            try:
+                end = socket.socket(fileno=connection)
+            except OSError as error:
+                raise BadData(f"the connection of a burst: {error.strerror}") from None
+            cleanup.pop_all()
+            cleanup.callback(end.close)
+            burst = cls(session, session.prepared(handle), end, memory, workload)
+            memory.close()  # the mapping is all that is needed
+            cleanup.pop_all()
+        return burst
+
+    def start(self) -> None:
+        """Starts to serve.
+
+        Raises:
+            ResourceExhaustedTransient: there are too many threads, or no addresses for another one; the burst is over.
+        """
+        try:
+            threading.Thread(target=self._work, name="neurald burst", daemon=True).start()
+        except RuntimeError as error:
+            self._end()
+            raise ResourceExhaustedTransient(f"no thread can be started for a burst: {error}") from None
+
+    def stop(self) -> None:
+        """Has the burst end: at once if it is idle, else as soon as the driver can."""
+        with self._lock:
+            shut_down(self._connection)
+        self._cancellation.cancel()
+
+    def _work(self) -> None:
+        try:
+            while True:
+                # A thread that spins would keep the interpreter from those that compute.
+                while self._ring.spin(0.0 if self._workload.is_at_work else SPIN_S):
+                    self._serve()
+                if not self._ring.sleep(None):
+                    self._read_packets()
+        except _ClientGone:
+            pass
+        except Error as error:
+            logger.warning("a client broke the rules of its burst and lost it: %s", error)
+        except Exception:
+            logger.exception("a burst failed")
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            shut_down(self._connection)  # the client may have a descriptor of this end
+            self._connection.close()
+        self._session.remove_burst(self)
+        self._slots.clear()
+        self._requests.clear()
+        self._arena = self._last_run = None
+
+    # Packets
+
+    def _read_packets(self) -> None:
+        while True:
+            try:
+                packet = receive_packet(self._connection, PACKET_BYTES, 1)
+            except BlockingIOError:
+                return
+            except OSError:
+                raise _ClientGone from None
+            if not packet.data:
+                packet.close_descriptors()
+                raise _ClientGone
+            kind = packet.data[0]
+            if packet.lacks_descriptors and kind == MEMORY:
+                packet.close_descriptors()
+                self._send(answer_packet(NO_DESCRIPTORS))
+                continue
+            if not packet.is_whole or len(packet.descriptors) != (kind == MEMORY):
+                packet.close_descriptors()
+                raise BadData(f"a packet of kind {kind} with {len(packet.descriptors)} descriptors")
+            self._handle(kind, packet)
+
+    def _handle(self, kind: int, packet: Packet) -> None:
+        if kind == WAKE:
+            self._ring.hear(packet.data)
+        elif kind == RELEASE:
+            self._release(packet.data)
+        elif kind in (MEMORY, REQUEST):
+            failure: Error | None = None
+            try:
+                if kind == MEMORY:
+                    self._add_memory(packet)
+                else:
+                    self._add_request(packet.data)
+            except Error as error:
+                failure = error
+            self._send(answer_packet(failure))
+        else:
+            raise BadData(f"a packet of kind {kind}")
+
+    def _send(self, packet: bytes) -> None:
+        if not send_packet(self._connection, packet):
+            raise _ClientGone
+
+    def _add_memory(self, packet: Packet) -> None:
+        (descriptor,) = packet.descriptors
+        if len(packet.data) != MEMORY_HEAD.size:
+            packet.close_descriptors()
+            raise BadData(f"a memory is told in {len(packet.data)} bytes; {MEMORY_HEAD.size} are expected")
+        _, slot, size, constant = MEMORY_HEAD.unpack(packet.data)
+        try:
+            if not slot or slot in self._slots:
+                raise BadData(f"slot {slot} is taken")
+            if len(self._slots) >= MAXIMUM_SLOTS:
+                raise ResourceExhaustedTransient(f"a burst has {MAXIMUM_SLOTS} slots")
+        except Error:
+            packet.close_descriptors()
+            raise
+        self._slots[slot] = self._session.receive_memory(descriptor, size, constant=constant)
+
+    def _release(self, data: bytes) -> None:
+        if len(data) != RELEASE_HEAD.size:
+            raise BadData(f"a slot is released in {len(data)} bytes; {RELEASE_HEAD.size} are expected")
+        _, slot = RELEASE_HEAD.unpack(data)
+        self._slots.pop(slot, None)
+        for number in [n for n, known in self._requests.items() if slot in known.slots]:
+            del self._requests[number]
+        self._forget_last()
+
+    def _add_request(self, data: bytes) -> None:
+        number, slots, request = read_request(data, self._slot)
+        validate_request(self._found.model, request)
+        self._requests[number] = _Known(request=request, slots=slots)
+        self._forget_last()
+
+    def _slot(self, slot: int) -> Memory:
+        memory = self._slots.get(slot)
+        if memory is None:
+            raise BadData(f"slot {slot} has no memory")
+        return memory
+
+    # Executions
+
+    def _serve(self) -> None:
+        known, options = self._submitted(self._ring.take())
+        self._cancellation.begin()
+        try:
+            turn = self._workload.begin_execution(self._session, options, self._found.priority)
+        except Error as error:
+            self._fail(error)
+            return
+        try:
+            self._run(known, options, turn)
+        finally:
+            # After the client was told: a daemon that stops ends bursts once nothing is under way.
+            self._workload.end_execution(turn)
+
+    def _run(self, known: _Known, options: ExecuteOptions, turn: Turn) -> None:
+        try:
+            result = timed(self._execute(known, options), options, turn)
+        except Error as error:
+            self._fail(error)
+        except MemoryError:
+            self._fail(OutOfMemory("the daemon has no memory left for this execution"))
+        except Exception as error:
+            logger.error("an execution failed", exc_info=error)
+            self._fail(OpFailed("the daemon failed inside; its log tells more"))
+        else:
+            self._complete(known, result)
+
+    def _submitted(self, entry: bytes) -> tuple[_Known, ExecuteOptions]:
+        if entry == self._last and self._last_run is not None:
+            return self._last_run
+        number, measure, left_s, loop_timeout_s = SUBMISSION.unpack_from(entry)
+        known = self._requests.get(number)
+        if known is None:
+            raise BadData(f"request {number} is not known")
+        if measure not in (0, 1) or math.isnan(left_s) or not loop_timeout_s >= 0:
+            raise BadData(f"options {measure}, {left_s} s, {loop_timeout_s} s")
+        options = ExecuteOptions(
+            measure=bool(measure),
+            deadline_s=None if left_s < 0 else deadline_in(left_s),
+            loop_timeout_s=min(loop_timeout_s, LOOP_TIMEOUT_MAXIMUM_S),
+            cancellation=self._cancellation,
+        )
+        if left_s < 0:
+            self._last, self._last_run = entry, (known, options)
+        return known, options
+
+    def _forget_last(self) -> None:
+        self._last_run = None
+
+    def _execute(self, known: _Known, options: ExecuteOptions) -> ExecutionResult:
+        staged = self._staged(known)
+        with charging(self._found.account):
+            result = self._found.prepared.execute(staged.request, options)
+        if staged.arenas and result.is_sufficient:
+            if known.returns is None or result.output_shapes != known.shapes:
+                known.returns = staged.returns(self._types, result.output_shapes)
+            if not self._cancellation.is_cancelled:
+                copy(known.returns)
+        return result
+
+    def _staged(self, known: _Known) -> Staged:
+        """The request to run, with its inputs copied where they have to be."""
+        staged = known.staged
+        if staged is not None and (not staged.arenas or staged.arenas[0] is self._arena):
+            copy(staged.moves)
+            return staged
+        tolerant = self._found.prepared.tolerates_changing_inputs
+        known.returns = None
+        known.staged = stage(
+            known.request, stays=lambda pool: tolerant or pool.readonly, allocate=self._allocate
+        )
+        return known.staged
+
+    def _allocate(self, size_bytes: int) -> Memory:
+        """The arena of the burst; one request uses it at a time."""
+        if self._arena is None or self._arena.size < size_bytes:
+            self._arena = None
+            for known in self._requests.values():
+                known.staged = None  # they lie in the old one
+            self._arena = self._session.new_memory(size_bytes)
+        return self._arena
+
+    def _fail(self, error: Error) -> None:
+        self._send(error_packet(self._ring.next_number, error))
+        self._ring.put(COMPLETION.pack(True, 0, -1, -1, -1))
+
+    def _complete(self, known: _Known, result: ExecutionResult) -> None:
+        is_news = result.output_shapes != known.shapes
+        if is_news:
+            self._send(shapes_packet(self._ring.next_number, result.output_shapes))
+            known.shapes = result.output_shapes
+        timing = result.timing
+        self._ring.put(
+            COMPLETION.pack(
+                is_news,
+                0,
+                *(
+                    -1 if time_ns is None else min(time_ns, _LONGEST_NS)
+                    for time_ns in (timing.on_device_ns, timing.in_driver_ns, timing.queued_ns)
+                ),
+            )
+        )

@@ -1,0 +1,217 @@
+"""Vendors' extensions in messages: their declarations, types by numbers that only this message gives them, and attributes.
+
+What arrives was written by somebody else: a declaration is checked like any other, and whoever reads a model says which
+extensions there are.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple
+from functools import lru_cache
+from typing import TypeVar
+
+import msgspec
+
+from neurald._proto import types_pb2
+from neurald.hal.errors import BadData, ResourceExhaustedPersistent
+from neurald.hal.model.extension import (
+    AttributeUse,
+    Extension,
+    ExtensionAttribute,
+    ExtensionOperandType,
+    ExtensionOperation,
+    code_of,
+    extension_of,
+)
+from neurald.hal.model.extension_attribute import AttributeValue, check_attributes
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
+
+#: How many extensions a device may declare, or a model use.
+MAXIMUM_EXTENSIONS = 64
+
+_DECLARATION_DOMAIN = b"neurald extension 1\0"
+_PREFIX_BITS = 16
+_FIRST_PREFIX = 2
+
+_Kind = TypeVar("_Kind", OperationType, OperandType)
+
+
+def extension_to_wire(extension: Extension) -> types_pb2.Extension:
+    """A message for a declaration."""
+    message = types_pb2.Extension(name=extension.name)
+    for kind in extension.operand_types:
+        message.operand_types.add(
+            code=kind.code, name=kind.name, is_tensor=kind.is_tensor, element_bytes=kind.element_bytes
+        )
+    for field, attributes in (
+        (message.compilation_attributes, extension.compilation_attributes),
+        (message.execution_attributes, extension.execution_attributes),
+    ):
+        for attribute in attributes:
+            field.add(code=attribute.code, name=attribute.name)
+    for operation in extension.operations:
+        message.operations.add(code=operation.code, name=operation.name)
+    return message
+
+
+def extensions_from_wire(messages: Sequence[types_pb2.Extension]) -> tuple[Extension, ...]:
+    """The declarations that messages hold, in their order.
+
+    Raises:
+        BadData: a declaration is none, or an extension is declared twice.
+        ResourceExhaustedPersistent: there are too many.
+    """
+    if len(messages) > MAXIMUM_EXTENSIONS:
+        raise ResourceExhaustedPersistent(
+            f"{len(messages)} extensions; at most {MAXIMUM_EXTENSIONS} are allowed"
+        )
+    found = tuple(
+        Extension(
+            name=message.name,
+            operand_types=tuple(
+                ExtensionOperandType(
+                    code=kind.code,
+                    name=kind.name,
+                    is_tensor=kind.is_tensor,
+                    element_bytes=kind.element_bytes,
+                )
+                for kind in message.operand_types
+            ),
+            operations=tuple(
+                ExtensionOperation(code=operation.code, name=operation.name)
+                for operation in message.operations
+            ),
+            compilation_attributes=_attributes(message.compilation_attributes),
+            execution_attributes=_attributes(message.execution_attributes),
+        )
+        for message in messages
+    )
+    names = [extension.name for extension in found]
+    if len(set(names)) < len(names):
+        raise BadData(f"an extension is declared twice: {', '.join(names)}")
+    return found
+
+
+def _attributes(
+    messages: Iterable[types_pb2.Extension.Attribute],
+) -> tuple[ExtensionAttribute, ...]:
+    return tuple(ExtensionAttribute(code=message.code, name=message.name) for message in messages)
+
+
+@lru_cache(maxsize=MAXIMUM_EXTENSIONS)
+def declaration_digest(extension: Extension) -> bytes:
+    """32 bytes that stand for a declaration in every process: whoever has it declared otherwise has other ones."""
+    return hashlib.sha256(_DECLARATION_DOMAIN + msgspec.msgpack.encode(astuple(extension))).digest()
+
+
+def attributes_to_wire(values: Iterable[AttributeValue]) -> Iterable[types_pb2.AttributeValue]:
+    """Messages for values of attributes."""
+    return (
+        types_pb2.AttributeValue(
+            extension=each.extension.name,
+            declaration=declaration_digest(each.extension),
+            code=each.code,
+            value=each.value,
+        )
+        for each in values
+    )
+
+
+def attributes_from_wire(
+    messages: Sequence[types_pb2.AttributeValue], use: AttributeUse, declared: Sequence[Extension]
+) -> tuple[AttributeValue, ...]:
+    """The values of attributes that messages hold.
+
+    Args:
+        messages: of one compilation, or of one execution.
+        use: which of the two.
+        declared: the extensions that the device declares.
+
+    Raises:
+        BadData: an extension or attribute is not declared, or declared differently, or has two values, or there are too many.
+    """
+    if not messages:
+        return ()
+    extensions = {extension.name: extension for extension in declared}
+    found = []
+    for message in messages:
+        extension = extensions.get(message.extension)
+        if extension is None:
+            raise BadData(
+                f"an attribute of extension {message.extension[:80]!r}, which the device does not declare"
+            )
+        if message.declaration != declaration_digest(extension):
+            raise BadData(
+                f"an attribute of extension {extension.name}, which is declared differently by the device"
+            )
+        found.append(AttributeValue(extension=extension, code=message.code, value=message.value))
+    check_attributes(found, use)
+    return tuple(found)
+
+
+class ExtensionNumbers:
+    """The numbers of types in one message. A vendor's has the place of its extension in a list as its prefix.
+
+    Args:
+        extensions: that list.
+    """
+
+    def __init__(self, extensions: Iterable[Extension] = ()) -> None:
+        self._extensions = tuple(extensions)
+
+    def number(self, kind: OperationType | OperandType) -> int:
+        """The number of a type.
+
+        Raises:
+            BadData: its extension is not in the list.
+        """
+        extension = extension_of(kind)
+        if extension is None:
+            return int(kind)
+        if extension not in self._extensions:
+            raise BadData(f"{kind.name}: the extension {extension.name} is not declared")
+        return (_FIRST_PREFIX + self._extensions.index(extension)) << _PREFIX_BITS | code_of(kind)
+
+    def operation_type(self, number: int, what: str) -> OperationType:
+        """The operation of a number.
+
+        Raises:
+            BadData: there is none.
+        """
+        extension = self._extension(number)
+        if extension is not None:
+            return _declared(extension.operation_type, number, what)
+        return _built_in(OperationType, number, what)
+
+    def operand_type(self, number: int, what: str) -> OperandType:
+        """The operand type of a number.
+
+        Raises:
+            BadData: there is none.
+        """
+        extension = self._extension(number)
+        if extension is not None:
+            return _declared(extension.operand_type, number, what)
+        return _built_in(OperandType, number, what)
+
+    def _extension(self, number: int) -> Extension | None:
+        position = (number >> _PREFIX_BITS) - _FIRST_PREFIX
+        return self._extensions[position] if 0 <= position < len(self._extensions) else None
+
+
+def _declared(find: Callable[[int], _Kind], number: int, what: str) -> _Kind:
+    try:
+        return find(number & ((1 << _PREFIX_BITS) - 1))
+    except BadData as error:
+        raise BadData(f"{what}: {error}") from None
+
+
+def _built_in(kind: type[_Kind], number: int, what: str) -> _Kind:
+    # This process may know a vendor's type by that number, which says nothing here.
+    if not 0 <= number < _FIRST_PREFIX << _PREFIX_BITS:
+        raise BadData(f"{what} is {number}, which is not known")
+    try:
+        return kind(number)
+    except ValueError:
+        raise BadData(f"{what} is {number}, which is not known") from None

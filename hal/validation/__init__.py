@@ -1,0 +1,1 @@
+"""Rules for models and requests, and the inference of shapes."""

@@ -1,0 +1,499 @@
+"""Whether a model and a request are valid: run by the runtime, and again by every daemon on all it gets.
+
+The rules are Android NN's (`Validation.cpp`). A message names graph, operation and operand, what was found and what is expected.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from neurald.hal.errors import BadData, ResourceExhaustedPersistent
+from neurald.hal.memory.pool import Memory, checked_range
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.extension import extension_of
+from neurald.hal.model.numbering import operand_name, operation_number
+from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationType
+from neurald.hal.model.strings import decode_strings
+from neurald.hal.model.types import (
+    MAXIMUM_OPERAND_BYTES,
+    Argument,
+    Dimensions,
+    FeatureLevel,
+    Lifetime,
+    Model,
+    Operand,
+    OperandType,
+    Operation,
+    Request,
+    Subgraph,
+    byte_size,
+)
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Binding
+from neurald.hal.operations.vendor import definition_of
+from neurald.hal.validation.shape_inference import at_operation, bind_operations, declared_shape, infer_shapes
+
+#: Scales are float32 on Android.
+_LARGEST_SCALE = float(np.finfo(np.float32).max)
+
+MAXIMUM_OPERANDS = 1_000_000
+MAXIMUM_OPERATIONS = 100_000
+#: Of one operand.
+MAXIMUM_EXTENSION_DATA_BYTES = 1 << 20
+#: How deep IF and WHILE may be nested: whoever runs them calls himself that often.
+MAXIMUM_DEPTH = 16
+
+_TYPE_LEVELS: dict[OperandType, FeatureLevel] = {
+    OperandType.BOOL: FeatureLevel.LEVEL_3,
+    OperandType.TENSOR_QUANT16_SYMM: FeatureLevel.LEVEL_3,
+    OperandType.TENSOR_FLOAT16: FeatureLevel.LEVEL_3,
+    OperandType.TENSOR_BOOL8: FeatureLevel.LEVEL_3,
+    OperandType.FLOAT16: FeatureLevel.LEVEL_3,
+    OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL: FeatureLevel.LEVEL_3,
+    OperandType.TENSOR_QUANT16_ASYMM: FeatureLevel.LEVEL_3,
+    OperandType.TENSOR_QUANT8_SYMM: FeatureLevel.LEVEL_3,
+    OperandType.TENSOR_QUANT8_ASYMM_SIGNED: FeatureLevel.LEVEL_4,
+    OperandType.MODEL: FeatureLevel.LEVEL_4,
+}
+
+#: Lowest and highest zero point of the types that have a positive scale.
+_ZERO_POINTS: dict[OperandType, tuple[int, int]] = {
+    OperandType.TENSOR_QUANT8_ASYMM: (0, 255),
+    OperandType.TENSOR_QUANT8_ASYMM_SIGNED: (-128, 127),
+    OperandType.TENSOR_QUANT8_SYMM: (0, 0),
+    OperandType.TENSOR_QUANT16_SYMM: (0, 0),
+    OperandType.TENSOR_QUANT16_ASYMM: (0, 65535),
+}
+
+
+_CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))
+#: The same, of TENSOR_QUANT16_SYMM where operations of an extension use it, which say by themselves whether they take one.
+_EXTENDED_ZERO_POINTS = {**_ZERO_POINTS, OperandType.TENSOR_QUANT16_SYMM: (-(1 << 15), (1 << 15) - 1)}
+
+
+def validate_operand_type(operand: Operand, what: str, *, is_extended: bool = False) -> None:
+    """Type, dimensions, scale, zero point and channel scales, apart from any value.
+
+    Args:
+        operand: what is validated.
+        what: how messages name it.
+        is_extended: whether operations of an extension may use it.
+
+    Raises:
+        BadData: a rule of the type is broken.
+    """
+    kind, dimensions = operand.type, operand.dimensions
+    if not kind.is_tensor:
+        if dimensions != ():
+            raise BadData(f"{what}: {kind.name} is a scalar; it has no dimensions")
+    elif dimensions is not None:
+        if len(dimensions) > MAXIMUM_RANK:
+            raise BadData(f"{what}: rank {len(dimensions)}; at most {MAXIMUM_RANK} is allowed")
+        if any(d < 0 or d > MAXIMUM_OPERAND_BYTES for d in dimensions):
+            raise BadData(f"{what}: dimensions {list(dimensions)}; they must be from 0 to 2^32 - 1")
+        if byte_size(kind, dimensions) > MAXIMUM_OPERAND_BYTES:
+            raise BadData(f"{what}: {kind.name}{list(dimensions)} has more than 2^32 - 1 bytes")
+    _validate_extension_data(operand, what)
+    _validate_scale(operand, what, _EXTENDED_ZERO_POINTS if is_extended else _ZERO_POINTS)
+    _validate_channel_quant(operand, what)
+
+
+def _validate_extension_data(operand: Operand, what: str) -> None:
+    if not operand.extension_data:
+        return
+    if extension_of(operand.type) is None:
+        raise BadData(
+            f"{what}: {operand.type.name} takes no extension data; only types of vendors' extensions do"
+        )
+    if len(operand.extension_data) > MAXIMUM_EXTENSION_DATA_BYTES:
+        raise BadData(
+            f"{what}: {len(operand.extension_data)} bytes of extension data; "
+            f"at most {MAXIMUM_EXTENSION_DATA_BYTES} are allowed"
+        )
+
+
+def _validate_scale(operand: Operand, what: str, zero_points: Mapping[OperandType, tuple[int, int]]) -> None:
+    kind, scale, zero_point = operand.type, operand.scale, operand.zero_point
+    if not abs(scale) <= _LARGEST_SCALE:
+        raise BadData(f"{what}: scale {scale}; it must be a finite float32")
+    if extension_of(kind) is not None:
+        # What these mean, only the vendor's devices know.
+        if not -(2**31) <= zero_point < 2**31:
+            raise BadData(f"{what}: zero point {zero_point}; it must be an int32")
+        return
+    limits = zero_points.get(kind)
+    if limits is not None:
+        if scale <= 0:
+            raise BadData(f"{what}: scale {scale:g}; {kind.name} needs a positive one")
+        low, high = limits
+    elif kind is OperandType.TENSOR_INT32:
+        if scale < 0:
+            raise BadData(f"{what}: scale {scale:g}; {kind.name} needs one of at least 0")
+        low, high = 0, 0
+    else:
+        if scale != 0:
+            raise BadData(f"{what}: scale {scale:g}; {kind.name} has none, so it must be 0")
+        low, high = 0, 0
+    if not low <= zero_point <= high:
+        expected = f"{low}" if low == high else f"from {low} to {high}"
+        raise BadData(f"{what}: zero point {zero_point}; {kind.name} needs {expected}")
+
+
+def _validate_channel_quant(operand: Operand, what: str) -> None:
+    quant = operand.channel_quant
+    if operand.type is not OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL:
+        if quant is not None:
+            raise BadData(f"{what}: {operand.type.name} takes no channel scales")
+        return
+    if quant is None:
+        raise BadData(f"{what}: {operand.type.name} needs channel scales")
+    if operand.dimensions is None or not 0 <= quant.dimension < len(operand.dimensions):
+        raise BadData(f"{what}: channel dimension {quant.dimension} is none of {operand.dimensions}")
+    length = operand.dimensions[quant.dimension]
+    if len(quant.scales) != length or length == 0:
+        raise BadData(
+            f"{what}: {len(quant.scales)} channel scales; dimension {quant.dimension} has length {length}"
+        )
+    # A sum is not a number where one of the scales is none, which least and greatest do not tell.
+    if not (min(quant.scales) > 0 and max(quant.scales) <= _LARGEST_SCALE and sum(quant.scales) > 0):
+        raise BadData(f"{what}: every channel scale must be a positive, finite float32")
+
+
+def validate_value(operand: Operand, pools: Sequence[Memory], graphs: int, what: str) -> None:
+    """That an operand's value agrees with its lifetime and type.
+
+    Args:
+        operand: of a type that was validated.
+        pools: of the model.
+        graphs: how many referenced graphs the model has.
+        what: how messages name the operand.
+
+    Raises:
+        BadData: it does not.
+    """
+    lifetime = operand.lifetime
+    if (lifetime is Lifetime.SUBGRAPH) != (operand.type is OperandType.MODEL):
+        raise BadData(f"{what}: type {operand.type.name} with lifetime {lifetime.name}")
+    if (operand.subgraph is not None) != (lifetime is Lifetime.SUBGRAPH):
+        raise BadData(f"{what}: lifetime {lifetime.name} with referenced graph {operand.subgraph}")
+    if operand.subgraph is not None and not 0 <= operand.subgraph < graphs:
+        raise BadData(f"{what}: referenced graph {operand.subgraph}; the model has {graphs}")
+    if operand.value and lifetime is not Lifetime.CONSTANT_COPY:
+        raise BadData(f"{what}: lifetime {lifetime.name} with a value of its own")
+    if (operand.location is not None) != (lifetime is Lifetime.CONSTANT_POOL):
+        raise BadData(f"{what}: lifetime {lifetime.name} does not go with its location in a pool")
+    if not lifetime.is_constant:
+        return
+    if operand.dimensions is None:
+        raise BadData(f"{what}: a constant must be fully specified; its rank is not")
+    length = len(operand.value)
+    if operand.location is not None:
+        place = operand.location
+        if not 0 <= place.pool < len(pools):
+            raise BadData(f"{what}: pool {place.pool}; the model has {len(pools)}")
+        if isinstance(pools[place.pool], DeviceBuffer):
+            raise BadData(f"{what}: a constant cannot lie in memory of a device")
+        checked_range(place.offset, place.length, pools[place.pool].size, what)
+        length = place.length
+    if operand.type is OperandType.TENSOR_STRING:
+        _validate_strings(operand, pools, what)
+        return
+    expected = byte_size(operand.type, operand.dimensions)
+    if length != expected:
+        raise BadData(
+            f"{what}: a value of {length} bytes; {operand.type.name}{list(operand.dimensions)} has {expected}"
+        )
+
+
+def _validate_strings(operand: Operand, pools: Sequence[Memory], what: str) -> None:
+    """That the bytes of a constant are a buffer of as many strings as its dimensions say."""
+    place = operand.location
+    source = (
+        memoryview(operand.value) if place is None else pools[place.pool].view(place.offset, place.length)
+    )
+    try:
+        decode_strings(source, operand.dimensions or ())
+    except BadData as error:
+        raise BadData(f"{what}: {error}") from None
+
+
+def validate_model(model: Model) -> FeatureLevel:
+    """Checks every rule that a model must keep before a driver may see it.
+
+    Returns:
+        The feature level that a device needs to run all of it.
+
+    Raises:
+        BadData: a rule is broken.
+        ResourceExhaustedPersistent: control flow is nested too deep.
+    """
+    level = FeatureLevel.LEVEL_4 if model.referenced else FeatureLevel.LEVEL_1
+    # Control flow looks at the inputs and outputs of other graphs: all of them must be there first.
+    for validate in (_validate_structure, _validate_operations):
+        for graph in (model.main, *model.referenced):
+            prefix = f"graph {graph.number}: " if graph.number else ""
+            try:
+                level = max(level, validate(model, graph))
+            except BadData as error:
+                raise BadData(prefix + str(error)) from None
+    _validate_references(model)
+    return level
+
+
+def _validate_structure(model: Model, graph: Subgraph) -> FeatureLevel:
+    """Checks operands, and that all indexes lead to one. Returns the feature level that the types need."""
+    if not graph.operands or not graph.operations:
+        raise BadData("a model needs at least one operand and one operation")
+    if len(graph.operands) > MAXIMUM_OPERANDS or len(graph.operations) > MAXIMUM_OPERATIONS:
+        raise BadData(
+            f"{len(graph.operands)} operands and {len(graph.operations)} operations; "
+            f"at most {MAXIMUM_OPERANDS} and {MAXIMUM_OPERATIONS} are allowed"
+        )
+    level = FeatureLevel.LEVEL_1
+    extended = _extended(graph)
+    for index, operand in enumerate(graph.operands):
+        what = operand_name(graph.operands, index)
+        validate_operand_type(operand, what, is_extended=index in extended)
+        validate_value(operand, model.pools, len(model.referenced), what)
+        level = max(level, type_level(operand.type))
+    _validate_ends(graph)
+    _validate_order(graph)
+    return level
+
+
+def _validate_operations(model: Model, graph: Subgraph) -> FeatureLevel:
+    """Checks each operation, and the shapes of all. Returns the feature level that the operations need."""
+    level = FeatureLevel.LEVEL_1
+    bindings = bind_operations(graph)
+    for position, binding in enumerate(bindings):
+        level = max(level, binding.level)
+        try:
+            definition = definition_of(binding.type)
+            if definition is not None:
+                definition.check(declared_call(model, graph, binding))
+        except BadData as error:
+            raise at_operation(graph, position, error) from None
+    infer_shapes(model, graph, bindings)
+    return level
+
+
+def _extended(graph: Subgraph) -> frozenset[int]:
+    """The operands that operations of an extension use, and those that control flow passes to other graphs."""
+    return frozenset(
+        index
+        for operation in graph.operations
+        if operation.type >= TFLITE_EXTENSION_BASE or operation.type in _CONTROL_FLOW
+        for index in (*operation.inputs, *operation.outputs)
+    )
+
+
+def operation_levels(model: Model, graph: Subgraph | None = None) -> list[FeatureLevel]:
+    """The feature level that a device needs for each operation of a valid model's graph (None: the main one).
+
+    That of control flow covers the graphs that it refers to.
+    """
+    highest: dict[int, FeatureLevel] = {}  # by referenced graph, many of which may refer to the same one
+
+    def level_of(graph: Subgraph, operation: Operation, binding: Binding) -> FeatureLevel:
+        operands = [graph.operands[index] for index in (*operation.inputs, *operation.outputs)]
+        level = max(binding.level, *(type_level(operand.type) for operand in operands))
+        for operand in operands:
+            if operand.subgraph is not None:
+                if operand.subgraph not in highest:
+                    highest[operand.subgraph] = max(
+                        levels_of(model.referenced[operand.subgraph]), default=FeatureLevel.LEVEL_1
+                    )
+                level = max(level, highest[operand.subgraph])
+        return level
+
+    def levels_of(graph: Subgraph) -> list[FeatureLevel]:
+        return [
+            level_of(graph, operation, binding)
+            for operation, binding in zip(graph.operations, bind_operations(graph), strict=True)
+        ]
+
+    return levels_of(model.main if graph is None else graph)
+
+
+def type_level(operand_type: OperandType) -> FeatureLevel:
+    """The first feature level that knows an operand type; those of `neurald.tflite` belong to none."""
+    if extension_of(operand_type) is not None:
+        return FeatureLevel.LEVEL_3
+    return _TYPE_LEVELS.get(operand_type, FeatureLevel.LEVEL_1)
+
+
+def declared_call(model: Model, graph: Subgraph, binding: Binding) -> Call:
+    """The call of one operation as far as the model itself tells: declared shapes and constants."""
+    return Call(
+        binding,
+        graph.operands,
+        lambda index: declared_shape(graph.operands[index]),
+        lambda index: model.constant(graph.operands[index]),
+        referenced=model.referenced,
+    )
+
+
+def _validate_ends(graph: Subgraph) -> None:
+    for indexes, lifetime, what in (
+        (graph.inputs, Lifetime.SUBGRAPH_INPUT, "input"),
+        (graph.outputs, Lifetime.SUBGRAPH_OUTPUT, "output"),
+    ):
+        if not indexes and lifetime is Lifetime.SUBGRAPH_OUTPUT:
+            raise BadData("a model needs at least one output")
+        for position, index in enumerate(indexes):
+            if not 0 <= index < len(graph.operands):
+                raise BadData(f"{what} {position}: there is no operand {index}")
+            if graph.operands[index].lifetime is not lifetime:
+                found = graph.operands[index].lifetime.name
+                raise BadData(
+                    f"{what} {position}: {operand_name(graph.operands, index)} has lifetime {found}"
+                )
+        if len(set(indexes)) != len(indexes):
+            raise BadData(f"an operand is listed twice among the {what}s")
+        declared = sum(operand.lifetime is lifetime for operand in graph.operands)
+        if declared != len(indexes):
+            raise BadData(f"{declared} operands of lifetime {lifetime.name}; {len(indexes)} are listed")
+
+
+def _validate_order(graph: Subgraph) -> None:
+    """Nothing is read before it is written; what can be written is written exactly once."""
+    count = len(graph.operands)
+    written = [
+        operand.lifetime not in (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
+        for operand in graph.operands
+    ]
+    for position, operation in enumerate(graph.operations):
+        what = f"operation {operation_number(graph, position)} {operation.type.name}"
+        for index in (*operation.inputs, *operation.outputs):
+            if not 0 <= index < count:
+                raise BadData(f"{what}: there is no operand {index}")
+        for index in operation.inputs:
+            if not written[index]:
+                raise BadData(f"{what}: {operand_name(graph.operands, index)} is read before it is written")
+        for index in operation.outputs:
+            if written[index]:
+                lifetime = graph.operands[index].lifetime.name
+                raise BadData(
+                    f"{what}: {operand_name(graph.operands, index)} ({lifetime}) is written where it must not be, or twice"
+                )
+            written[index] = True
+    missing = [index for index, done in enumerate(written) if not done]
+    if missing:
+        raise BadData(f"{operand_name(graph.operands, missing[0])} is never written")
+
+
+def _validate_references(model: Model) -> None:
+    """Referenced graphs form no cycle and are not too deep; the walk keeps its own stack, since depth comes from outside."""
+    edges = [
+        sorted({o.subgraph for o in graph.operands if o.subgraph is not None})
+        for graph in (*model.referenced, model.main)
+    ]
+    state = [0] * len(edges)  # 0 unseen, 1 on the way, 2 done
+    depth = [0] * len(edges)
+    for start in range(len(edges)):
+        stack = [(start, iter(edges[start]))] if state[start] == 0 else []
+        state[start] = state[start] or 1
+        while stack:
+            node, targets = stack[-1]
+            target = next(targets, None)
+            if target is None:
+                state[node] = 2
+                depth[node] = max((1 + depth[each] for each in edges[node]), default=0)
+                stack.pop()
+            elif state[target] == 1:
+                raise BadData(f"referenced graph {target} refers to itself")
+            elif state[target] == 0:
+                state[target] = 1
+                stack.append((target, iter(edges[target])))
+    if max(depth) > MAXIMUM_DEPTH:
+        raise ResourceExhaustedPersistent(
+            f"graphs refer to one another {max(depth)} deep; at most {MAXIMUM_DEPTH} is allowed"
+        )
+
+
+def validate_request(model: Model, request: Request) -> None:
+    """Checks a request against the model that it is to run.
+
+    Raises:
+        BadData: an argument is missing, too many, of another shape or size than the model's, or outside its pool.
+    """
+    for arguments, indexes, what in (
+        (request.inputs, model.main.inputs, "input"),
+        (request.outputs, model.main.outputs, "output"),
+    ):
+        if len(arguments) != len(indexes):
+            raise BadData(f"{len(arguments)} {what}s; the model has {len(indexes)}")
+        for position, (argument, index) in enumerate(zip(arguments, indexes, strict=True)):
+            operand = model.main.operands[index]
+            where = f"{what} {position}"
+            validate_argument(argument, operand, request.pools, where, is_output=what == "output")
+
+
+def validate_argument(
+    argument: Argument, operand: Operand, pools: Sequence[Memory], where: str, *, is_output: bool
+) -> None:
+    """Checks one argument of a request against its operand; messages call it `where`.
+
+    Raises:
+        BadData: see `validate_request`.
+    """
+    if argument.pool is None:
+        if is_output:
+            raise BadData(f"{where}: no memory is given for it")
+        if argument.length or argument.offset or argument.padding:
+            raise BadData(f"{where}: it is omitted, and yet has a length")
+        return
+    if not 0 <= argument.pool < len(pools):
+        raise BadData(f"{where}: pool {argument.pool}; the request has {len(pools)}")
+    pool = pools[argument.pool]
+    if argument.padding < 0:
+        raise BadData(f"{where}: {argument.padding} bytes of padding")
+    checked_range(argument.offset, argument.length + argument.padding, pool.size, where)
+    if is_output and pool.readonly:
+        raise BadData(f"{where}: its memory is read-only")
+    _require_specific(operand.dimensions, argument.dimensions, where)
+    dimensions = merge_dimensions(operand.dimensions, argument.dimensions, where)
+    if isinstance(pool, DeviceBuffer):
+        if argument.offset or argument.length or argument.padding:
+            raise BadData(f"{where}: memory of a device is used as a whole, with offset and length 0")
+        return
+    if is_output and (dimensions is None or 0 in dimensions):
+        return
+    if dimensions is None or (0 in dimensions and argument.dimensions is None):
+        shape = "unknown rank" if dimensions is None else list(dimensions)
+        raise BadData(f"{where}: its shape is {shape}; it must be fully specified")
+    needed = byte_size(operand.type, dimensions)
+    if needed > MAXIMUM_OPERAND_BYTES:
+        raise BadData(f"{where}: shape {list(dimensions)} has more than 2^32 - 1 bytes")
+    if operand.type is OperandType.TENSOR_STRING:
+        # Only the device that reads the strings can tell whether they fit their buffer: it may change until then.
+        if argument.length < needed and not is_output:
+            raise BadData(
+                f"{where}: {argument.length} bytes; strings of shape {list(dimensions)} have at least {needed}"
+            )
+        return
+    if argument.length != needed:
+        raise BadData(f"{where}: {argument.length} bytes; {operand.type.name}{list(dimensions)} has {needed}")
+
+
+def _require_specific(declared: Dimensions, given: Dimensions, where: str) -> None:
+    """That the dimensions of an argument leave nothing open that the model tells."""
+    if given is None or declared is None:
+        return
+    if len(given) == len(declared) and any(d and not g for g, d in zip(given, declared, strict=True)):
+        raise BadData(f"{where}: shape {list(given)} says less than the model, which has {list(declared)}")
+
+
+def merge_dimensions(declared: Dimensions, given: Dimensions, what: str) -> Dimensions:
+    """The dimensions of a model's operand, made more specific by those of an argument.
+
+    Raises:
+        BadData: rank or a dimension that both know differs.
+    """
+    if given is None or declared is None:
+        return declared if given is None else given
+    if len(given) != len(declared) or any(
+        g not in (0, d) and d != 0 for g, d in zip(given, declared, strict=True)
+    ):
+        raise BadData(f"{what}: shape {list(given)}; the model has {list(declared)} (0: any)")
+    return tuple(g or d for g, d in zip(given, declared, strict=True))

@@ -1,0 +1,1 @@
+"""Which devices there are: in this process, in daemons, and with which extensions."""

@@ -1,0 +1,151 @@
+"""The driver daemons that this process is connected to, one device for each address, and those that did not answer."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from neurald.hal.errors import AnotherDevice, DeadObject, Error, UnavailableDevice
+from neurald.hal.process.address import Address
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.sync.deadline import remaining_s
+
+if TYPE_CHECKING:
+    from neurald.hal.rpc.client.device import RemoteDevice
+
+_LOGGER = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+#: A daemon that kept somebody waiting for longer than this, in vain, is not asked again for a while. One that refuses at
+#: once costs nothing, and may be back at once.
+_WAITED_S = 0.5
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 30.0
+
+
+class Daemon:
+    """What this process knows of the daemon at one address. Thread-safe.
+
+    Args:
+        address: of the daemon.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._token_file: Path | None = None
+        self._lock = forkable_lock()
+        self._device: RemoteDevice | None = None
+        self._pause_s = 0.0
+        self._ask_at = 0.0
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the application has connected to it, and not closed the device."""
+        device = self._device
+        return device is not None and not device.is_closed
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether it did not answer a while ago, and it is too early to ask again."""
+        return time.monotonic() < self._ask_at
+
+    def connect(self, deadline_s: float | None = None, token_file: Path | None = None) -> "RemoteDevice":
+        """Its device: always the same object, until another device is served there.
+
+        Args:
+            deadline_s: by which it must have answered, on the clock of `time.monotonic()`.
+            token_file: a copy of its token file, from now on; None for the one that is known.
+
+        Raises:
+            UnavailableDevice: it cannot be reached; the message says why.
+            Error: it refuses a session.
+        """
+        device = self._device
+        if device is not None and device.is_alive:
+            return device
+        with self._lock:
+            self._token_file = token_file or self._token_file
+            started = time.monotonic()
+            try:
+                self._device = self._connected(deadline_s)
+            except Error:
+                now = time.monotonic()
+                if now > started + _WAITED_S:
+                    self._pause_s = min(_LONGEST_PAUSE_S, max(_FIRST_PAUSE_S, self._pause_s * 2))
+                    self._ask_at = now + self._pause_s
+                raise
+            self._pause_s = self._ask_at = 0.0
+            return self._device
+
+    def _connected(self, deadline_s: float | None) -> "RemoteDevice":
+        from neurald.hal.rpc.client.device import connect  # gRPC is slow to import
+
+        device = self._device
+        if device is not None:
+            try:
+                device.token_file = self._token_file
+                device.reconnect(deadline_s, at_once=True)
+            except AnotherDevice:
+                _LOGGER.info("another device is served at %s now", self.address)
+            except DeadObject as error:
+                raise UnavailableDevice(str(error)) from None
+            else:
+                return device
+        return connect(self.address, deadline_s, self._token_file)
+
+
+_lock = forkable_lock()
+_daemons: dict[str, Daemon] = {}
+
+
+def daemon_at(address: str) -> Daemon:
+    """What is known of the daemon at an address, in whichever way that is spelled.
+
+    Raises:
+        BadData: that is no address.
+    """
+    spelled = str(Address.parse(address))
+    with _lock:
+        return _daemons.setdefault(spelled, Daemon(spelled))
+
+
+def wanted_addresses() -> tuple[str, ...]:
+    """The addresses of the daemons that the application is connected to, or was until they were lost."""
+    with _lock:
+        return tuple(daemon.address for daemon in _daemons.values() if daemon.is_wanted)
+
+
+def all_at_once(
+    calls: Sequence[Callable[[], _T]], deadline_s: float | None = None
+) -> list[_T | Error | None]:
+    """What calls return, or the errors that they raise; all run at the same time.
+
+    Args:
+        calls: none of which needs the calling thread.
+        deadline_s: until when they are waited for, on the clock of `time.monotonic()`.
+
+    Returns:
+        One for each; None for a call that has not returned by then. It goes on, and nobody learns what comes of it.
+    """
+    results: list[_T | Error | None] = [None] * len(calls)
+
+    def run(number: int) -> None:
+        try:
+            results[number] = calls[number]()
+        except Error as error:
+            results[number] = error.with_traceback(None)
+
+    if len(calls) == 1 and deadline_s is None:
+        run(0)
+        return results
+    threads = [
+        threading.Thread(target=run, args=(number,), name="neurald asks a device", daemon=True)
+        for number in range(len(calls))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(remaining_s(deadline_s))
+    return list(results)

@@ -1,0 +1,186 @@
+"""The devices that there are: in this process, in the driver daemons that run now, and where the application connected to."""
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from neurald.hal import registry
+from neurald.hal.api_arguments import file_path, instance, shown
+from neurald.hal.device import Device, Verdict
+from neurald.hal.errors import BadData, BadState, Error, UnexpectedNull
+from neurald.hal.extension_support import refused_operations
+from neurald.hal.model.numbering import positions_by_number
+from neurald.hal.model.types import Model
+from neurald.runtime.devices.daemons import all_at_once, daemon_at, wanted_addresses
+from neurald.runtime.devices.driver_faults import checked, faults_of, feature_level
+from neurald.runtime.devices.extensions import conflicts
+from neurald.runtime.model.feature_level_slice import slice_for
+
+if TYPE_CHECKING:
+    from neurald.hal.rpc.client.device import RemoteDevice
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@cache
+def cpu_device() -> Device:
+    """The CPU device of this process, which every other one falls back to."""
+    return registry.create_device("cpu")
+
+
+def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
+    """The CPU device, then a device for each driver daemon in the runtime directory and each one that was connected to.
+
+    Looked up at every call: a daemon that came or went since is there or gone. All are asked at the same time. One
+    that does not answer is left out, and is not asked again for a while. Of several with one name the first is taken.
+
+    Args:
+        deadline_s: when those that have not answered are left out, on the clock of `time.monotonic()`.
+    """
+    found = registry.running_daemons()
+    addresses = dict.fromkeys((*found, *wanted_addresses()))
+    asked = [daemon for daemon in map(daemon_at, addresses) if not daemon.is_left_alone]
+    answers = all_at_once([partial(daemon.connect, deadline_s) for daemon in asked], deadline_s)
+    devices: dict[str, Device] = {cpu_device().name: cpu_device()}
+    for daemon, answer in zip(asked, answers, strict=True):
+        if answer is None:
+            _LOGGER.warning("the daemon at %s is left out: it has not answered in time", daemon.address)
+        elif isinstance(answer, Error):
+            # One that the application connected to, and that is gone, is no news.
+            level = logging.WARNING if daemon.address in found else logging.DEBUG
+            _LOGGER.log(level, "a driver daemon is left out: %s", answer)
+        elif devices.setdefault(answer.name, answer) is not answer:
+            _LOGGER.debug("the daemon at %s is left out: another device has its name", daemon.address)
+    return tuple(devices.values())
+
+
+def is_remote(device: Device) -> bool:
+    """Whether a device is in another process, which only takes shared memory without a copy."""
+    return hasattr(device, "address")
+
+
+def connect(address: str, *, token_file: str | PathLike[str] | None = None) -> "RemoteDevice":
+    """The device that the driver daemon at `unix:///path` or `host:port` serves.
+
+    A daemon serves who can show its token. That of a daemon of this user is found by itself. For one of another user, or one
+    behind a forwarded port (`ssh -L`), its operator hands out a copy of the token file.
+
+    It is among `devices()` from now on, wherever it is, and so takes part in compilations that name no devices; until
+    it is closed.
+
+    Args:
+        address: of the daemon.
+        token_file: the copy; by default what NEURALD_TOKEN_FILE names, for a daemon on TCP.
+
+    Raises:
+        BadData: the address has neither form, or a token would leave this host unencrypted.
+        BadState: the token file cannot be read or holds no token.
+        UnavailableDevice: it cannot be reached; the message says why.
+    """
+    path = None if token_file is None else file_path(token_file, "the token file").absolute()
+    return daemon_at(instance(address, str, "the address")).connect(token_file=path)
+
+
+def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, tuple[Verdict, ...]]:
+    """What each device says of each operation of the main graph, by the device's name.
+
+    Verdicts come in the order in which the application added the operations. A device that fails, or answers with another
+    number of verdicts, supports nothing.
+
+    Raises:
+        BadState: the model is not finished.
+        BadData: there is no device, or one is listed twice.
+        UnexpectedNull: there is no model.
+    """
+    if model is None:
+        raise UnexpectedNull("model is None")
+    if not isinstance(model, Model):
+        raise BadState(f"{type(model).__name__} is no finished model; finish() returns one")
+    found = verdicts_as_run(model, devices)
+    positions = positions_by_number(model.main).values()
+    return {name: tuple(verdicts[position] for position in positions) for name, verdicts in found.items()}
+
+
+def verdicts_as_run(
+    model: Model, devices: Sequence[Device], deadline_s: float | None = None
+) -> dict[str, tuple[Verdict, ...]]:
+    """Gives what `supported_operations` does in the order in which the operations of a finished model run.
+
+    Daemons are asked at the same time, each in a thread; devices of this process in this one.
+
+    Args:
+        model: a finished model.
+        devices: all of different names.
+        deadline_s: when daemons that have not answered count as supporting nothing, on the clock of `time.monotonic()`.
+
+    Raises:
+        BadData: there is no device, or one is listed twice.
+    """
+    check_devices(devices)
+    disabled = conflicts(devices)
+    remote = [device for device in devices if is_remote(device)]
+    answers = all_at_once([partial(_verdicts, model, device, disabled) for device in remote], deadline_s)
+    late = Verdict(ok=False, reason="it has not answered within the time that compiling may take")
+    verdicts = {
+        device.name: answer if isinstance(answer, tuple) else (late,) * len(model.main.operations)
+        for device, answer in zip(remote, answers, strict=True)
+    }
+    return {
+        device.name: verdicts.get(device.name) or _verdicts(model, device, disabled) for device in devices
+    }
+
+
+def check_devices(devices: Sequence[Device]) -> None:
+    """Raises BadData for an empty list of devices, or one that names a device twice."""
+    if isinstance(devices, str | bytes) or not isinstance(devices, Sequence):
+        raise BadData(f"the devices are {shown(devices)}; a list of devices is expected")
+    if not devices:
+        raise BadData("the list of devices is empty")
+    for device in devices:
+        if not isinstance(getattr(device, "name", None), str):
+            raise BadData(f"{device!r} is no device; see neurald.devices()")
+    name, count = Counter(device.name for device in devices).most_common(1)[0]
+    if count > 1:
+        raise BadData(f"device {name} is listed {count} times")
+
+
+def _verdicts(model: Model, device: Device, disabled: Mapping[str, str]) -> tuple[Verdict, ...]:
+    """One verdict for each operation; the device is only asked about those that its feature level and its extensions have."""
+    try:
+        level = feature_level(device)
+        with faults_of(device.name):
+            refused = refused_operations(model, device, disabled)
+    except Error as error:
+        _LOGGER.warning("%s supports nothing: %s", device.name, error)
+        return (Verdict(ok=False, reason=str(error)),) * len(model.main.operations)
+    part, positions = slice_for(model, level, refused)
+    newer = f"newer than its feature level, {level.name}"
+    verdicts = [
+        Verdict(ok=False, reason=refused.get(position, newer))
+        for position in range(len(model.main.operations))
+    ]
+    answers = _answers(part, device) if positions else ()
+    for position, answer in zip(positions, answers, strict=True):
+        verdicts[position] = answer
+    return tuple(verdicts)
+
+
+def _answers(model: Model, device: Device) -> tuple[Verdict, ...]:
+    expected = len(model.main.operations)
+    try:
+        with faults_of(device.name):
+            verdicts = tuple(
+                checked(verdict, Verdict, device.name, "supported_operations()")
+                for verdict in device.supported_operations(model)
+            )
+    except Error as error:
+        _LOGGER.warning("%s supports nothing: %s", device.name, error)
+        return (Verdict(ok=False, reason=str(error)),) * expected
+    if len(verdicts) != expected:
+        reason = f"it gave {len(verdicts)} verdicts on {expected} operations"
+        _LOGGER.warning("%s supports nothing: %s", device.name, reason)
+        return (Verdict(ok=False, reason=reason),) * expected
+    return verdicts

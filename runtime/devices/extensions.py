@@ -1,0 +1,85 @@
+"""Vendors' extensions among devices: which of them can be used."""
+
+from collections.abc import Mapping, Sequence
+
+from neurald.hal.api_arguments import instance, integer
+from neurald.hal.device import Device, declared_extensions
+from neurald.hal.errors import BadData, UnexpectedNull
+from neurald.hal.model.extension import AttributeUse, Extension, check_extension_name
+from neurald.hal.model.extension_attribute import AttributeValue, check_attributes
+
+
+def find_extension(name: str, devices: Sequence[Device] | None) -> Extension:
+    """The vendor's extension of a name.
+
+    Args:
+        name: of the extension.
+        devices: that may declare it; None for all that there are.
+
+    Raises:
+        BadData: no device lists it, none of those declares it, or two declare it differently.
+    """
+    check_extension_name(name)
+    if devices is None:
+        from neurald.runtime.devices.discovery import devices as all_devices  # it needs this file
+
+        devices = all_devices()
+    found = {
+        extension for device in devices for extension in declared_extensions(device) if extension.name == name
+    }
+    if not found:
+        listed = [device.name for device in devices if name in device.extensions]
+        reason = f"{', '.join(listed)} lists it without a declaration" if listed else "no device lists it"
+        names = ", ".join(device.name for device in devices)
+        raise BadData(f"extension {name}: {reason}; the devices are {names}")
+    if len(found) > 1:
+        raise BadData(f"extension {name} is disabled: {conflicts(devices)[name]}")
+    return found.pop()
+
+
+def with_attribute(
+    values: tuple[AttributeValue, ...],
+    use: AttributeUse,
+    extension: str,
+    attribute: int,
+    value: bytes,
+    devices: Sequence[Device],
+) -> tuple[AttributeValue, ...]:
+    """The values of the attributes of a compilation or execution, with one more.
+
+    Args:
+        values: so far.
+        use: what they are given to.
+        extension: name of a vendor's extension.
+        attribute: its code inside of the extension.
+        value: for the attribute.
+        devices: that get the values; all must declare the extension.
+
+    Raises:
+        BadData: a device does not list or declare the extension, or it has no such attribute, or there is a value for it
+            already, or they are too many or too large.
+        UnexpectedNull: there is no value.
+    """
+    if value is None:
+        raise UnexpectedNull("the value of an attribute is None; b'' is an empty one")
+    given = AttributeValue(
+        extension=find_extension(extension, devices),
+        code=integer(attribute, "the code of the attribute"),
+        value=bytes(instance(value, bytes, "the value of the attribute")),
+    )
+    check_attributes((*values, given), use)
+    return (*values, given)
+
+
+def conflicts(devices: Sequence[Device]) -> Mapping[str, str]:
+    """The vendors' extensions that are disabled, as on Android, since devices declare them differently: by name, the reason."""
+    first: dict[str, tuple[Device, Extension]] = {}
+    found: dict[str, str] = {}
+    for device in devices:
+        for extension in declared_extensions(device):
+            other, declared = first.setdefault(extension.name, (device, extension))
+            if declared != extension:
+                found.setdefault(
+                    extension.name, f"{other.name} and {device.name} declare the extension differently"
+                )
+    return found

@@ -1,0 +1,1 @@
+"""Executions of a compilation: arguments, executors, control flow, fallback, bursts and events."""

@@ -1,0 +1,302 @@
+"""The arguments of one execution: which memory each input and output of a model lies in."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from neurald.hal.api_arguments import dimensions as check_dimensions
+from neurald.hal.api_arguments import instance, integer, integers
+from neurald.hal.buffers.tracked_buffer import ManagedBuffer, Role
+from neurald.hal.errors import BadData, BadState, UnexpectedNull
+from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.model.strings import as_strings, encode_strings
+from neurald.hal.model.types import (
+    Argument,
+    Dimensions,
+    Model,
+    Operand,
+    OperandType,
+    Request,
+    as_elements,
+    value_size,
+)
+from neurald.hal.validation.validate import merge_dimensions, validate_argument
+from neurald.runtime.execution.device_memory import DeviceMemory
+from neurald.runtime.execution.string_output import StringOutput
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """An argument and the memory that it lies in; no memory for an omitted input."""
+
+    argument: Argument
+    memory: Memory | None
+
+
+class Arguments:
+    """Binds inputs and outputs of a model, each once. Not thread-safe.
+
+    Args:
+        model: whose visible inputs and outputs are bound.
+        owner: the compilation that roles of device memory refer to.
+    """
+
+    def __init__(self, model: Model, owner: object = None) -> None:
+        operands = model.main.operands
+        self._owner = owner
+        self._has_padding = False
+        self._input_operands = [operands[index] for index in model.inputs]
+        self._output_operands = [operands[index] for index in model.outputs]
+        self._inputs: dict[int, _Bound] = {}
+        self._outputs: dict[int, _Bound] = {}
+        self._string_outputs: dict[int, StringOutput] = {}
+
+    @property
+    def output_operands(self) -> list[Operand]:
+        """The operands of the model's visible outputs, in order."""
+        return self._output_operands
+
+    @property
+    def string_outputs(self) -> Mapping[int, StringOutput]:
+        """The outputs that are arrays of strings, by index."""
+        return self._string_outputs
+
+    def enable_padding(self, enable: bool) -> None:
+        """Whether memory may be larger than what lies in it; see `Execution.enable_input_and_output_padding`."""
+        if self._inputs or self._outputs:
+            raise BadState("padding is enabled before any input or output is bound")
+        self._has_padding = enable
+
+    def set_input(
+        self, index: int, array: "np.ndarray[Any, Any] | None", dimensions: Dimensions = None
+    ) -> None:
+        """Binds an array as an input; None omits an optional one.
+
+        The array is read where it lies when the execution computes. Its shape fills in what the model leaves open, unless
+        `dimensions` says what its bytes are.
+        Strings, which may be objects (bytes or text) or one of NumPy's types of strings, are copied now.
+
+        Raises:
+            BadData: no such input, not C-contiguous, or another type or shape than the model's.
+            BadState: the input is bound already.
+        """
+        operand = self._slot(self._inputs, self._input_operands, index, "input")
+        what = f"input {index}"
+        if array is None:
+            self._inputs[index] = _Bound(Argument(), None)
+            return
+        memory = _array_memory(array, operand, what)
+        shape = array.shape if operand.type.is_tensor else ()
+        if dimensions is not None:
+            shape = integers(dimensions, f"{what}: the shape")
+        argument = self._padded(operand, Argument(pool=0, length=memory.size, dimensions=shape), what)
+        validate_argument(argument, operand, (memory,), what, is_output=False)
+        self._inputs[index] = _Bound(argument, memory)
+
+    def set_output(self, index: int, array: "np.ndarray[Any, Any]", dimensions: Dimensions = None) -> None:
+        """Binds an array as an output, which is written where it lies.
+
+        For an output whose shape the model and `dimensions` leave open, the array is a buffer, filled from its start;
+        `output_dimensions` tells the real shape. An array for strings is one of objects, which will be bytes.
+
+        Raises:
+            BadData: no such output, read-only, not C-contiguous, or another type or size than the model's.
+            BadState: the output is bound already.
+            UnexpectedNull: there is no array.
+        """
+        operand = self._slot(self._outputs, self._output_operands, index, "output")
+        if array is None:
+            raise UnexpectedNull(f"output {index}: the array is None")
+        what = f"output {index}"
+        dimensions = check_dimensions(dimensions, f"{what}: the shape")
+        if operand.type is OperandType.TENSOR_STRING:
+            self._bind_strings(index, operand, array, what)
+            return
+        memory = _array_memory(array, operand, what)
+        self._bind_output(index, operand, memory, Argument(pool=0, length=memory.size, dimensions=dimensions))
+
+    def set_input_from_memory(
+        self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
+    ) -> None:
+        """Binds `length` bytes of a memory, from `offset`, as an input.
+
+        Args:
+            index: of the input.
+            memory: where the bytes are.
+            offset: of the first byte; 0 for device memory, which is used as a whole.
+            length: in bytes; 0 for device memory.
+            dimensions: the shape, where the model leaves it open.
+
+        Raises:
+            BadData: no such input, the range is not inside the memory, or its length is not the input's size.
+            BadState: the input is bound already.
+            UnexpectedNull: there is no memory.
+        """
+        operand = self._slot(self._inputs, self._input_operands, index, "input")
+        if memory is None:
+            raise UnexpectedNull(f"input {index}: the memory is None")
+        offset, length, dimensions = _place_in(memory, offset, length, dimensions, f"input {index}")
+        if isinstance(memory, DeviceMemory):
+            role = Role(owner=self._owner, index=index, is_output=False)
+            self._inputs[index] = _Bound(memory.argument(role, operand, offset, length, dimensions), memory)
+            return
+        what = f"input {index}"
+        argument = Argument(pool=0, offset=offset, length=length, dimensions=dimensions)
+        argument = self._padded(operand, argument, what)
+        validate_argument(argument, operand, (memory,), what, is_output=False)
+        self._inputs[index] = _Bound(argument, memory)
+
+    def set_output_from_memory(
+        self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
+    ) -> None:
+        """Binds `length` bytes of a memory, from `offset`, as an output; see `set_input_from_memory`."""
+        operand = self._slot(self._outputs, self._output_operands, index, "output")
+        if memory is None:
+            raise UnexpectedNull(f"output {index}: the memory is None")
+        offset, length, dimensions = _place_in(memory, offset, length, dimensions, f"output {index}")
+        if isinstance(memory, DeviceMemory):
+            role = Role(owner=self._owner, index=index, is_output=True)
+            self._outputs[index] = _Bound(memory.argument(role, operand, offset, length, dimensions), memory)
+            return
+        argument = Argument(pool=0, offset=offset, length=length, dimensions=dimensions)
+        self._bind_output(index, operand, memory, argument)
+
+    def _bind_strings(self, index: int, operand: Operand, array: "np.ndarray[Any, Any]", what: str) -> None:
+        _check_array(array, operand, what)
+        if not array.flags.writeable:
+            raise BadData(f"{what}: its memory is read-only")
+        if operand.is_fully_specified and array.size != math.prod(operand.dimensions or ()):
+            raise BadData(
+                f"{what}: an array of {array.size} strings; {list(operand.dimensions or ())} is expected"
+            )
+        output = StringOutput(array)
+        self._bind_output(index, operand, output.memory, Argument(pool=0, length=output.memory.size))
+        self._string_outputs[index] = output
+
+    def _padded(self, operand: Operand, argument: Argument, what: str) -> Argument:
+        """The argument with what its memory has too much declared as padding, where that may be."""
+        if not self._has_padding:
+            return argument
+        size = value_size(operand.type, merge_dimensions(operand.dimensions, argument.dimensions, what))
+        if size is None or argument.length <= size:
+            return argument
+        return replace(argument, length=size, padding=argument.length - size)
+
+    def _bind_output(self, index: int, operand: Operand, memory: Memory, argument: Argument) -> None:
+        argument = self._padded(operand, argument, f"output {index}")
+        validate_argument(argument, operand, (memory,), f"output {index}", is_output=True)
+        self._outputs[index] = _Bound(argument, memory)
+
+    def _slot(self, slots: dict[int, _Bound], operands: list[Operand], index: int, what: str) -> Operand:
+        """The operand of a slot that may be bound."""
+        if not 0 <= integer(index, f"the index of the {what}") < len(operands):
+            raise BadData(f"there is no {what} {index}; the model has {len(operands)}")
+        if index in slots:
+            raise BadState(f"{what} {index} is bound already")
+        return operands[index]
+
+    def request(self) -> Request:
+        """What an execution is to read and write; memories that arguments share are pools once.
+
+        Raises:
+            BadData: an input or output is not bound, or an output lies where an input or another output does: a device
+                writes outputs in any order, and whoever stands in for it reads the inputs once more.
+        """
+        for slots, operands, what in (
+            (self._inputs, self._input_operands, "input"),
+            (self._outputs, self._output_operands, "output"),
+        ):
+            missing = [str(position) for position in range(len(operands)) if position not in slots]
+            if missing:
+                raise BadData(f"{what} {', '.join(missing)} is not bound")
+        self._require_outputs_apart()
+        pools: dict[int, tuple[int, Memory]] = {}
+
+        def placed(bound: _Bound) -> Argument:
+            if bound.memory is None:
+                return bound.argument
+            pool, _ = pools.setdefault(id(bound.memory), (len(pools), bound.memory))
+            return replace(bound.argument, pool=pool)
+
+        return Request(
+            inputs=tuple(placed(self._inputs[n]) for n in range(len(self._inputs))),
+            outputs=tuple(placed(self._outputs[n]) for n in range(len(self._outputs))),
+            pools=tuple(memory for _, memory in pools.values()),
+        )
+
+    def _require_outputs_apart(self) -> None:
+        places = sorted(
+            (*place, what == "output", f"{what} {index}")
+            for what, slots in (("input", self._inputs), ("output", self._outputs))
+            for index, bound in slots.items()
+            if (place := _place(bound)) is not None
+        )
+        reached, reached_output, reached_by = 0, False, ""
+        for start, end, is_output, what in places:
+            if start < reached and (is_output or reached_output):
+                raise BadData(f"{what} lies where {reached_by} does")
+            if end > reached:
+                reached, reached_output, reached_by = end, is_output, what
+
+    def take_grown_strings(self) -> None:
+        """Binds the memory that the outputs of strings have now."""
+        for index, output in self._string_outputs.items():
+            self._outputs[index] = _Bound(Argument(pool=0, length=output.memory.size), output.memory)
+
+    def require_specified_outputs(self) -> None:
+        """Raises BadData unless the shape of every output is known before it is computed."""
+        for index, bound in self._outputs.items():
+            operand = self._output_operands[index]
+            dimensions = merge_dimensions(operand.dimensions, bound.argument.dimensions, f"output {index}")
+            if dimensions is None or 0 in dimensions or operand.type is OperandType.TENSOR_STRING:
+                shape = "unknown rank" if dimensions is None else list(dimensions)
+                raise BadData(
+                    f"output {index}: its shape is {shape}; a fenced execution needs all of them known"
+                )
+
+
+def _place(bound: _Bound) -> tuple[int, int] | None:
+    """Where an argument's bytes start and end in this process; None where it has none here."""
+    argument = bound.argument
+    if bound.memory is None or isinstance(bound.memory, ManagedBuffer) or not argument.length:
+        return None
+    view = np.frombuffer(bound.memory.view(argument.offset, argument.length), np.uint8)
+    start: int = view.__array_interface__["data"][0]
+    return start, start + argument.length
+
+
+def _place_in(
+    memory: Memory, offset: int, length: int, dimensions: Dimensions, what: str
+) -> tuple[int, int, Dimensions]:
+    """Checks the types of what names a part of a memory.
+
+    Raises:
+        BadData: one of them is wrong.
+    """
+    instance(memory, Memory, f"{what}: the memory")
+    return (
+        integer(offset, f"{what}: the offset"),
+        integer(length, f"{what}: the length"),
+        check_dimensions(dimensions, f"{what}: the shape"),
+    )
+
+
+def _array_memory(array: "np.ndarray[Any, Any]", operand: Operand, what: str) -> HostMemory:
+    if operand.type is OperandType.TENSOR_STRING and isinstance(array, np.ndarray):
+        return HostMemory(encode_strings(as_strings(array, what)))
+    array = as_elements(array, operand.type)
+    _check_array(array, operand, what)
+    return HostMemory(array)
+
+
+def _check_array(array: "np.ndarray[Any, Any]", operand: Operand, what: str) -> None:
+    """Raises BadData unless the array has the operand's elements one after another."""
+    if not isinstance(array, np.ndarray):
+        raise BadData(f"{what}: {type(array).__name__} is no NumPy array")
+    if array.dtype != operand.type.dtype:
+        raise BadData(f"{what}: an array of {array.dtype}; {operand.type.name} has {operand.type.dtype}")
+    if not array.flags.c_contiguous:
+        raise BadData(f"{what}: the array is not C-contiguous")

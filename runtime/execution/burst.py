@@ -1,0 +1,176 @@
+"""Burst: executions of one compilation in quick succession, for which the devices keep at hand what they need."""
+
+import logging
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from neurald.hal import device
+from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
+from neurald.hal.errors import BadData, BadState, DeadObject, Error, OpFailed, UnexpectedNull
+from neurald.hal.execution.in_process import InProcessBurst
+from neurald.hal.model.types import Request
+from neurald.hal.process.fork import forkable_lock
+from neurald.runtime.devices.driver_faults import checked_executable, faults_of
+from neurald.runtime.plan.plan import ExecutionStep
+
+if TYPE_CHECKING:
+    from neurald.runtime.compilation import Compilation
+
+logger = logging.getLogger(__name__)
+
+
+class Burst:
+    """Takes executions of one compilation, one at a time: `execution.compute(burst=burst)`.
+
+    Each step of the plan has a burst of its own with its device; none where the device is in this process, or offers none.
+    Memories may be freed before the burst and after it. Use it as a context manager, or close it.
+
+    Args:
+        compilation: a finished compilation.
+
+    Raises:
+        UnexpectedNull: there is no compilation.
+        BadState: it is not finished.
+    """
+
+    def __init__(self, compilation: "Compilation") -> None:
+        if compilation is None:
+            raise UnexpectedNull("compilation is None")
+        from neurald.runtime.compilation import Compilation
+
+        if not isinstance(compilation, Compilation):
+            raise BadState(f"{type(compilation).__name__} is no finished compilation; finish() returns one")
+        self._compilation = compilation
+        self._use = _Use()
+        self._is_closed = False
+        self._bursts: dict[int, tuple[PreparedModel | None, device.Burst | None]] = {}
+        for step in compilation.plan.steps:
+            self._create(step, step.prepared_model)
+
+    def in_use(self, compilation: "Compilation") -> "_Use":
+        """A context in which nobody else uses the burst.
+
+        Args:
+            compilation: whose execution it is for.
+
+        Raises:
+            BadData: the burst is of another compilation.
+            BadState: it is in use, which is found on entering, or closed.
+        """
+        if compilation is not self._compilation:
+            raise BadData("the execution is of another compilation than the burst")
+        if self._is_closed:
+            raise BadState("the burst is closed")
+        return self._use
+
+    def execute(
+        self, step: ExecutionStep, prepared_model: PreparedModel, request: Request, options: ExecuteOptions
+    ) -> ExecutionResult:
+        """Runs a step; called while the burst is in use.
+
+        Args:
+            step: of the compilation's plan.
+            prepared_model: of the step; may be another one than before if its device had died.
+            request: for it.
+            options: for it.
+
+        Raises:
+            Error: see `PreparedModel.execute`.
+        """
+        known, burst = self._bursts[id(step)]
+        if self._is_closed:  # while the execution was under way
+            return prepared_model.execute(request, options)
+        if known is not prepared_model:
+            burst = self._create(step, prepared_model)
+        if burst is None:
+            return prepared_model.execute(request, options)
+        try:
+            return burst.execute(request, options)
+        except DeadObject:
+            # The burst may be all that died. What the next execution is given decides about the device.
+            self._bursts[id(step)] = (None, None)
+            _close(burst, step.device.name)
+            if self._is_closed:
+                return prepared_model.execute(request, options)
+            raise
+
+    def create_reusable_execution(
+        self, step: ExecutionStep, prepared_model: PreparedModel, request: Request, result: ExecutionResult
+    ) -> Callable[[ExecuteOptions], None] | None:
+        """What runs a step again as `execute` did; None where the step has no burst.
+
+        Args:
+            step, prepared_model: see `execute`.
+            request: that was run, and that the caller keeps.
+            result: what came of it. That something else comes of it is an OpFailed.
+        """
+        known, burst = self._bursts[id(step)]
+        if burst is None or known is not prepared_model:
+            return None
+        execute = burst.execute
+
+        def run(options: ExecuteOptions) -> None:
+            if execute(request, options) is not result:
+                raise OpFailed("it has another result than the last time")
+
+        return run
+
+    def _create(self, step: ExecutionStep, prepared_model: PreparedModel) -> device.Burst | None:
+        """The burst of a step, kept for its next executions; None where they are plain ones."""
+        _, old = self._bursts.get(id(step), (None, None))
+        if old is not None:
+            _close(old, step.device.name)
+        burst: device.Burst | None = None
+        try:
+            with faults_of(step.device.name):
+                burst = checked_executable(
+                    prepared_model.create_burst(), "Burst", step.device.name, "create_burst()"
+                )
+        except Error as error:
+            logger.warning("%s offers no burst, every execution is a call: %s", step.device.name, error)
+        if isinstance(burst, InProcessBurst):
+            burst = None
+        self._bursts[id(step)] = (prepared_model, burst)
+        return burst
+
+    def close(self) -> None:
+        """Lets go of what the devices keep for it; an execution under way goes on without."""
+        self._is_closed = True
+        for step in self._compilation.plan.steps:
+            _, burst = self._bursts[id(step)]
+            if burst is not None:
+                _close(burst, step.device.name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _close(burst: device.Burst, name: str) -> None:
+    """Closes a device's burst; one that cannot be closed is no reason to fail."""
+    try:
+        with faults_of(name):
+            burst.close()
+    except Error as error:
+        logger.warning("a burst of %s was not closed: %s", name, error)
+
+
+class _Use:
+    """The time in which one execution has the burst."""
+
+    def __init__(self) -> None:
+        self._lock = forkable_lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise BadState("another execution uses the burst; it takes one at a time")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()

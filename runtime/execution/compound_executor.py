@@ -1,0 +1,247 @@
+"""CompoundExecutor: runs a program of steps and jumps over several devices."""
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TypeAlias
+
+from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape
+from neurald.hal.errors import BadData, Cancelled, MissedDeadlineTransient
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.types import Argument, Dimensions, OperandType, Request, byte_size, value_size
+from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
+from neurald.runtime.execution.loop_interpreter import Loops, holds
+from neurald.runtime.execution.step_clock import StepClock
+from neurald.runtime.execution.step_runner import STOPPED, Runner, naming_step, run_step
+from neurald.runtime.execution.temporaries import (
+    Place,
+    Temporaries,
+    Workspace,
+    Workspaces,
+    require_agreement,
+)
+from neurald.runtime.plan.plan import (
+    CompoundBody,
+    ExecutionStep,
+    GotoStep,
+    IfStep,
+)
+from neurald.runtime.plan.residency import Residence, residences
+
+#: How many combinations of input shapes a step keeps its output shapes of.
+_SHAPES_KEPT = 64
+#: Requests that are kept for when they come again: in loops, and in executions that do.
+_REQUESTS_KEPT = 256
+
+_Shapes: TypeAlias = tuple[tuple[int, ...] | None, ...]
+
+
+class CompoundExecutor:
+    """Implements `neurald.runtime.execution.executor.PlanExecutor` for a plan of several steps.
+
+    Args:
+        body: of the plan.
+        outputs: how many outputs the model has.
+    """
+
+    def __init__(self, body: CompoundBody, outputs: int) -> None:
+        self._body = body
+        self._outputs = outputs
+        self._residences = residences(body.program, body.values)
+        self._workspaces = Workspaces(body, self._residences)
+        self._host_copies = 0
+        self._shapes = {
+            id(step): _StepShapes(step)
+            for step in body.steps
+            if any(value_size(operand.type, operand.dimensions) is None for operand in step.output_operands)
+        }
+
+    def execute(
+        self, request: Request, options: ExecuteOptions, *, runner: Runner = run_step
+    ) -> ExecutionResult:
+        """See `PlanExecutor.execute`."""
+        workspace = self._workspaces.take()
+        run = _Run(self._body, self._shapes, self._residences, workspace, request, options, runner)
+        run.run()
+        self._host_copies += run.temporaries.host_copies
+        run.temporaries.copy_back()
+        shapes = run.temporaries.output_shapes(self._outputs)
+        self._workspaces.give_back(workspace)
+        if not options.measure:
+            return ExecutionResult(output_shapes=shapes)
+        return ExecutionResult(
+            output_shapes=shapes, timing=run.clock.timing(), step_durations=run.clock.durations()
+        )
+
+    @property
+    def host_copies(self) -> int:
+        """How many values were copied from a device to the host, since a step elsewhere reads them, so far."""
+        return self._host_copies
+
+
+class _Run:
+    """One execution."""
+
+    def __init__(
+        self,
+        body: CompoundBody,
+        shapes: dict[int, "_StepShapes"],
+        residences: Mapping[int, Residence],
+        workspace: Workspace,
+        request: Request,
+        options: ExecuteOptions,
+        runner: Runner,
+    ) -> None:
+        self._program = body.program
+        self._values = body.values
+        self._shapes = shapes
+        self._residences = residences
+        self._options = options
+        self._runner = runner
+        self.temporaries = Temporaries(body, request, workspace)
+        self._requests = workspace.requests_of(request)
+        self.clock = StepClock(body.steps)
+        self._loops = Loops(self.temporaries, options.loop_timeout_s)
+
+    def run(self) -> None:
+        """Runs the program to its end."""
+        position = 0
+        is_first = True
+        while position < len(self._program):
+            step = self._program[position]
+            if isinstance(step, ExecutionStep):
+                self._require_time(position, step, is_first=is_first)
+                is_first = False
+                self._execute(step)
+                position += 1
+            elif isinstance(step, GotoStep):
+                position = step.position
+            elif isinstance(step, IfStep):
+                is_true = holds(self.temporaries.places[step.condition], step)
+                position = position + 1 if is_true else step.else_position
+            else:
+                position = self._loops.meet(position, step)
+
+    def _require_time(self, position: int, step: ExecutionStep, *, is_first: bool) -> None:
+        cancellation, deadline_s = self._options.cancellation, self._options.deadline_s
+        is_cancelled = cancellation is not None and cancellation.is_cancelled
+        is_late = deadline_s is not None and not is_first and time.monotonic() >= deadline_s
+        if not is_cancelled and not is_late:
+            return
+        where = (
+            f"before position {position} of the plan, step {self.clock.number(step)} on {step.device.name}"
+        )
+        if is_cancelled:
+            raise Cancelled(f"the execution was cancelled {where}")
+        raise MissedDeadlineTransient(f"the deadline passed {where}; time went to {self.clock.report()}")
+
+    def _execute(self, step: ExecutionStep) -> None:
+        """Runs a step, again with more room for outputs that did not fit."""
+        self._reserve(step)
+        while True:
+            request = self._request(step)
+            try:
+                result = self.clock.run(step, request, self._options, self._runner)
+            except STOPPED as error:
+                named = naming_step(error, self.clock.number(step), step)
+                raise type(named)(f"{named}; time went to {self.clock.report()}") from None
+            self.temporaries.leave_abandoned()
+            outputs = list(zip(step.writes, result.output_shapes, strict=True))
+            if result.is_sufficient:
+                for number, shape in outputs:
+                    self.temporaries.written(number, shape)
+                return
+            for number, shape in outputs:
+                if not shape.sufficient:
+                    self.temporaries.grow(number, shape)
+
+    def _reserve(self, step: ExecutionStep) -> None:
+        """Finds room for what the step writes: as much as is known to be needed, else as much as there is."""
+        inferred: _Shapes = (None,) * len(step.writes)
+        shapes = self._shapes.get(id(step))
+        if shapes is not None:
+            places = [self.temporaries.places[number] for number in step.reads]
+            inferred = shapes.outputs(tuple(None if p.memory is None else p.dimensions for p in places))
+        for number, operand, shape in zip(step.writes, step.output_operands, inferred, strict=True):
+            declared = value_size(operand.type, operand.dimensions)
+            if declared is None and shape is not None and operand.type is not OperandType.TENSOR_STRING:
+                self.temporaries.reserve(number, byte_size(operand.type, shape))
+            else:
+                self.temporaries.reserve(number, declared)
+            if declared is not None and declared > self.temporaries.places[number].capacity:
+                too_small = OutputShape(dimensions=operand.dimensions, sufficient=False)
+                self.temporaries.grow(number, too_small)
+
+    def _request(self, step: ExecutionStep) -> Request:
+        """What the step is to do: the same object where everything lies as it did before, which devices know again."""
+        places = self.temporaries.places
+        read = self._places_read(step)
+        key = (
+            id(step),
+            *((id(p.memory), p.offset, p.length, p.dimensions) for p in read),
+            *((id(p.memory), p.offset, p.capacity) for p in map(places.__getitem__, step.writes)),
+        )
+        request = self._requests.get(key)
+        if request is None:
+            if len(self._requests) >= _REQUESTS_KEPT:
+                self._requests.clear()
+            # It has its memories, so that no other ones can be mistaken for them.
+            request = self._requests[key] = self._new_request(step, read)
+        return request
+
+    def _places_read(self, step: ExecutionStep) -> list[Place]:
+        """Where the step finds what it reads: values on another device come to the host for it."""
+        places = [self.temporaries.places[number] for number in step.reads]
+        if self.temporaries.has_residents:
+            for position, number in enumerate(step.reads):
+                residence = self._residences.get(number)
+                if residence is not None and residence.device is not step.device:
+                    places[position] = self.temporaries.place_on_host(number)
+        return places
+
+    def _new_request(self, step: ExecutionStep, read: Sequence[Place]) -> Request:
+        pools: dict[int, tuple[int, Memory]] = {}
+
+        def argument(place: Place, length: int, dimensions: Dimensions) -> Argument:
+            if place.memory is None:
+                return Argument()
+            pool, _ = pools.setdefault(id(place.memory), (len(pools), place.memory))
+            if isinstance(place.memory, DeviceBuffer):
+                length = 0  # it is used as a whole
+            return Argument(pool=pool, offset=place.offset, length=length, dimensions=dimensions)
+
+        inputs = []
+        for number, operand, place in zip(step.reads, step.input_operands, read, strict=True):
+            if place.memory is not None:
+                require_agreement(operand.dimensions, place.dimensions, self._values[number])
+            inputs.append(argument(place, place.length, place.dimensions))
+        outputs = []
+        for number, operand in zip(step.writes, step.output_operands, strict=True):
+            place = self.temporaries.places[number]
+            length = value_size(operand.type, operand.dimensions)
+            outputs.append(argument(place, place.capacity if length is None else length, None))
+        return Request(
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            pools=tuple(memory for _, memory in pools.values()),
+        )
+
+
+class _StepShapes:
+    """The shapes of a step's outputs, as far as they follow from those of its inputs. Thread-safe."""
+
+    def __init__(self, step: ExecutionStep) -> None:
+        self._model = step.model
+        self._bindings = bind_operations(step.model.main)
+        self.outputs = lru_cache(maxsize=_SHAPES_KEPT)(self._infer)
+
+    def _infer(self, inputs: _Shapes) -> _Shapes:
+        graph = self._model.main
+        given = {index: shape for index, shape in zip(graph.inputs, inputs, strict=True) if shape is not None}
+        try:
+            shapes = infer_shapes(self._model, graph, self._bindings, given)
+        except BadData:
+            # That these shapes do not go together is for the device to say: it is its operation that fails.
+            return (None,) * len(graph.outputs)
+        return tuple(shapes.get(index) for index in graph.outputs)

@@ -1,0 +1,200 @@
+"""Computation: one run of a compilation through all its layers, from variables down to the devices of the steps."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
+from neurald.hal.errors import (
+    BadData,
+    Cancelled,
+    DeadObject,
+    Error,
+    MissedDeadlinePersistent,
+    MissedDeadlineTransient,
+    OpFailed,
+    OutputInsufficientSize,
+)
+from neurald.hal.model.types import Request
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.validation.validate import merge_dimensions
+from neurald.runtime.execution.arguments import Arguments
+from neurald.runtime.execution.device_memory import (
+    device_memories_in_use,
+    has_device_memory,
+    recover_device_memories,
+)
+from neurald.runtime.execution.executor import SimpleExecutor
+from neurald.runtime.execution.fallback import Recovery
+from neurald.runtime.execution.stateful import StatefulRuns
+from neurald.runtime.execution.string_output import checked_result, grow_outputs
+from neurald.runtime.plan.plan import ExecutionStep
+
+if TYPE_CHECKING:
+    from neurald.runtime.compilation import Compilation
+    from neurald.runtime.execution.burst import Burst
+
+
+class Computation:
+    """Runs a compilation with the arguments of one execution.
+
+    Args:
+        compilation: what is run.
+        arguments: all bound.
+    """
+
+    def __init__(self, compilation: "Compilation", arguments: Arguments) -> None:
+        self._compilation = compilation
+        self._arguments = arguments
+        self._request = arguments.request()
+        model = compilation.model
+        variables = [model.main.operands[index].type for index in model.main.inputs[len(model.inputs) :]]
+        self._stateful = StatefulRuns(compilation.state, variables) if variables else None
+        self._has_strings = bool(arguments.string_outputs)
+        self._has_device_memory = has_device_memory(self._request)
+        self._believed: ExecutionResult | None = None
+
+    @property
+    def request(self) -> Request:
+        """What is read and written, apart from variables."""
+        return self._request
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a result of the devices is the result: neither variables, strings nor device memory are to be taken care of."""
+        return not (self._stateful or self._has_strings or self._has_device_memory)
+
+    def require_shapes(self, result: ExecutionResult) -> None:
+        """Raises OpFailed if a device that ran `request` gave an output that is not of the shape that was set."""
+        _require_shapes(self._request, result)
+
+    def run(self, options: ExecuteOptions, burst: "Burst | None" = None) -> ExecutionResult:
+        """Runs it once.
+
+        Args:
+            options: for all of it.
+            burst: through which steps are executed.
+
+        Raises:
+            Error: a device failed and nothing could stand in for it.
+        """
+        result = self._run_once(options, burst)
+        if not self._has_strings:
+            return result
+        strings = self._arguments.string_outputs
+        while grow_outputs(result, strings):
+            self._arguments.take_grown_strings()
+            self._request = self._arguments.request()
+            result = self._run_once(options, burst)
+        if result.is_sufficient:
+            for index, output in strings.items():
+                output.fill(result.output_shapes[index].dimensions or ())
+        return result
+
+    def create_reusable_execution(self) -> Callable[[Cancellation], None] | None:
+        """What does all that the last `run`, which had success, did, without measuring and without a time limit.
+
+        Its result is the same. An error, unless it is Cancelled, means that `run` has to be called, which does what is to be
+        done about it. None: only `run` can do it.
+        """
+        executor = self._compilation.executor
+        if self._has_strings or self._has_device_memory or not isinstance(executor, SimpleExecutor):
+            return None
+        create = self._compilation.recovery.step(executor.step).create_reusable_execution
+        if self._stateful is not None:
+            return self._stateful.create_reusable_execution(self._request, create)
+        return create(self._request)
+
+    def create_reusable_execution_in(
+        self, burst: "Burst", result: ExecutionResult
+    ) -> Callable[[ExecuteOptions], None] | None:
+        """As `create_reusable_execution`, through a burst; `result` is that of the last `run`."""
+        executor = self._compilation.executor
+        if not self.is_plain or not isinstance(executor, SimpleExecutor):
+            return None
+        prepared = self._compilation.recovery.step(executor.step).usable()
+        if prepared is None:
+            return None
+        return burst.create_reusable_execution(executor.step, prepared, self._request, result)
+
+    def _run_once(self, options: ExecuteOptions, burst: "Burst | None") -> ExecutionResult:
+        if self._stateful is None:
+            return self._execute(self._request, options, burst)
+        return self._stateful.run(
+            self._request, options, lambda request: self._execute(request, options, burst)
+        )
+
+    def _execute(self, request: Request, options: ExecuteOptions, burst: "Burst | None") -> ExecutionResult:
+        if not self._has_device_memory:
+            return self._execute_plan(request, options, burst)
+        recover_device_memories(request)
+        try:
+            return self._execute_in_device_memory(request, options, burst)
+        except DeadObject:
+            if not recover_device_memories(request):
+                raise
+        return self._execute_in_device_memory(request, options, burst)
+
+    def _execute_in_device_memory(
+        self, request: Request, options: ExecuteOptions, burst: "Burst | None"
+    ) -> ExecutionResult:
+        with device_memories_in_use(self._compilation, self._compilation.model.main, request) as use:
+            result = self._execute_plan(use.request, options, burst)
+            use.wrote(result)
+        return result
+
+    def _execute_plan(
+        self, request: Request, options: ExecuteOptions, burst: "Burst | None"
+    ) -> ExecutionResult:
+        recovery = self._compilation.recovery
+        runner = recovery.run if burst is None else partial(_run_in_burst, recovery, burst)
+        try:
+            result = self._compilation.executor.execute(request, options, runner=runner)
+        except (Cancelled, MissedDeadlineTransient, MissedDeadlinePersistent):
+            raise
+        except Error as error:
+            result = recovery.run_whole_model(request, options, error)
+        if result is not self._believed:
+            # All requests demand the same shapes, and no result ever changes.
+            _require_shapes(request, result)
+            self._believed = result
+        return checked_result(result, self._arguments.string_outputs)
+
+
+def _run_in_burst(
+    recovery: Recovery, burst: "Burst", step: ExecutionStep, request: Request, options: ExecuteOptions
+) -> ExecutionResult:
+    """A runner of steps, see `neurald.runtime.execution.step_runner.Runner`."""
+
+    def call(prepared_model: PreparedModel) -> ExecutionResult:
+        return burst.execute(step, prepared_model, request, options)
+
+    return recovery.step(step).execute(request, options, call)
+
+
+def insufficient(result: ExecutionResult) -> OutputInsufficientSize:
+    """The error that says which outputs did not fit, with the shapes of all."""
+    short = [
+        f"output {n} has shape {'of unknown rank' if s.dimensions is None else list(s.dimensions)}"
+        for n, s in enumerate(result.output_shapes)
+        if not s.sufficient
+    ]
+    return OutputInsufficientSize(
+        f"{', '.join(short)}; its buffer is too small",
+        [shape.dimensions for shape in result.output_shapes],
+    )
+
+
+def _require_shapes(request: Request, result: ExecutionResult) -> None:
+    """Raises OpFailed if an output is not of the shape that the application has said."""
+    for position, (argument, shape) in enumerate(zip(request.outputs, result.output_shapes, strict=True)):
+        if argument.dimensions is None:
+            continue
+        try:
+            agreed = merge_dimensions(argument.dimensions, shape.dimensions, f"output {position}")
+        except BadData:
+            agreed = None
+        if agreed is None or (result.is_sufficient and agreed != shape.dimensions):
+            raise OpFailed(
+                f"output {position} has shape {shape.dimensions}; its dimensions were set to {argument.dimensions}"
+            )

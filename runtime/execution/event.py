@@ -1,0 +1,149 @@
+"""Event: the end of an execution that runs meanwhile."""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from neurald.hal.api_arguments import number
+from neurald.hal.errors import (
+    BadData,
+    Error,
+    MissedDeadlineTransient,
+    OpFailed,
+    ResourceExhaustedTransient,
+    ResultCode,
+)
+from neurald.hal.sync.fence import Fence
+
+
+def event_of(work: Callable[[], object], name: str) -> "Event":
+    """Runs `work` in a thread of its own.
+
+    Returns:
+        An event without a fence, which ends as `work` does.
+
+    Raises:
+        ResourceExhaustedTransient: there cannot be another thread.
+    """
+    event = Event()
+
+    def run() -> None:
+        try:
+            work()
+        except Error as error:
+            event.signal(error)
+        except BaseException as error:
+            event.signal(OpFailed(f"{type(error).__name__}: {error}"))
+            raise
+        else:
+            event.signal(None)
+
+    start_thread(run, name)
+    return event
+
+
+def start_thread(work: Callable[[], None], name: str) -> None:
+    """Starts a thread that does not hold up the end of the process.
+
+    Raises:
+        ResourceExhaustedTransient: there cannot be another one.
+    """
+    try:
+        threading.Thread(target=work, name=name, daemon=True).start()
+    except RuntimeError as error:
+        raise ResourceExhaustedTransient(f"no thread can be started: {error}") from None
+
+
+class Event:
+    """Given back by `Execution.start_compute` and `Execution.start_compute_with_dependencies`.
+
+    Args:
+        fence: signals no earlier than the outputs are written; devices can wait for it.
+    """
+
+    def __init__(self, fence: Fence | None = None) -> None:
+        self._done = threading.Event()
+        self._error: Error | None = None
+        self._fence = fence
+        self._is_imported = False
+        self._was_redone = False
+
+    @classmethod
+    def from_fence_fd(cls, fd: int) -> "Event":
+        """An event for the fence behind a descriptor, of another process for example; the descriptor is duplicated.
+
+        Raises:
+            BadData: there is no fence behind it.
+        """
+        if not isinstance(fd, int) or fd <= 0:
+            raise BadData(f"fence descriptor {fd}; a positive one is expected")
+        try:
+            fence = Fence.received(os.dup(fd))
+        except OSError as error:
+            raise BadData(f"fence descriptor {fd}: {error.strerror}") from None
+        event = cls(fence)
+        event._is_imported = True
+        return event
+
+    def fence_fd(self) -> int:
+        """A new descriptor of its fence, which the caller has to close.
+
+        Raises:
+            BadData: it has no fence: it is from `start_compute`.
+        """
+        if self._fence is None:
+            raise BadData(
+                "the event has no fence; start_compute_with_dependencies gives events that have one"
+            )
+        return os.dup(self._fence.fd)
+
+    @property
+    def fence(self) -> Fence | None:
+        """What devices can wait for; None for an event of `start_compute`."""
+        return self._fence
+
+    @property
+    def was_redone(self) -> bool:
+        """Whether the outputs were written once more after the fence had signalled, because a device had failed."""
+        return self._was_redone
+
+    def signal(self, error: Error | None, *, was_redone: bool = False) -> None:
+        """Ends the wait; called once, by the execution."""
+        self._error = error
+        self._was_redone = was_redone
+        self._done.set()
+        if self._fence is not None:
+            self._fence.signal()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether `wait` would return at once."""
+        if self._is_imported and self._fence is not None:
+            return self._fence.is_signalled
+        return self._done.is_set()
+
+    @property
+    def code(self) -> ResultCode:
+        """How the execution ended; waits for that."""
+        self._await(None)
+        return ResultCode.NO_ERROR if self._error is None else self._error.code
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Returns when the execution has ended, each time that it is called.
+
+        Raises:
+            MissedDeadlineTransient: it has not ended within `timeout_s`; it goes on.
+            Error: the execution failed.
+        """
+        started = time.monotonic()
+        if not self._await(timeout_s if timeout_s is None else number(timeout_s, "the timeout")):
+            raise MissedDeadlineTransient(f"the execution goes on after {time.monotonic() - started:.3g} s")
+        if self._error is not None:
+            # Without the frames of earlier waits, which would pile up.
+            raise self._error.with_traceback(None)
+
+    def _await(self, timeout_s: float | None) -> bool:
+        if self._is_imported and self._fence is not None:
+            return self._fence.wait(timeout_s)
+        return self._done.wait(None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX))

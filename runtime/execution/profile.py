@@ -1,0 +1,87 @@
+"""Where the time inside of steps goes: what devices tell of their kernels, for the operations of the whole model."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from neurald.hal.device import KernelTime
+from neurald.hal.errors import Error, OpFailed
+from neurald.runtime.execution.fallback import Recovery
+from neurald.runtime.plan.plan import ExecutionStep
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepProfile:
+    """How long the kernels of one step run.
+
+    Attributes:
+        step: its position among the plan's steps.
+        device: name of the device that runs it now: the CPU device where that stands in for another.
+        graph: number of the graph that its operations belong to: 0 for the main one, or a branch.
+        operations: their positions in that graph, in the application's order.
+        kernels: in the order in which they run; their operations are positions in that graph too.
+        reason: why there are no kernels; empty where there are.
+    """
+
+    step: int
+    device: str
+    graph: int
+    operations: tuple[int, ...]
+    kernels: tuple[KernelTime, ...]
+    reason: str = ""
+
+    @property
+    def duration_ns(self) -> int:
+        """Of all kernels together."""
+        return sum(kernel.duration_ns for kernel in self.kernels)
+
+    @property
+    def on_references(self) -> tuple[int, ...]:
+        """The operations that run on their references, because they have no kernel."""
+        found = {n for kernel in self.kernels if kernel.is_reference for n in kernel.operations}
+        return tuple(sorted(found))
+
+
+def profile(steps: Iterable[ExecutionStep], recovery: Recovery) -> tuple[StepProfile, ...]:
+    """Asks the device of each step; one that fails has no kernels and says why.
+
+    Args:
+        steps: of a plan, in order.
+        recovery: knows what runs them.
+    """
+    return tuple(_step_profile(number, step, recovery) for number, step in enumerate(steps))
+
+
+def _step_profile(number: int, step: ExecutionStep, recovery: Recovery) -> StepProfile:
+    device, reason = step.device.name, ""
+    kernels: tuple[KernelTime, ...] = ()
+    try:
+        device, told = recovery.step(step).profile()
+        kernels = tuple(_in_graph(step, kernel) for kernel in told)
+        reason = "" if kernels else f"{device} does not tell the times of its kernels"
+    except Error as error:
+        reason = str(error)
+    except Exception as error:
+        logger.exception("%s has a fault", step.device.name)
+        reason = f"{step.device.name}: {type(error).__name__}: {error}"
+    return StepProfile(
+        step=number,
+        device=device,
+        graph=step.graph,
+        operations=step.operations,
+        kernels=kernels,
+        reason=reason,
+    )
+
+
+def _in_graph(step: ExecutionStep, kernel: KernelTime) -> KernelTime:
+    """The same kernel with its operations' positions in the graph of the whole model."""
+    outside = [position for position in kernel.operations if not 0 <= position < len(step.operations)]
+    if outside:
+        raise OpFailed(
+            f"{step.device.name}: kernel {kernel.name!r} computes operation {outside[0]}; "
+            f"the step has {len(step.operations)}"
+        )
+    return replace(kernel, operations=tuple(step.operations[position] for position in kernel.operations))

@@ -1,0 +1,173 @@
+"""The values that a stateful model keeps from one execution to the next."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.model.strings import encode_strings
+from neurald.hal.model.types import StateVariable
+from neurald.hal.sync.lending_pool import FairLock
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+class _Slot:
+    """Where the value of a variable is kept, and memory for the next one, of strings for as many bytes as they take."""
+
+    __slots__ = ("spare", "value", "variable")
+
+    def __init__(self, variable: StateVariable) -> None:
+        self.variable = variable
+        self.value = self.initial()
+        self.spare = _spare_for(self.value)
+
+    def initial(self) -> Array:
+        """A new array of the initial value."""
+        initial = self.variable.initial
+        if initial.dtype.hasobject:
+            return np.array(initial, order="C")
+        value = _like(initial)
+        value[...] = initial
+        return value
+
+    def replace(self, value: Array) -> None:
+        """Takes a value of its own memory, or the spare one, whose place the last value takes."""
+        self.spare = self.value if value is self.spare else _spare_for(value)
+        self.value = value
+
+
+class _Kept:
+    """The slots of all compilations that share variables.
+
+    Attributes:
+        lock: held by an execution from reading the values to replacing them.
+        changes: how often values were replaced.
+    """
+
+    def __init__(self) -> None:
+        self.lock = FairLock()
+        self.slots: list[_Slot] = []
+        self.changes = 0
+
+
+class State:
+    """The variables of a compilation. A new one holds their initial values.
+
+    Executions of a stateful compilation run one after another; one that fails leaves the state as it was. So do those of all compilations that
+    share variables.
+
+    Args:
+        variables: of the model.
+        shared: the state of another compilation: what both have, by their names, is kept once.
+
+    Raises:
+        BadData: see `check_shared`.
+    """
+
+    def __init__(self, variables: Sequence[StateVariable], shared: "State | None" = None) -> None:
+        self._kept: _Kept = _Kept() if shared is None else shared._kept
+        with self.lock:
+            if shared is None:
+                self._slots = tuple(_Slot(variable) for variable in variables)
+                self._kept.slots.extend(self._slots)
+                return
+            shared.check_shared(variables)
+            known = {slot.variable.name: slot for slot in self._kept.slots}
+            self._slots = tuple(known.get(v.name) or _Slot(v) for v in variables)
+            self._kept.slots.extend(slot for slot in self._slots if slot.variable.name not in known)
+
+    @property
+    def lock(self) -> FairLock:
+        """Held by an execution from reading the values to replacing them."""
+        return self._kept.lock
+
+    def check_shared(self, variables: Sequence[StateVariable]) -> None:
+        """That a model with these variables can share those that have the names of variables here.
+
+        Raises:
+            BadData: a name stands for two of them, or for variables that begin with different values.
+        """
+        kept = list(self._kept.slots)
+        known = {slot.variable.name: slot.variable for slot in kept}
+        for count, names in (
+            (len(kept), set(known)),
+            (len(variables), {variable.name for variable in variables}),
+        ):
+            if len(names) < count:
+                raise BadData(
+                    f"{count} variables have {len(names)} names; what is shared needs a name for each"
+                )
+        for variable in variables:
+            other = known.get(variable.name)
+            if other is not None and not _begin_alike(variable, other):
+                raise BadData(f"{variable.name} does not have the same type and initial value in both models")
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables' names, which need not be unique."""
+        return tuple(slot.variable.name for slot in self._slots)
+
+    def value(self, name: str) -> Array:
+        """A copy of the first variable of that name.
+
+        Raises:
+            BadData: there is none.
+        """
+        if name not in self.names:
+            raise BadData(f"there is no variable {name!r}; there are: {', '.join(self.names) or 'none'}")
+        with self.lock:
+            return self._slots[self.names.index(name)].value.copy()
+
+    def reset(self) -> None:
+        """Gives every variable its initial value, also for those that share it."""
+        with self.lock:
+            self.replace([slot.initial() for slot in self._slots])
+
+    def values(self) -> list[Array]:
+        """What the next execution reads; `lock` is held."""
+        return [slot.value for slot in self._slots]
+
+    def spares(self) -> list[Array]:
+        """Memory that the next execution may write new values to, the same until one has; `lock` is held."""
+        return [slot.spare for slot in self._slots]
+
+    @property
+    def changes(self) -> int:
+        """How often the values were changed, by whoever shares any of them; `lock` is held."""
+        return self._kept.changes
+
+    def exchange(self) -> None:
+        """All values are in the spare memory, and the memory of the old ones is the spare one from now on; `lock` is held."""
+        self._kept.changes += 1
+        for slot in self._slots:
+            slot.value, slot.spare = slot.spare, slot.value
+
+    def replace(self, values: Iterable[Array]) -> None:
+        """Takes what an execution has left: the spare memory, or arrays of their own; `lock` is held."""
+        self._kept.changes += 1
+        for slot, value in zip(self._slots, values, strict=True):
+            slot.replace(value)
+
+
+def _like(array: Array) -> Array:
+    """Memory for another array of its shape and type, where devices like it."""
+    return aligned_zeros(array.nbytes).view(array.dtype).reshape(array.shape)
+
+
+def _spare_for(value: Array) -> Array:
+    if value.dtype.hasobject:
+        return np.empty(encode_strings(value).nbytes, np.uint8)
+    return _like(value)
+
+
+def _begin_alike(first: StateVariable, second: StateVariable) -> bool:
+    """Whether two variables have the same type and initial value."""
+    one, other = first.initial, second.initial
+    is_number = one.dtype.kind in "fc"
+    return one.dtype == other.dtype and bool(np.array_equal(one, other, equal_nan=is_number))

@@ -1,0 +1,220 @@
+"""Executions of stateful models: their variables go in as further inputs and come out as further outputs.
+
+A variable has two places. An execution reads the one and writes the other, and when all has gone well they change roles: nothing is
+copied, and the requests of an execution that is repeated are but a few, which devices may know again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from neurald.hal.device import ExecuteOptions, ExecutionResult
+from neurald.hal.errors import BadData, BadState, OpFailed
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Argument, OperandType, Request, array_to_store, stored_array
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.runtime.execution.state import Array, State
+
+#: Requests that are kept. Two take turns while nothing else uses the variables.
+_REQUESTS_KEPT = 4
+
+
+@dataclass(slots=True)
+class _Extended:
+    """A request with variables, and what came of it when it was last run.
+
+    Attributes:
+        base: the request without variables.
+        values: of the variables before.
+        places: memory for their new values.
+        request: with both.
+        result: of the last run; None before the first.
+        visible: that result without the variables.
+        new: the new values, where they are views of `places`.
+        follower: what reads `places` and writes to the memory of the old values, once it is known.
+        again: runs `request` once more, where the device has a shorter way for that.
+    """
+
+    base: Request
+    values: Sequence[Array]
+    places: Sequence[Array]
+    request: Request
+    result: ExecutionResult | None = None
+    visible: ExecutionResult | None = None
+    new: Sequence[Array] = ()
+    follower: "_Extended | None" = None
+    again: Callable[[Cancellation], None] | None = None
+
+
+class StatefulRuns:
+    """Runs the requests of one execution with the variables of its compilation.
+
+    Args:
+        state: the variables; held for a whole run.
+        types: of the variables.
+    """
+
+    def __init__(self, state: State, types: Sequence[OperandType]) -> None:
+        self._state = state
+        self._types = types
+        self._are_views = not any(
+            kind is OperandType.TENSOR_STRING or kind.dtype.kind == "b" for kind in types
+        )
+        self._kept: dict[tuple[int, ...], _Extended] = {}
+        self._last: _Extended | None = None
+        self._changes = -1
+
+    def run(
+        self, request: Request, options: ExecuteOptions, execute: Callable[[Request], ExecutionResult]
+    ) -> ExecutionResult:
+        """Runs with the variables, and keeps their new values if all went well.
+
+        Args:
+            request: without the variables.
+            options: of the execution; limit how long it waits for the variables.
+            execute: runs a request with them.
+
+        Returns:
+            The result without the variables.
+
+        Raises:
+            OpFailed: what the device wrote are no values of a variable.
+            Error: the execution failed.
+        """
+        state = self._state
+        state.lock.acquire(options.deadline_s, options.cancellation)
+        try:
+            extended = self._following(request)
+            while True:
+                result = execute(extended.request)
+                if result is not extended.result:
+                    self._look_at(extended, result)
+                visible = extended.visible
+                if visible is None or not visible.is_sufficient:
+                    return visible or result
+                if result.is_sufficient:
+                    break
+                # A variable has grown. Nothing is kept of a run until it fits, so it can simply be done again.
+                sizes = [size or 0 for size, _ in self._written(result)]
+                places = [np.empty(size, np.uint8) for size in sizes]
+                extended = self._extended(request, state.values(), places)
+            if extended.new is extended.places:
+                state.exchange()
+                self._last, self._changes = extended, state.changes
+            else:
+                state.replace(extended.new if self._are_views else self._new_values(extended, result))
+                self._last = None
+            return visible
+        finally:
+            state.lock.release()
+
+    def create_reusable_execution(
+        self, request: Request, create: Callable[[Request], Callable[[Cancellation], None] | None]
+    ) -> Callable[[Cancellation], None] | None:
+        """What runs a request as the last `run` did; None unless two requests with variables take turns.
+
+        Args:
+            request: without the variables, of the last `run`, which had success.
+            create: makes it for a request with them.
+        """
+        last = self._last
+        follower = None if last is None else last.follower
+        if last is None or follower is None or last.base is not request or follower.follower is not last:
+            return None
+        if follower.result is not last.result:
+            return None
+        for each in (last, follower):
+            each.again = create(each.request)
+        return self._run_again if last.again and follower.again else None
+
+    def _run_again(self, cancellation: Cancellation) -> None:
+        """Runs the request after the last one.
+
+        Raises:
+            BadState: others have changed variables, or executed.
+            Error: the execution failed.
+        """
+        state = self._state
+        state.lock.acquire(None, cancellation)
+        try:
+            last = self._last
+            extended = None if last is None else last.follower
+            if extended is None or extended.again is None or state.changes != self._changes:
+                raise BadState("the variables are not where the last execution left them")
+            extended.again(cancellation)
+            state.exchange()
+            self._last, self._changes = extended, state.changes
+        finally:
+            state.lock.release()
+
+    def _following(self, request: Request) -> _Extended:
+        """The request with the variables as they are now."""
+        last, state = self._last, self._state
+        if last is None or last.base is not request or state.changes != self._changes:
+            return self._known(request, state.values(), state.spares())
+        if last.follower is None:
+            last.follower = self._known(request, state.values(), state.spares())
+        return last.follower
+
+    def _known(self, request: Request, values: Sequence[Array], spares: Sequence[Array]) -> _Extended:
+        """A request with variables that have these values, and places for their new ones."""
+        key = (id(request), *map(id, values), *map(id, spares))
+        extended = self._kept.get(key)
+        if extended is None:
+            if len(self._kept) >= _REQUESTS_KEPT:
+                self._kept.clear()
+            # What it is found by lives as long as it does.
+            extended = self._kept[key] = self._extended(request, values, spares)
+        return extended
+
+    def _extended(self, base: Request, values: Sequence[Array], places: Sequence[Array]) -> _Extended:
+        stored = [array_to_store(value, kind) for value, kind in zip(values, self._types, strict=True)]
+        first = len(base.pools)
+        memories = [HostMemory(array) for array in (*stored, *places)]
+        arguments = [
+            Argument(
+                pool=first + n,
+                length=memory.size,
+                dimensions=values[n].shape if n < len(values) else None,
+            )
+            for n, memory in enumerate(memories)
+        ]
+        request = Request(
+            inputs=(*base.inputs, *arguments[: len(values)]),
+            outputs=(*base.outputs, *arguments[len(values) :]),
+            pools=(*base.pools, *memories),
+        )
+        return _Extended(base, values, places, request)
+
+    def _look_at(self, extended: _Extended, result: ExecutionResult) -> None:
+        """Notes a result."""
+        shown = len(result.output_shapes) - len(self._types)
+        extended.visible = replace(result, output_shapes=result.output_shapes[:shown])
+        if result.is_sufficient and self._are_views:
+            new = self._new_values(extended, result)
+            is_in_place = all(one is place for one, place in zip(new, extended.places, strict=True))
+            extended.new = extended.places if is_in_place else new
+        extended.result = result
+
+    def _written(self, result: ExecutionResult) -> list[tuple[int | None, tuple[int, ...]]]:
+        """The bytes and the shape of each variable's new value."""
+        shapes = result.output_shapes[len(result.output_shapes) - len(self._types) :]
+        return [
+            (shape.size_bytes(kind), shape.dimensions or ())
+            for shape, kind in zip(shapes, self._types, strict=True)
+        ]
+
+    def _new_values(self, extended: _Extended, result: ExecutionResult) -> list[Array]:
+        new = []
+        for (size_bytes, shape), kind, place in zip(
+            self._written(result), self._types, extended.places, strict=True
+        ):
+            if self._are_views and place.dtype == kind.dtype and place.shape == shape:
+                new.append(place)
+                continue
+            try:
+                new.append(stored_array(HostMemory(place).view(0, size_bytes or 0), kind, shape))
+            except BadData as error:
+                raise OpFailed(f"the device wrote no strings: {error}") from None
+        return new

@@ -1,0 +1,82 @@
+"""Outputs of strings: an array of objects that is filled from memory of its own, which grows to what the strings need."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from neurald.hal.device import ExecutionResult
+from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.strings import decode_strings, least_bytes
+from neurald.hal.model.types import OperandType
+
+#: Bytes for each string that there is room for at first.
+_FIRST_BYTES = 32
+
+
+class StringOutput:
+    """One output of an execution.
+
+    Args:
+        array: of objects, C-contiguous; for an output whose shape the model leaves open it is filled from its start.
+
+    Attributes:
+        memory: where a device is to write the strings.
+    """
+
+    def __init__(self, array: "np.ndarray[Any, Any]") -> None:
+        self._array = array
+        self.memory = _memory(least_bytes(array.size) + _FIRST_BYTES * array.size)
+
+    def holds(self, dimensions: tuple[int, ...] | None) -> bool:
+        """Whether the array has an element for each string of an output of that shape."""
+        return dimensions is not None and math.prod(dimensions) <= self._array.size
+
+    def grow(self, size_bytes: int) -> None:
+        """Takes other memory, of at least that many bytes."""
+        self.memory = _memory(size_bytes)
+
+    def fill(self, dimensions: tuple[int, ...]) -> None:
+        """Puts the strings that a device has written into the array.
+
+        Raises:
+            OpFailed: what it has written are no strings of that shape.
+        """
+        try:
+            strings = decode_strings(self.memory.view(), dimensions)
+        except BadData as error:
+            raise OpFailed(f"the device wrote no strings: {error}") from None
+        self._array.reshape(-1)[: strings.size] = strings.reshape(-1)
+
+
+def checked_result(result: ExecutionResult, outputs: Mapping[int, StringOutput]) -> ExecutionResult:
+    """The result, insufficient too where an array has too few elements for the strings that fitted its memory."""
+    if not outputs:
+        return result
+    shapes = tuple(
+        replace(shape, sufficient=False)
+        if position in outputs and shape.sufficient and not outputs[position].holds(shape.dimensions)
+        else shape
+        for position, shape in enumerate(result.output_shapes)
+    )
+    return replace(result, output_shapes=shapes)
+
+
+def grow_outputs(result: ExecutionResult, outputs: Mapping[int, StringOutput]) -> bool:
+    """Whether more memory for strings, which the outputs have now, is all that an execution lacked."""
+    short = [n for n, shape in enumerate(result.output_shapes) if not shape.sufficient]
+    if not short or not all(
+        n in outputs and outputs[n].holds(result.output_shapes[n].dimensions) for n in short
+    ):
+        return False
+    for position in short:
+        size_bytes = result.output_shapes[position].size_bytes(OperandType.TENSOR_STRING)
+        outputs[position].grow(size_bytes or 0)
+    return True
+
+
+def _memory(size_bytes: int) -> HostMemory:
+    return HostMemory(np.zeros(size_bytes, np.uint8))

@@ -1,0 +1,1 @@
+"""Explanations of a partitioning, as text, JSON and HTML."""

@@ -1,0 +1,306 @@
+"""Why each operation runs where it does, and what moves between devices: computed from a partitioning, for people and programs.
+
+Steps are numbered in the order of a plan: the steps of an interpreted operation's branches come where the operation is.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from neurald.hal.model.numbering import operand_number, operation_numbers, positions_by_number
+from neurald.hal.model.types import Model, Operand, OperandType, Subgraph, byte_size
+from neurald.runtime.model.boundary import boundaries, waits_for, writers
+from neurald.runtime.model.branches import graph_of, referenced_graphs
+from neurald.runtime.partitioning.groups import MAIN, StepGroup
+from neurald.runtime.partitioning.limits import step_groups
+from neurald.runtime.partitioning.partitioner import PartitionResult
+from neurald.runtime.partitioning.placement import INTERPRETER, Candidate
+
+#: What runs interpreted control flow, as explanations name it.
+INTERPRETER_NAME = "interpreter"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """Why a device does not run an operation."""
+
+    device: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationExplanation:
+    """Where one operation runs, and why.
+
+    Attributes:
+        graph, operation: its graph's number (0 for the main one) and its position there, in the application's order.
+        type: of the operation.
+        steps: the steps that it is part of: one; none if it is interpreted; several in a graph that several operations use.
+        device: a device's name, or `INTERPRETER_NAME`.
+        reason: why that one.
+        rejected: every other device, and why not.
+        after: the operations of its graph whose results it reads.
+        branches: the graphs that it refers to, where it is interpreted.
+    """
+
+    graph: int
+    operation: int
+    type: str
+    steps: tuple[int, ...]
+    device: str
+    reason: str
+    rejected: tuple[Rejection, ...]
+    after: tuple[int, ...]
+    branches: tuple[int, ...]
+
+    @property
+    def label(self) -> str:
+        """How lines of text name it."""
+        prefix = "" if self.graph == MAIN else f"graph {self.graph} "
+        return f"{prefix}operation {self.operation} {self.type}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """An operand at the edge of a step; `bytes` is None where its size is not known before it runs."""
+
+    operand: int
+    name: str
+    type: str
+    dimensions: tuple[int, ...] | None
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepExplanation:
+    """What one step runs, reads and gives; operations in the order in which they run, by the application's positions."""
+
+    step: int
+    graph: int
+    device: str
+    operations: tuple[int, ...]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """A value that one device writes and another reads, once for each reading device."""
+
+    graph: int
+    source: str
+    target: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceShare:
+    """How much of a model a device runs."""
+
+    device: str
+    operations: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Operations of one type that a device does not run for the same reason.
+
+    Attributes:
+        operations: their positions; those outside the main graph as `graph:position`.
+    """
+
+    device: str
+    type: str
+    reason: str
+    operations: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why each operation runs where it does. `str()` is `text()`.
+
+    Attributes:
+        shares: of every device, in their order, and of the interpreter if it runs anything.
+        operations: of the main graph, then of the graphs that interpreted control flow refers to.
+        steps: in the order of the plan.
+        transfers: between devices. The host's memory is where the CPU device and the interpreter work.
+        notes: what happened since, such as a device that failed.
+    """
+
+    shares: tuple[DeviceShare, ...]
+    operations: tuple[OperationExplanation, ...]
+    steps: tuple[StepExplanation, ...]
+    transfers: tuple[Transfer, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def transferred_bytes(self) -> int:
+        """Bytes of all transfers whose size is known."""
+        return sum(transfer.value.bytes or 0 for transfer in self.transfers)
+
+    def refusals(self) -> list[Refusal]:
+        """What each device does not run, alike ones together, the most frequent first."""
+        found: dict[tuple[str, str, str], list[str]] = {}
+        for o in self.operations:
+            where = str(o.operation) if o.graph == MAIN else f"{o.graph}:{o.operation}"
+            for rejection in o.rejected:
+                found.setdefault((rejection.device, o.type, rejection.reason), []).append(where)
+        order = [share.device for share in self.shares]
+        groups = sorted(found.items(), key=lambda item: (order.index(item[0][0]), -len(item[1])))
+        return [
+            Refusal(device=device, type=kind, reason=reason, operations=tuple(places))
+            for (device, kind, reason), places in groups
+        ]
+
+    def text(self) -> str:
+        """One line for each operation, `operation 12 CONV_2D -> opencl:0: reason`, and one for each note."""
+        lines = [f"{o.label} -> {o.device}: {o.reason}" for o in self.operations]
+        lines += (f"note: {note}" for note in self.notes)
+        return "\n".join(" ".join(line.split()) for line in lines)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, as dictionaries, lists, strings and numbers."""
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        document["transferred_bytes"] = self.transferred_bytes
+        return document
+
+    def to_html(self, title: str = "Placement") -> str:
+        """A page that needs nothing but itself: a summary, the steps, and the graphs drawn and coloured by device."""
+        from neurald.runtime.explain.html import render_html  # seldom wanted
+
+        return render_html(self, title)
+
+
+def explain(
+    model: Model, candidates: Sequence[Candidate], result: PartitionResult, notes: Iterable[str] = ()
+) -> Explanation:
+    """The explanation of a partitioning; takes time linear in the model.
+
+    Args:
+        model: what was partitioned.
+        candidates: that it was partitioned for.
+        result: of `partition`.
+        notes: lines about what happened since.
+    """
+    names = [candidate.name for candidate in candidates]
+    steps = step_groups(result.groups)
+    operations = _operations(model, names, result, steps)
+    return Explanation(
+        shares=_shares(names, operations, steps),
+        operations=operations,
+        steps=_steps(model, names, steps),
+        transfers=_transfers(model, candidates, result),
+        notes=tuple(notes),
+    )
+
+
+def _shares(
+    names: Sequence[str], operations: Sequence[OperationExplanation], steps: Sequence[StepGroup]
+) -> tuple[DeviceShare, ...]:
+    run = Counter(operation.device for operation in operations)
+    count = Counter(names[step.device] for step in steps)
+    shown = [*names, INTERPRETER_NAME] if run[INTERPRETER_NAME] else names
+    return tuple(DeviceShare(device=n, operations=run[n], steps=count[n]) for n in shown)
+
+
+def _operations(
+    model: Model, names: Sequence[str], result: PartitionResult, steps: Sequence[StepGroup]
+) -> tuple[OperationExplanation, ...]:
+    member: dict[tuple[int, int], list[int]] = {}
+    for number, step in enumerate(steps):
+        for position in step.operations:
+            member.setdefault((step.graph, position), []).append(number)
+    found = []
+    for number in sorted(result.placements):
+        graph = graph_of(model, number)
+        written_by = writers(graph)
+        numbers = operation_numbers(graph)
+        for position in positions_by_number(graph).values():
+            placement = result.placements[number][position]
+            operation = graph.operations[position]
+            is_interpreted = placement.device == INTERPRETER
+            found.append(
+                OperationExplanation(
+                    graph=number,
+                    operation=numbers[position],
+                    type=operation.type.name,
+                    steps=tuple(member.get((number, position), ())),
+                    device=INTERPRETER_NAME if is_interpreted else names[placement.device],
+                    reason=placement.reason,
+                    rejected=tuple(
+                        Rejection(device=names[n], reason=reason)
+                        for n, reason in sorted(placement.rejected.items())
+                    ),
+                    after=tuple(sorted({numbers[written_by[index]] for index in waits_for(graph, position)})),
+                    branches=referenced_graphs(graph, operation) if is_interpreted else (),
+                )
+            )
+    return tuple(found)
+
+
+def _steps(model: Model, names: Sequence[str], steps: Sequence[StepGroup]) -> tuple[StepExplanation, ...]:
+    by_graph: dict[int, list[int]] = {}
+    for number, step in enumerate(steps):
+        by_graph.setdefault(step.graph, []).append(number)
+    found: dict[int, StepExplanation] = {}
+    for graph_number, numbers in by_graph.items():
+        graph = graph_of(model, graph_number)
+        shown = operation_numbers(graph)
+        edges = boundaries(graph, [steps[number].operations for number in numbers])
+        for number, edge in zip(numbers, edges, strict=True):
+            found[number] = StepExplanation(
+                step=number,
+                graph=graph_number,
+                device=names[steps[number].device],
+                operations=tuple(shown[position] for position in steps[number].operations),
+                inputs=tuple(_value(graph, index) for index in edge.inputs),
+                outputs=tuple(_value(graph, index) for index in edge.outputs),
+            )
+    return tuple(found[number] for number in range(len(steps)))
+
+
+def _value(graph: Subgraph, index: int) -> Value:
+    operand = graph.operands[index]
+    return Value(
+        operand=operand_number(graph.operands, index),
+        name=operand.name,
+        type=operand.type.name,
+        dimensions=operand.dimensions,
+        bytes=_size(operand),
+    )
+
+
+def _size(operand: Operand) -> int | None:
+    is_known = operand.is_fully_specified and operand.type is not OperandType.TENSOR_STRING
+    return byte_size(operand.type, operand.dimensions or ()) if is_known else None
+
+
+def _transfers(
+    model: Model, candidates: Sequence[Candidate], result: PartitionResult
+) -> tuple[Transfer, ...]:
+    cpu = next((candidate.name for candidate in candidates if candidate.is_cpu), INTERPRETER_NAME)
+
+    def where(device: int) -> str:
+        return cpu if device == INTERPRETER else candidates[device].name
+
+    found: dict[tuple[int, int, str], Transfer] = {}
+    for number in sorted(result.placements):
+        graph = graph_of(model, number)
+        placed = result.placements[number]
+        written_by = writers(graph)
+        for position, placement in enumerate(placed):
+            target = where(placement.device)
+            for index in sorted(waits_for(graph, position)):
+                source = where(placed[written_by[index]].device)
+                if source != target:
+                    value = _value(graph, index)
+                    transfer = Transfer(graph=number, source=source, target=target, value=value)
+                    found.setdefault((number, index, target), transfer)
+    return tuple(found.values())

@@ -1,0 +1,215 @@
+"""MemoryDesc: what a memory will be used for, so that a device can keep it where it computes."""
+
+import logging
+from dataclasses import dataclass
+from typing import Self
+
+from neurald.hal.api_arguments import dimensions as check_dimensions
+from neurald.hal.api_arguments import integer, number
+from neurald.hal.buffers.tracked_buffer import Role, described_operand
+from neurald.hal.device import BufferDescription, BufferRole, Device
+from neurald.hal.errors import BadData, BadState, Error, OpFailed, UnexpectedNull
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.types import Dimensions, Operand, value_size
+from neurald.hal.validation.validate import merge_dimensions
+from neurald.runtime.compilation import Compilation
+from neurald.runtime.devices.driver_faults import checked, faults_of
+from neurald.runtime.execution.device_memory import DeviceMemory
+from neurald.runtime.plan.plan import CompoundBody, ExecutionPlan, IfStep, StepRole, WhileStep
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _DeclaredRole:
+    compilation: Compilation
+    operand: Operand
+    probability: float
+
+    def buffer_role(self, step_role: StepRole) -> BufferRole:
+        """The same role for the device of a step, which may have prepared its model anew meanwhile."""
+        step, index = step_role
+        prepared_model = self.compilation.recovery.step(step).usable() or step.prepared_model
+        return BufferRole(prepared_model=prepared_model, index=index, probability=self.probability)
+
+
+class MemoryDesc:
+    """Describes a memory by the inputs and outputs of compilations that it will be. Not thread-safe.
+
+    Calls return the description itself, so that they chain:
+    `MemoryDesc().add_output_role(first, 0).add_input_role(second, 1).finish().allocate()`.
+    """
+
+    def __init__(self) -> None:
+        self._roles: dict[Role, _DeclaredRole] = {}
+        self._dimensions: Dimensions = None
+        self._operand: Operand | None = None
+
+    def add_input_role(self, compilation: Compilation, index: int, probability: float = 1.0) -> Self:
+        """The memory will be an input of executions of a compilation.
+
+        Args:
+            compilation: a finished one.
+            index: of the input.
+            probability: how likely that is, in (0, 1].
+
+        Raises:
+            UnexpectedNull: there is no compilation.
+            BadState: the compilation or the description itself is unfinished or finished, respectively.
+            BadData: no such input, the role is listed already, it differs from the others in type, quantisation or
+                dimensions, or the probability is not in (0, 1].
+        """
+        return self._add(compilation, index, probability, is_output=False)
+
+    def add_output_role(self, compilation: Compilation, index: int, probability: float = 1.0) -> Self:
+        """The memory will be an output of executions of a compilation; see `add_input_role`."""
+        return self._add(compilation, index, probability, is_output=True)
+
+    def _add(self, compilation: Compilation, index: int, probability: float, *, is_output: bool) -> Self:
+        self._require_open()
+        if compilation is None:
+            raise UnexpectedNull("compilation is None")
+        if not isinstance(compilation, Compilation):
+            raise BadState(f"{type(compilation).__name__} is no finished compilation; finish() returns one")
+        index, probability = integer(index, "the index"), number(probability, "the probability")
+        role = Role(owner=compilation, index=index, is_output=is_output)
+        model = compilation.model
+        indexes = model.outputs if is_output else model.inputs
+        if not 0 <= index < len(indexes):
+            raise BadData(f"there is no {role}; the model has {len(indexes)}")
+        if not 0 < probability <= 1:
+            raise BadData(f"{role}: probability {probability}; it must be above 0 and at most 1")
+        if role in self._roles:
+            raise BadData(f"{role} is a role of the memory already")
+        declared = _DeclaredRole(compilation, model.main.operands[indexes[index]], probability)
+        described_operand(_uses({**self._roles, role: declared}), self._dimensions)
+        self._roles[role] = declared
+        return self
+
+    def set_dimensions(self, dimensions: Dimensions) -> Self:
+        """What the memory's values are like where the roles leave that open.
+
+        Args:
+            dimensions: 0 for one that stays open; empty or None for an open rank.
+
+        Raises:
+            BadState: the description is finished.
+            BadData: they contradict those of a role or of an earlier call, or the memory is for a scalar.
+        """
+        self._require_open()
+        merged = merge_dimensions(
+            self._dimensions, check_dimensions(dimensions, "the shape of the memory") or None, "the memory"
+        )
+        if self._roles:
+            described_operand(_uses(self._roles), merged)
+        self._dimensions = merged
+        return self
+
+    def finish(self) -> Self:
+        """Ends the description; memories can then be allocated, any number of them.
+
+        Raises:
+            BadState: it is finished already.
+            BadData: it has no role.
+        """
+        self._require_open()
+        if not self._roles:
+            raise BadData("a memory needs at least one role")
+        self._operand = described_operand(_uses(self._roles), self._dimensions)
+        return self
+
+    def allocate(self) -> DeviceMemory:
+        """A memory for the roles: of the device that all of them lie on, or else of the host.
+
+        The host stands in only where the devices were not chosen by the application and the size is known.
+
+        Raises:
+            BadState: the description is not finished.
+            OpFailed: no device has such a memory, and the host may not stand in.
+            OutOfMemory: the host has none.
+        """
+        operand = self._operand
+        if operand is None:
+            raise BadState("the memory's description is not finished")
+        memory = self._device_memory(operand)
+        if memory is None:
+            if any(declared.compilation.has_explicit_devices for declared in self._roles.values()):
+                raise OpFailed(
+                    "no device has the memory, and the host may not stand in: the devices were chosen"
+                )
+            memory = _host_memory(operand)
+        return DeviceMemory(memory, operand, frozenset(self._roles), self._renewed)
+
+    def _renewed(self) -> Memory:
+        """Memory in place of one that is lost: the host may stand in then, whoever chose the devices."""
+        assert self._operand is not None  # noqa: S101 - something was allocated
+        return self._device_memory(self._operand) or _host_memory(self._operand)
+
+    def _device_memory(self, operand: Operand) -> Memory | None:
+        """Memory of the one device that all roles lie on; None if there is none."""
+        inputs: list[BufferRole] = []
+        outputs: list[BufferRole] = []
+        devices: dict[int, Device] = {}
+        for role, declared in self._roles.items():
+            plan = declared.compilation.plan
+            if _is_interpreted(plan, role.index, is_output=role.is_output):
+                _LOGGER.info("the plan itself uses %s of a memory, so no device is asked for it", role)
+                return None
+            written = plan.roles_of_output(role.index) if role.is_output else ()
+            read = (
+                plan.reading_roles_of_output(role.index)
+                if role.is_output
+                else plan.roles_of_input(role.index)
+            )
+            inputs.extend(declared.buffer_role(step_role) for step_role in read)
+            outputs.extend(declared.buffer_role(step_role) for step_role in written)
+            devices.update((id(step.device), step.device) for step, _ in (*read, *written))
+        if len(devices) != 1:
+            _LOGGER.info("the roles of a memory lie on %d devices, so none is asked for it", len(devices))
+            return None
+        (device,) = devices.values()
+        description = BufferDescription(
+            dimensions=operand.dimensions,
+            input_roles=tuple(dict.fromkeys(inputs)),
+            output_roles=tuple(dict.fromkeys(outputs)),
+        )
+        return _allocated(device, description)
+
+    def _require_open(self) -> None:
+        if self._operand is not None:
+            raise BadState("the memory's description is finished")
+
+
+def _uses(roles: dict[Role, _DeclaredRole]) -> list[tuple[str, Operand]]:
+    return [(str(role), declared.operand) for role, declared in roles.items()]
+
+
+def _is_interpreted(plan: ExecutionPlan, index: int, *, is_output: bool) -> bool:
+    """Whether the plan itself reads or writes an input or output of its model, to decide a branch or to begin or end a loop."""
+    if not isinstance(plan.body, CompoundBody):
+        return False
+    used: set[int] = set()
+    for step in plan.body.program:
+        if isinstance(step, IfStep):
+            used.add(step.condition)
+        elif isinstance(step, WhileStep):
+            used.update((step.condition, *step.initial, *step.outputs))
+    values = (plan.body.values[number] for number in used)
+    return any((value.client_output if is_output else value.client_input) == index for value in values)
+
+
+def _host_memory(operand: Operand) -> Memory:
+    size = value_size(operand.type, operand.dimensions)
+    if size is None:
+        raise OpFailed("no device has memory for values of open dimensions, and the host cannot guess them")
+    return Memory.allocate(size)
+
+
+def _allocated(device: Device, description: BufferDescription) -> Memory | None:
+    """What a device allocates, None where it does not."""
+    try:
+        with faults_of(device.name):
+            return checked(device.allocate(description), Memory, device.name, "allocate()")
+    except Error as error:
+        _LOGGER.info("%s allocates no memory: %s", device.name, error)
+        return None

@@ -1,0 +1,76 @@
+"""What operations that run as one step read from outside, and what others need of them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from neurald.hal.model.types import Lifetime, Subgraph
+
+_WRITTEN = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
+
+#: Lifetimes in the order in which a step has its inputs: its model's inputs, temporaries, its model's outputs that it reads.
+_INPUT_ORDER = (Lifetime.SUBGRAPH_INPUT, Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boundary:
+    """Operands that cross the edge of a step, by index, in Android's order.
+
+    Attributes:
+        inputs: inputs of the graph, then temporaries, then outputs of the graph that another step writes; each sorted.
+        outputs: outputs of the graph, then temporaries that another step reads; each sorted.
+    """
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def writers(graph: Subgraph) -> dict[int, int]:
+    """The operation that writes an operand, by operand."""
+    return {index: position for position, o in enumerate(graph.operations) for index in o.outputs}
+
+
+def readers(graph: Subgraph) -> dict[int, list[int]]:
+    """The operations that read an operand, each once, by operand."""
+    found: dict[int, list[int]] = {}
+    for position, operation in enumerate(graph.operations):
+        for index in dict.fromkeys(operation.inputs):
+            found.setdefault(index, []).append(position)
+    return found
+
+
+def boundaries(graph: Subgraph, steps: Iterable[Sequence[int]]) -> list[Boundary]:
+    """The boundary of each step, given the operations of each; takes time linear in the graph."""
+    read_by = readers(graph)
+    return [_boundary(graph, frozenset(operations), read_by) for operations in steps]
+
+
+def _boundary(graph: Subgraph, operations: frozenset[int], read_by: dict[int, list[int]]) -> Boundary:
+    read = {index for position in operations for index in graph.operations[position].inputs}
+    written = {index for position in operations for index in graph.operations[position].outputs}
+
+    def lifetime(index: int) -> Lifetime:
+        return graph.operands[index].lifetime
+
+    needed = (
+        index
+        for index in written
+        if lifetime(index) is Lifetime.SUBGRAPH_OUTPUT
+        or any(reader not in operations for reader in read_by.get(index, ()))
+    )
+    return Boundary(
+        inputs=tuple(
+            sorted(
+                (index for index in read - written if lifetime(index) in _INPUT_ORDER),
+                key=lambda index: (_INPUT_ORDER.index(lifetime(index)), index),
+            )
+        ),
+        outputs=tuple(
+            sorted(needed, key=lambda index: (lifetime(index) is not Lifetime.SUBGRAPH_OUTPUT, index))
+        ),
+    )
+
+
+def waits_for(graph: Subgraph, operation: int) -> set[int]:
+    """The operands that must have been written before an operation can run."""
+    inputs = graph.operations[operation].inputs
+    return {index for index in inputs if graph.operands[index].lifetime in _WRITTEN}

@@ -1,0 +1,129 @@
+"""What choosing devices needs to know of control flow: which graphs an operation refers to, and whether it can be interpreted.
+
+Graphs are numbered as in `neurald.runtime.partitioning.groups`.
+"""
+
+from collections.abc import Sequence
+
+from neurald.hal.model.numbering import operand_name
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
+from neurald.runtime.partitioning.groups import MAIN, Group, IfGroup, WhileGroup
+
+#: Interpreted control flow has at most so many operations when every branch is written out: a plan holds the steps of a
+#: graph once for each operation that refers to it. How deep it nests is a matter of `neurald.hal.validation.validate`.
+MAXIMUM_UNROLLED = 100_000
+
+_INTERPRETABLE = (OperationType.IF, OperationType.WHILE)
+
+
+def graph_of(model: Model, number: int) -> Subgraph:
+    """The graph of that number."""
+    return model.main if number == MAIN else model.referenced[number - 1]
+
+
+def is_control_flow(operation: Operation) -> bool:
+    """Whether the runtime could interpret the operation."""
+    return operation.type in _INTERPRETABLE
+
+
+def referenced_graphs(graph: Subgraph, operation: Operation) -> tuple[int, ...]:
+    """Numbers of the graphs that an operation refers to, in the order of its inputs."""
+    operands = graph.operands
+    return tuple(
+        [number + 1 for index in operation.inputs if (number := operands[index].subgraph) is not None]
+    )
+
+
+def branch_groups(group: IfGroup | WhileGroup) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
+    """The groups of the graphs that an interpreted operation refers to, in the order of `referenced_graphs`."""
+    if isinstance(group, IfGroup):
+        return group.then_groups, group.else_groups
+    return group.condition_groups, group.body_groups
+
+
+class Nesting:
+    """The graphs of a model, inner ones first.
+
+    Attributes:
+        order: numbers of all graphs; a graph comes after those that it refers to.
+        unrolled: by the number of a graph, how many operations it has with those of all inner graphs written out; beyond
+            `MAXIMUM_UNROLLED` not counted, since every level may double it.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        inner = [
+            [n for operation in graph.operations for n in referenced_graphs(graph, operation)]
+            for graph in (model.main, *model.referenced)
+        ]
+        self.order = _inner_first(inner)
+        self.unrolled: dict[int, int] = {}
+        for number in self.order:
+            count = len(graph_of(model, number).operations) + sum(self.unrolled[n] for n in inner[number])
+            self.unrolled[number] = min(count, MAXIMUM_UNROLLED + 1)
+
+    def placed_graphs(self) -> tuple[int, ...]:
+        """The main graph, and those that operations are placed in once all control flow that can be is interpreted."""
+        found = {MAIN: None}
+        pending = [MAIN]
+        while pending:
+            number = pending.pop()
+            graph = graph_of(self._model, number)
+            for operation in graph.operations:
+                if self.is_interpretable(number, operation):
+                    new = [n for n in referenced_graphs(graph, operation) if n not in found]
+                    found |= dict.fromkeys(new)
+                    pending += new
+        return tuple(found)
+
+    def is_interpretable(self, number: int, operation: Operation) -> bool:
+        """Whether an operation of a graph is control flow that the runtime can interpret."""
+        return is_control_flow(operation) and not self.why_not_interpreted(number, operation)
+
+    def why_not_interpreted(self, number: int, operation: Operation) -> str:
+        """Why the runtime cannot interpret an IF or WHILE of a graph; empty if it can."""
+        graph = graph_of(self._model, number)
+        branches = referenced_graphs(graph, operation)
+        found = _of_unknown_size(graph, (*operation.inputs, *operation.outputs))
+        if found is not None:
+            return f"{operand_name(graph.operands, found)} has an unknown size"
+        for branch in branches:
+            inner = graph_of(self._model, branch)
+            found = _of_unknown_size(inner, (*inner.inputs, *inner.outputs))
+            if found is not None:
+                return f"{operand_name(inner.operands, found)} of graph {branch} has an unknown size"
+        if sum(self.unrolled[branch] for branch in branches) > MAXIMUM_UNROLLED:
+            return f"its branches have more than {MAXIMUM_UNROLLED} operations"
+        return ""
+
+
+def _of_unknown_size(graph: Subgraph, indexes: Sequence[int]) -> int | None:
+    return next((index for index in indexes if _is_of_unknown_size(graph.operands[index])), None)
+
+
+def _is_of_unknown_size(operand: Operand) -> bool:
+    if operand.lifetime in (Lifetime.SUBGRAPH, Lifetime.NO_VALUE):
+        return False
+    return not operand.is_fully_specified or operand.type is OperandType.TENSOR_STRING
+
+
+def _inner_first(inner: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Depth comes from outside, so the walk keeps its own stack; a valid model has no cycles."""
+    order: list[int] = []
+    seen: set[int] = set()
+    for start in range(len(inner)):
+        if start in seen:
+            continue
+        seen.add(start)
+        stack = [(start, iter(inner[start]))]
+        while stack:
+            number, below = stack[-1]
+            target = next((n for n in below if n not in seen), None)
+            if target is None:
+                order.append(number)
+                stack.pop()
+            else:
+                seen.add(target)
+                stack.append((target, iter(inner[target])))
+    return tuple(order)

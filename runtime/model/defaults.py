@@ -1,0 +1,37 @@
+"""Leaves out trailing arguments that have their default value, so that devices of lower levels take the operation."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from neurald.hal.model.types import Lifetime, Operand, Operation
+from neurald.hal.operations.machinery.signature import Parameter
+from neurald.hal.operations.vendor import definition_of
+
+
+def without_defaults(operation: Operation, operands: Sequence[Operand]) -> Operation:
+    """The operation with as few arguments as mean the same.
+
+    Only small constants are looked at. Arguments that go together, such as two dilations, stay or go together.
+    """
+    definition = definition_of(operation.type)
+    if definition is None:
+        return operation
+    form = definition.bind(operation, operands).form
+    given = len(operation.inputs)
+    if any(parameter.variadic for parameter in form.inputs):
+        return operation
+    for count in sorted(form.input_counts()):
+        if count >= given:
+            break
+        trailing = zip(form.inputs[count:given], operation.inputs[count:], strict=True)
+        if all(_is_default(parameter, operands[index]) for parameter, index in trailing):
+            return replace(operation, inputs=operation.inputs[:count])
+    return operation
+
+
+def _is_default(parameter: Parameter, operand: Operand) -> bool:
+    if parameter.default is None or operand.lifetime is not Lifetime.CONSTANT_COPY or not operand.value:
+        return False
+    return bool(np.frombuffer(operand.value, operand.type.dtype)[0] == parameter.default)

@@ -1,0 +1,64 @@
+"""The part of a model that a device of an older feature level may be asked about (Android's MetaModel)."""
+
+from collections.abc import Collection, Sequence
+from weakref import WeakKeyDictionary
+
+from neurald.hal.model.types import FeatureLevel, Lifetime, Model
+from neurald.hal.validation.validate import operation_levels
+from neurald.runtime.model.step_model import ModelPart
+
+_levels: WeakKeyDictionary[Model, Sequence[FeatureLevel]] = WeakKeyDictionary()
+
+
+def slice_for(
+    model: Model, level: FeatureLevel, without: Collection[int] = ()
+) -> tuple[Model, tuple[int, ...]]:
+    """The operations of the main graph that `level` has, apart from those of `without`, as a model of their own.
+
+    What the operations that are left out write becomes an input, what they read an output.
+
+    Returns:
+        The slice, and where each of its operations was in the model. The model itself if nothing has to be left out.
+    """
+    levels = _operation_levels(model)
+    # What is in no released level is a matter between the model and the device.
+    kept = tuple(
+        n
+        for n, needed in enumerate(levels)
+        if n not in without and (needed <= level or needed is FeatureLevel.EXPERIMENTAL)
+    )
+    if len(kept) == len(levels):
+        return model, kept
+    return _only(model, kept), kept
+
+
+def _operation_levels(model: Model) -> Sequence[FeatureLevel]:
+    """Kept as long as the model is: every device asks for them."""
+    if model not in _levels:
+        _levels[model] = operation_levels(model)
+    return _levels[model]
+
+
+def _only(model: Model, kept: Sequence[int]) -> Model:
+    graph = model.main
+    chosen = set(kept)
+    used = {i for n in kept for i in (*graph.operations[n].inputs, *graph.operations[n].outputs)}
+    written = {index for n in kept for index in graph.operations[n].outputs}
+    read_outside = {
+        index for n, each in enumerate(graph.operations) if n not in chosen for index in each.inputs
+    }
+
+    def lifetime(index: int) -> Lifetime:
+        return graph.operands[index].lifetime
+
+    variables = (Lifetime.SUBGRAPH_INPUT, Lifetime.SUBGRAPH_OUTPUT, Lifetime.TEMPORARY_VARIABLE)
+    inputs = [index for index in sorted(used - written) if lifetime(index) in variables]
+    outputs = [
+        index
+        for index in sorted(written)
+        if lifetime(index) is Lifetime.SUBGRAPH_OUTPUT or index in read_outside
+    ]
+    part = ModelPart(model)
+    main = part.graph(graph, kept, inputs, outputs)
+    referenced = part.referenced()
+    return Model(main=main, referenced=referenced, pools=part.pools(), relaxed=model.relaxed)

@@ -1,0 +1,486 @@
+"""ModelBuilder: Android NN's calls that make a model, one after another.
+
+Rules. Operands and operations are added in any order; `finish` sorts the operations. A call that fails changes nothing
+and can be repeated with better arguments, with one exception, Android's: a graph that cannot be put in order (a
+cycle, an operand that nobody writes or that is written twice) makes the builder unusable. After `finish` has succeeded,
+every further call is a BadState.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from neurald.hal.api_arguments import flag, instance, integer, integers, member, number, shown
+from neurald.hal.device import Device
+from neurald.hal.errors import BadData, BadState, UnexpectedNull
+from neurald.hal.memory.pool import HostMemory, Memory, align, checked_range
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.extension import extension_of
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.strings import as_strings, encode_strings
+from neurald.hal.model.types import (
+    ChannelQuant,
+    Lifetime,
+    Location,
+    Model,
+    Operand,
+    OperandType,
+    Operation,
+    Subgraph,
+    as_elements,
+    byte_size,
+)
+from neurald.hal.operations.vendor import definition_of
+from neurald.hal.validation.validate import validate_model, validate_operand_type
+from neurald.runtime.devices.extensions import find_extension
+from neurald.runtime.model.defaults import without_defaults
+from neurald.runtime.model.topological_order import execution_order
+
+#: Constants of at most so many bytes are copied at once, larger ones when the model is finished.
+SMALL_CONSTANT_BYTES = 128
+
+
+class ModelBuilder:
+    """Builds one model. Not thread-safe.
+
+    Args:
+        devices: whose vendors' extensions the model may use; None: all that `neurald.devices()` lists when they are asked for.
+    """
+
+    def __init__(self, devices: Sequence[Device] | None = None) -> None:
+        self._devices = devices
+        self._operands: list[Operand] = []
+        self._operations: list[Operation] = []
+        self._inputs: tuple[int, ...] = ()
+        self._outputs: tuple[int, ...] = ()
+        self._relaxed = False
+        self._large: dict[int, np.ndarray[Any, Any]] = {}
+        self._referenced: dict[int, Model] = {}
+        self._memories: list[Memory] = []
+        self._state = "open"
+
+    def add_operand(
+        self,
+        operand_type: OperandType,
+        dimensions: Iterable[int] = (),
+        *,
+        scale: float = 0.0,
+        zero_point: int = 0,
+        channel_quant: tuple[int, Sequence[float]] | None = None,
+        name: str = "",
+    ) -> int:
+        """Adds an operand and returns its index.
+
+        Args:
+            operand_type: its type.
+            dimensions: its shape; 0 for a dimension that is not known yet, empty for a tensor of unknown rank.
+            scale, zero_point: real value = (stored - zero_point) * scale.
+            channel_quant: for TENSOR_QUANT8_SYMM_PER_CHANNEL, the channel dimension and its scales.
+            name: of an input or output, for `.npz` files and messages.
+
+        Raises:
+            BadData: type, dimensions, scale or zero point do not go together.
+            BadState: the model is finished.
+        """
+        self._require_open()
+        index = len(self._operands)
+        kind = member(operand_type, OperandType, "the operand type")
+        shape = integers(dimensions, f"operand {index}: the shape")
+        operand = Operand(
+            type=kind,
+            dimensions=None if kind.is_tensor and not shape else shape,
+            scale=_scale(scale, f"operand {index}: the scale"),
+            zero_point=integer(zero_point, f"operand {index}: the zero point"),
+            channel_quant=None if channel_quant is None else _channel_quant(channel_quant, index),
+            name=instance(name, str, f"operand {index}: the name"),
+        )
+        validate_operand_type(operand, f"operand {index}")
+        self._operands.append(operand)
+        return index
+
+    def extension_operand_type(self, extension: str, code: int) -> OperandType:
+        """The operand type of a vendor's extension, by its name and the code inside of it, for `add_operand`.
+
+        Raises:
+            BadData: no device lists the extension, or two declare it differently, or it has no such type.
+        """
+        return find_extension(extension, self._devices).operand_type(integer(code, "the code"))
+
+    def extension_operation_type(self, extension: str, code: int) -> OperationType:
+        """The operation of a vendor's extension, by its name and the code inside of it, for `add_operation`.
+
+        Raises:
+            BadData: no device lists the extension, or two declare it differently, or it has no such operation.
+        """
+        return find_extension(extension, self._devices).operation_type(integer(code, "the code"))
+
+    def set_operand_extension_data(self, index: int, data: bytes | None) -> None:
+        """Gives an operand of a vendor's type bytes that mean something to its devices; None takes them away.
+
+        Raises:
+            BadData: no such operand, one of another type, or too many bytes.
+            BadState: the model is finished.
+        """
+        self._require_open()
+        (checked,) = self._indexes((index,), "extension data")
+        if data is not None and not isinstance(data, bytes | bytearray | memoryview):
+            raise BadData(f"operand {index}: extension data of {type(data).__name__}; bytes are expected")
+        operand = replace(self._operands[checked], extension_data=bytes(data or b""))
+        if extension_of(operand.type) is None:
+            raise BadData(
+                f"operand {index}: {operand.type.name} takes no extension data; only types of vendors' extensions do"
+            )
+        validate_operand_type(operand, f"operand {index}")
+        self._operands[checked] = operand
+
+    def set_operand_value(self, index: int, value: Any) -> None:
+        """Makes an operand a constant, or, with None, an omitted optional argument.
+
+        Args:
+            index: of the operand.
+            value: an array of the operand's element type and size, a number, nested lists of numbers, or None.
+                At most 128 bytes are copied now; a larger array must stay unchanged until `finish`.
+
+        Raises:
+            BadData: no such operand, not fully specified, an input or output, or another type or size than the operand's.
+            BadState: the model is finished.
+        """
+        self._require_open()
+        index = integer(index, "the operand index")
+        operand = self._constant_operand(index)
+        if value is None:
+            self._put(index, replace(operand, lifetime=Lifetime.NO_VALUE, value=b"", location=None))
+            return
+        array = self._as_stored(index, operand, value)
+        if array.nbytes <= SMALL_CONSTANT_BYTES:
+            new = replace(operand, lifetime=Lifetime.CONSTANT_COPY, value=array.tobytes(), location=None)
+            self._put(index, new)
+        else:
+            self._put(
+                index,
+                replace(operand, lifetime=Lifetime.CONSTANT_COPY, value=b"", location=None),
+            )
+            self._large[index] = array
+
+    def set_operand_value_from_memory(self, index: int, memory: Memory, offset: int, length: int) -> None:
+        """Makes an operand a constant whose bytes lie in `memory`, which is never copied.
+
+        Raises:
+            BadData: no such operand, the range is not inside the memory, or its length is not the operand's size.
+            BadState: the model is finished.
+            UnexpectedNull: `memory` is None.
+        """
+        self._require_open()
+        if memory is None:
+            raise UnexpectedNull("memory is None")
+        instance(memory, Memory, "the memory")
+        offset, length = integer(offset, "the offset"), integer(length, "the length")
+        index = integer(index, "the operand index")
+        operand = self._constant_operand(index)
+        if isinstance(memory, DeviceBuffer):
+            raise BadData(f"operand {index}: a constant cannot lie in memory of a device")
+        checked_range(offset, length, memory.size, f"operand {index}")
+        expected = self._constant_size(index, operand)
+        if length != expected:
+            raise BadData(f"operand {index}: a value of {length} bytes; {expected} are expected")
+        known = [pool is memory for pool in self._memories]
+        pool = known.index(True) if True in known else len(self._memories)
+        if pool == len(self._memories):
+            self._memories.append(memory)
+        place = Location(pool=pool, offset=offset, length=length)
+        new = replace(operand, lifetime=Lifetime.CONSTANT_POOL, value=b"", location=place)
+        self._put(index, new)
+
+    def set_operand_value_from_model(self, index: int, model: Model) -> None:
+        """Makes an operand of type MODEL refer to a finished model, for IF and WHILE.
+
+        Raises:
+            BadData: no such operand, or one of another type.
+            BadState: this model is finished, or the other one is not.
+            UnexpectedNull: `model` is None.
+        """
+        self._require_open()
+        if model is None:
+            raise UnexpectedNull("model is None")
+        if not isinstance(model, Model):
+            raise BadState(f"{type(model).__name__} is no finished model; finish() returns one")
+        index = integer(index, "the operand index")
+        operand = self._constant_operand(index)
+        if operand.type is not OperandType.MODEL:
+            raise BadData(f"operand {index} has type {operand.type.name}; MODEL is expected")
+        self._put(index, replace(operand, lifetime=Lifetime.SUBGRAPH))
+        self._referenced[index] = model
+
+    def add_operation(
+        self, operation_type: OperationType, inputs: Sequence[int], outputs: Sequence[int]
+    ) -> None:
+        """Adds an operation that reads and writes the operands with those indexes.
+
+        Raises:
+            BadData: the operation or an operand is unknown, or the operands do not match the operation's signature.
+            BadState: the model is finished.
+        """
+        self._require_open()
+        kind = member(operation_type, OperationType, "the operation type")
+        definition = definition_of(kind)
+        if definition is None:
+            raise BadData(f"operation {kind.name} is not implemented")
+        operation = Operation(
+            type=kind, inputs=self._indexes(inputs, kind.name), outputs=self._indexes(outputs, kind.name)
+        )
+        definition.bind(operation, self._operands, values_known=False)
+        self._operations.append(operation)
+
+    def identify_inputs_and_outputs(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Says which operands an execution is given and which it gives back, in order.
+
+        Raises:
+            BadData: an operand is unknown, a constant, listed twice, or already an input or output.
+            BadState: the model is finished.
+        """
+        self._require_open()
+        new_inputs = self._indexes(inputs, "inputs")
+        new_outputs = self._indexes(outputs, "outputs")
+        seen: set[int] = set()
+        for index in (*new_inputs, *new_outputs):
+            if index in seen:
+                raise BadData(f"operand {index} is listed twice among inputs and outputs")
+            seen.add(index)
+            lifetime = self._operands[index].lifetime
+            if lifetime is not Lifetime.TEMPORARY_VARIABLE:
+                raise BadData(f"operand {index} cannot be an input or output: it is {lifetime.name}")
+        for indexes, lifetime in (
+            (new_inputs, Lifetime.SUBGRAPH_INPUT),
+            (new_outputs, Lifetime.SUBGRAPH_OUTPUT),
+        ):
+            for index in indexes:
+                self._operands[index] = replace(self._operands[index], lifetime=lifetime)
+        self._inputs, self._outputs = new_inputs, new_outputs
+
+    def relax_computation_float32_to_float16(self, allow: bool = True) -> None:
+        """Allows float32 to be computed with the range and precision of float16.
+
+        Raises:
+            BadState: the model is finished.
+        """
+        self._require_open()
+        self._relaxed = flag(allow, "whether float16 is allowed")
+
+    def finish(self) -> Model:
+        """Sorts the operations, validates everything and returns the model.
+
+        Raises:
+            BadData: the model is invalid; see the class for when it can still be mended.
+            BadState: the model is finished, or can never be.
+        """
+        self._require_open()
+        if not self._operands or not self._operations:
+            raise BadData("the model is empty: it has no operand or no operation")
+        try:
+            order = execution_order(self._operands, self._operations)
+        except BadData:
+            self._state = "broken"
+            raise
+        operations = [replace(self._operations[position], number=position) for position in order]
+        model = self._assemble([without_defaults(operation, self._operands) for operation in operations])
+        validate_model(model)
+        self._state = "finished"
+        self._large.clear()
+        self._referenced.clear()
+        return model
+
+    def _assemble(self, operations: Sequence[Operation]) -> Model:
+        """The model with large constants in one pool, and without operands that nothing refers to."""
+        used = {i for operation in operations for i in (*operation.inputs, *operation.outputs)}
+        used.update(self._inputs, self._outputs)
+        kept = sorted(used)
+        position_of = {index: position for position, index in enumerate(kept)}
+        pools, places = self._gather_large(used)
+        referenced, pools, graph_of = self._gather_referenced(used, pools)
+        operands = [
+            replace(
+                self._operands[i],
+                lifetime=Lifetime.CONSTANT_POOL if i in places else self._operands[i].lifetime,
+                location=places.get(i, self._operands[i].location),
+                subgraph=graph_of.get(i),
+                number=i,
+            )
+            for i in kept
+        ]
+
+        def moved(indexes: Iterable[int]) -> tuple[int, ...]:
+            return tuple(position_of[index] for index in indexes)
+
+        graph = Subgraph(
+            operands=tuple(operands),
+            operations=tuple(
+                replace(operation, inputs=moved(operation.inputs), outputs=moved(operation.outputs))
+                for operation in operations
+            ),
+            inputs=moved(self._inputs),
+            outputs=moved(self._outputs),
+        )
+        return Model(
+            main=graph,
+            referenced=referenced,
+            pools=pools,
+            relaxed=self._relaxed,
+            input_names=tuple(self._operands[i].name or f"input_{n}" for n, i in enumerate(self._inputs)),
+            output_names=tuple(self._operands[i].name or f"output_{n}" for n, i in enumerate(self._outputs)),
+        )
+
+    def _gather_large(self, used: set[int]) -> tuple[tuple[Memory, ...], dict[int, Location]]:
+        """The model's pools, and where in the last of them each large constant now lies."""
+        offset = 0
+        places: dict[int, Location] = {}
+        for index, array in self._large.items():
+            if index in used:
+                pool = len(self._memories)
+                places[index] = Location(pool=pool, offset=offset, length=array.nbytes)
+                offset = align(offset + array.nbytes)
+        if not places:
+            return tuple(self._memories), places
+        block = np.empty(offset, np.uint8)
+        for index, place in places.items():
+            target = block[place.offset : place.offset + place.length]
+            target[:] = self._large[index].reshape(-1).view(np.uint8)
+        block.flags.writeable = False
+        return (*self._memories, HostMemory(block)), places
+
+    def _gather_referenced(
+        self, used: set[int], pools: tuple[Memory, ...]
+    ) -> tuple[tuple[Subgraph, ...], tuple[Memory, ...], dict[int, int]]:
+        """All graphs of the models that operands refer to, the pools with theirs, and each operand's graph."""
+        graphs: list[Subgraph] = []
+        first_graph: dict[int, int] = {}
+        graph_of: dict[int, int] = {}
+        for index, model in self._referenced.items():
+            if index not in used:
+                continue
+            if id(model) not in first_graph:
+                first_graph[id(model)] = len(graphs)
+                # A model's own references count from its first referenced graph, which comes after its main one.
+                shift = len(graphs) + 1
+                for graph in (model.main, *model.referenced):
+                    graphs.append(_shifted(graph, graphs=shift, pools=len(pools)))
+                pools += model.pools
+            graph_of[index] = first_graph[id(model)]
+        return tuple(graphs), pools, graph_of
+
+    def _require_open(self) -> None:
+        if self._state == "finished":
+            raise BadState("the model is finished")
+        if self._state == "broken":
+            raise BadState("the model's operations could not be put in order; build a new one")
+
+    def _put(self, index: int, operand: Operand) -> None:
+        self._operands[index] = operand
+        self._large.pop(index, None)
+        self._referenced.pop(index, None)
+
+    def _indexes(self, indexes: Sequence[int], what: str) -> tuple[int, ...]:
+        if indexes is None:
+            raise UnexpectedNull(f"{what}: the list of operands is None")
+        result = integers(indexes, f"{what}: the list of operands")
+        for index in result:
+            if not 0 <= index < len(self._operands):
+                raise BadData(f"{what}: there is no operand {index}; the model has {len(self._operands)}")
+        return result
+
+    def _constant_operand(self, index: int) -> Operand:
+        self._indexes((index,), "value")
+        operand = self._operands[index]
+        if operand.lifetime in (Lifetime.SUBGRAPH_INPUT, Lifetime.SUBGRAPH_OUTPUT):
+            raise BadData(f"operand {index} is an input or output of the model; it takes no value")
+        return operand
+
+    def _constant_size(self, index: int, operand: Operand) -> int:
+        if operand.type is OperandType.MODEL:
+            raise BadData(f"operand {index}: type MODEL takes a model, not bytes")
+        if operand.dimensions is None or 0 in operand.dimensions:
+            shape = "unknown rank" if operand.dimensions is None else list(operand.dimensions)
+            raise BadData(f"operand {index}: a constant must be fully specified; its shape is {shape}")
+        return byte_size(operand.type, operand.dimensions)
+
+    def _as_stored(self, index: int, operand: Operand, value: Any) -> np.ndarray[Any, Any]:
+        expected = self._constant_size(index, operand)
+        dtype = operand.type.dtype
+        if operand.type is OperandType.TENSOR_STRING:
+            return _stored_strings(value, operand, f"operand {index}")
+        if isinstance(value, np.ndarray | np.generic):
+            array = as_elements(np.asarray(value), operand.type)
+            if array.dtype != dtype:
+                raise BadData(f"operand {index}: an array of {array.dtype}; {operand.type.name} has {dtype}")
+        else:
+            array = _converted(value, dtype, f"operand {index}")
+        if array.nbytes != expected:
+            raise BadData(
+                f"operand {index}: a value of {array.nbytes} bytes; "
+                f"{operand.type.name}{list(operand.dimensions or ())} has {expected}"
+            )
+        return np.ascontiguousarray(array)
+
+
+def _shifted(graph: Subgraph, *, graphs: int, pools: int) -> Subgraph:
+    """A graph of another model, once that model's graphs and pools have moved to higher indexes."""
+    return replace(
+        graph,
+        number=0,
+        operands=tuple(
+            replace(
+                operand,
+                subgraph=None if operand.subgraph is None else operand.subgraph + graphs,
+                location=operand.location and replace(operand.location, pool=operand.location.pool + pools),
+            )
+            for operand in graph.operands
+        ),
+    )
+
+
+def _converted(value: Any, dtype: "np.dtype[Any]", what: str) -> np.ndarray[Any, Any]:
+    """Python numbers as an array; integers and bools must be representable exactly."""
+    try:
+        given = np.asarray(value)
+        if given.dtype.kind == "c" and dtype.kind != "c":
+            raise TypeError("it is complex")
+        with np.errstate(over="ignore"):
+            array = given.astype(dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadData(f"{what}: {value!r} cannot be stored as {dtype}: {error}") from None
+    if dtype.kind != "f" and not np.array_equal(given, array):
+        raise BadData(f"{what}: {value!r} cannot be stored as {dtype} without a change")
+    return array
+
+
+def _stored_strings(value: Any, operand: Operand, what: str) -> np.ndarray[Any, Any]:
+    """The buffer of strings that are given as an array, or as nested lists of bytes or text."""
+    array = as_strings(np.asarray(value, None if isinstance(value, np.ndarray) else object), what)
+    if array.size != math.prod(operand.dimensions or ()):
+        raise BadData(
+            f"{what}: {array.size} strings; TENSOR_STRING{list(operand.dimensions or ())} is expected"
+        )
+    return encode_strings(array)
+
+
+def _channel_quant(given: tuple[int, Sequence[float]], index: int) -> ChannelQuant:
+    what = f"operand {index}: channel_quant"
+    try:
+        dimension, scales = given
+        values = list(scales)
+    except (TypeError, ValueError):
+        raise BadData(
+            f"{what} is {shown(given)}; a dimension and a sequence of scales are expected"
+        ) from None
+    return ChannelQuant(
+        dimension=integer(dimension, f"{what}, the dimension"),
+        scales=tuple(_scale(scale, f"{what}, scale {n}") for n, scale in enumerate(values)),
+    )
+
+
+def _scale(value: object, what: str) -> float:
+    """A scale in the precision of float32, in which all scales are stored."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(number(value, what)))

@@ -1,0 +1,1 @@
+"""Which device runs which operations: policies, overrides, limits, and grouping into steps."""

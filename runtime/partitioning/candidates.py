@@ -1,0 +1,97 @@
+"""Asks devices what they can run, and makes the candidates of a partitioning of what they say."""
+
+from collections.abc import Sequence
+
+from neurald.hal.device import Capabilities, Device, Performance, Verdict
+from neurald.hal.errors import Error
+from neurald.hal.model.types import Model
+from neurald.runtime.devices.discovery import check_devices, cpu_device, verdicts_as_run
+from neurald.runtime.devices.driver_faults import checked, faults_of, is_cpu
+from neurald.runtime.model.branches import Nesting, graph_of
+from neurald.runtime.partitioning.groups import MAIN
+from neurald.runtime.partitioning.options import PartitioningMode
+from neurald.runtime.partitioning.placement import Candidate
+
+_UNIT = Performance(exec_time=1.0, power_usage=1.0)
+
+#: Of a device that was not asked, or did not answer.
+_UNKNOWN = Capabilities(
+    relaxed_float32_scalar=_UNIT,
+    relaxed_float32_tensor=_UNIT,
+    if_performance=_UNIT,
+    while_performance=_UNIT,
+)
+
+
+def find_candidates(
+    model: Model,
+    devices: Sequence[Device],
+    mode: PartitioningMode = PartitioningMode.WITH_FALLBACK,
+    deadline_s: float | None = None,
+) -> tuple[Candidate, ...]:
+    """One candidate for each device, in their order.
+
+    Where control flow may be interpreted, because the CPU device is there, devices are asked about the graphs that it refers
+    to as well, each as a model of its own. With mode NONE only the CPU device is asked. A device that fails supports nothing,
+    and so does one that has not answered by the deadline.
+
+    Raises:
+        BadData: there is no device, or one is listed twice.
+    """
+    check_devices(devices)
+    cpu = _cpu_among(devices)
+    asked = [device for device in devices if mode is not PartitioningMode.NONE or device is cpu]
+    numbers = (MAIN,) if cpu is None or mode is PartitioningMode.NONE else Nesting(model).placed_graphs()
+    verdicts = {
+        number: verdicts_as_run(_as_model(model, number), asked, deadline_s) if asked else {}
+        for number in numbers
+    }
+    return tuple(
+        _candidate(device, {n: verdicts[n][device.name] for n in numbers}, is_cpu=device is cpu)
+        if device in asked
+        else _silent(model, device, "not asked, because partitioning is off")
+        for device in devices
+    )
+
+
+def _cpu_among(devices: Sequence[Device]) -> Device | None:
+    """The CPU device of this process; where it is not listed, the first that calls itself one."""
+    ours = cpu_device()
+    if any(device is ours for device in devices):
+        return ours
+    return next((device for device in devices if is_cpu(device)), None)
+
+
+def _as_model(model: Model, number: int) -> Model:
+    if number == MAIN:
+        return model
+    return Model(
+        main=graph_of(model, number),
+        referenced=model.referenced,
+        pools=model.pools,
+        relaxed=model.relaxed,
+    )
+
+
+def _candidate(device: Device, verdicts: dict[int, tuple[Verdict, ...]], *, is_cpu: bool) -> Candidate:
+    try:
+        with faults_of(device.name):
+            capabilities = checked(device.capabilities(), Capabilities, device.name, "capabilities()")
+    except Error as error:
+        refused = Verdict(ok=False, reason=f"its capabilities are not known: {error}")
+        return Candidate(
+            name=device.name,
+            verdicts={number: (refused,) * len(given) for number, given in verdicts.items()},
+            capabilities=_UNKNOWN,
+            is_cpu=is_cpu,
+        )
+    return Candidate(name=device.name, verdicts=verdicts, capabilities=capabilities, is_cpu=is_cpu)
+
+
+def _silent(model: Model, device: Device, reason: str) -> Candidate:
+    refused = Verdict(ok=False, reason=reason)
+    return Candidate(
+        name=device.name,
+        verdicts={MAIN: (refused,) * len(model.main.operations)},
+        capabilities=_UNKNOWN,
+    )

@@ -1,0 +1,73 @@
+"""Whether operations can run together as one step.
+
+A set of operations is convex if no path leaves it and comes back: otherwise what it computes needs the result of an
+operation outside that needs one of its own.
+"""
+
+from collections.abc import Collection, Sequence
+
+from neurald.hal.errors import OpFailed
+from neurald.hal.model.numbering import operand_name, operation_number
+from neurald.hal.model.types import Model, Subgraph
+from neurald.runtime.model.boundary import waits_for
+from neurald.runtime.model.branches import branch_groups, graph_of, referenced_graphs
+from neurald.runtime.partitioning.groups import MAIN, Group, StepGroup
+
+
+def is_convex(graph: Subgraph, operations: Collection[int]) -> bool:
+    """Whether no operation outside lies between two of `operations`. Takes time linear in the graph."""
+    members = frozenset(operations)
+    # Operands that depend on a member: written by one, or outside the set from what one wrote.
+    from_inside: set[int] = set()
+    from_outside: set[int] = set()
+    for position, operation in enumerate(graph.operations):
+        if position in members:
+            if not from_outside.isdisjoint(operation.inputs):
+                return False
+            from_inside.update(operation.outputs)
+        elif not from_inside.isdisjoint(operation.inputs) or not from_outside.isdisjoint(operation.inputs):
+            from_outside.update(operation.outputs)
+    return True
+
+
+def check_groups(model: Model, groups: Sequence[Group]) -> None:
+    """That groups can run in their order: each operation once, after everything that it reads has been written.
+
+    That makes every step convex as well.
+
+    Raises:
+        OpFailed: they cannot; says which operation is misplaced.
+    """
+    pending: list[tuple[int, Sequence[Group]]] = [(MAIN, groups)]
+    checked: set[tuple[int, int]] = set()
+    while pending:
+        number, sequence = pending.pop()
+        # Operations that refer to the same graph share its groups.
+        if (number, id(sequence)) in checked:
+            continue
+        checked.add((number, id(sequence)))
+        graph = graph_of(model, number)
+        _check_sequence(graph, number, sequence)
+        for group in sequence:
+            if not isinstance(group, StepGroup):
+                branches = referenced_graphs(graph, graph.operations[group.operation])
+                pending += zip(branches, branch_groups(group), strict=True)
+
+
+def _check_sequence(graph: Subgraph, number: int, groups: Sequence[Group]) -> None:
+    written: set[int] = set()
+    done: set[int] = set()
+    for group in groups:
+        operations = group.operations if isinstance(group, StepGroup) else (group.operation,)
+        for position in operations:
+            what = f"graph {number}: operation {operation_number(graph, position)} {graph.operations[position].type.name}"
+            if position in done or group.graph != number:
+                raise OpFailed(f"{what} is in more than one step")
+            missing = waits_for(graph, position) - written
+            if missing:
+                raise OpFailed(f"{what} runs before {operand_name(graph.operands, min(missing))} is written")
+            done.add(position)
+            written.update(graph.operations[position].outputs)
+    if len(done) < len(graph.operations):
+        left_out = min(set(range(len(graph.operations))) - done)
+        raise OpFailed(f"graph {number}: operation {operation_number(graph, left_out)} is in no step")

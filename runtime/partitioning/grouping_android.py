@@ -1,0 +1,102 @@
+"""Groups placed operations into steps, by Android's rules.
+
+A graph that one device runs whole is one step. Otherwise each device has a queue of the operations that are ready, and so
+has control flow that is interpreted. The queue of control flow is emptied first; then, again and again, that of the last
+device which has one that is not empty. Emptying a device's queue makes one step: operations that become ready meanwhile
+join the queues of their own devices, this one included. The graphs that interpreted control flow refers to are grouped
+in the same way, each for itself.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model
+from neurald.runtime.model.boundary import readers, waits_for
+from neurald.runtime.model.branches import graph_of, referenced_graphs
+from neurald.runtime.partitioning.groups import MAIN, Group, IfGroup, StepGroup, WhileGroup
+from neurald.runtime.partitioning.placement import INTERPRETER, Placement
+
+
+def group_into_steps(model: Model, placements: Mapping[int, Sequence[Placement]]) -> tuple[Group, ...]:
+    """The groups of the main graph in the order in which they run.
+
+    Args:
+        model: whose operations were placed.
+        placements: from `find_best_device_for_each_operation`.
+    """
+    return _Grouping(model, placements).groups(MAIN)
+
+
+class _Grouping:
+    def __init__(self, model: Model, placements: Mapping[int, Sequence[Placement]]) -> None:
+        self._model = model
+        self._placements = placements
+        self._known: dict[int, tuple[Group, ...]] = {}
+
+    def groups(self, number: int) -> tuple[Group, ...]:
+        if number not in self._known:
+            self._known[number] = self._whole(number) or self._drain(number)
+        return self._known[number]
+
+    def _whole(self, number: int) -> tuple[Group, ...]:
+        devices = {placement.device for placement in self._placements[number]}
+        if len(devices) != 1 or INTERPRETER in devices:
+            return ()
+        operations = tuple(range(len(self._placements[number])))
+        return (StepGroup(graph=number, device=devices.pop(), operations=operations),)
+
+    def _drain(self, number: int) -> tuple[Group, ...]:
+        ready = _Ready(self._model, number, self._placements[number])
+        groups: list[Group] = []
+        while (device := ready.next_device()) is not None:
+            operations = ready.drain(device)
+            if device == INTERPRETER:
+                groups += (self._interpreted(number, position) for position in operations)
+            else:
+                groups.append(StepGroup(graph=number, device=device, operations=operations))
+        return tuple(groups)
+
+    def _interpreted(self, number: int, position: int) -> Group:
+        graph = graph_of(self._model, number)
+        operation = graph.operations[position]
+        first, second = (self.groups(branch) for branch in referenced_graphs(graph, operation))
+        if operation.type is OperationType.IF:
+            return IfGroup(graph=number, operation=position, then_groups=first, else_groups=second)
+        return WhileGroup(graph=number, operation=position, condition_groups=first, body_groups=second)
+
+
+class _Ready:
+    """The operations of a graph whose operands have been written, in a queue for each device."""
+
+    def __init__(self, model: Model, number: int, placements: Sequence[Placement]) -> None:
+        self._graph = graph_of(model, number)
+        self._placements = placements
+        self._readers = readers(self._graph)
+        self._missing = [len(waits_for(self._graph, n)) for n in range(len(placements))]
+        self._queues: dict[int, deque[int]] = {}
+        for position, count in enumerate(self._missing):
+            if not count:
+                self._put(position)
+
+    def next_device(self) -> int | None:
+        """Interpreted control flow, else the last device that has a ready operation."""
+        waiting = [device for device, queue in self._queues.items() if queue]
+        return INTERPRETER if INTERPRETER in waiting else max(waiting, default=None)
+
+    def drain(self, device: int) -> tuple[int, ...]:
+        """Takes operations from a device's queue until none is left."""
+        taken: list[int] = []
+        queue = self._queues[device]
+        while queue:
+            position = queue.popleft()
+            taken.append(position)
+            for index in self._graph.operations[position].outputs:
+                for reader in self._readers.get(index, ()):
+                    self._missing[reader] -= 1
+                    if not self._missing[reader]:
+                        self._put(reader)
+        return tuple(taken)
+
+    def _put(self, position: int) -> None:
+        self._queues.setdefault(self._placements[position].device, deque()).append(position)

@@ -1,0 +1,120 @@
+"""Limits on what devices get, and what is left to the CPU device."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from neurald.hal.errors import BadData
+from neurald.hal.model.types import Model
+from neurald.runtime.model.branches import branch_groups
+from neurald.runtime.partitioning.groups import Group, StepGroup
+from neurald.runtime.partitioning.options import Partitioning
+from neurald.runtime.partitioning.placement import INTERPRETER, Candidate, Place, Placement, describe
+
+Placements = Mapping[int, tuple[Placement, ...]]
+
+#: Places and groups the operations of a model, given those that the CPU device has to run if it can, and why.
+Split = Callable[[Mapping[Place, str]], tuple[Placements, tuple[Group, ...]]]
+
+#: Whether the CPU device can run an operation.
+CanMove = Callable[[Place], bool]
+
+
+def step_groups(groups: Sequence[Group]) -> list[StepGroup]:
+    """The steps of groups and of their branches in the order of a plan; those of shared graphs come several times."""
+    steps: list[StepGroup] = []
+    for group in groups:
+        if isinstance(group, StepGroup):
+            steps.append(group)
+        else:
+            for branch in branch_groups(group):
+                steps += step_groups(branch)
+    return steps
+
+
+def split_within_limits(
+    candidates: Sequence[Candidate], partitioning: Partitioning, split: Split, can_move: CanMove
+) -> tuple[Placements, tuple[Group, ...]]:
+    """Splits a model so that every device but the CPU device keeps the limits.
+
+    Steps that are too small, or too many, go to the CPU device, the smallest first; since that changes how the others are
+    grouped, it is repeated until all is well. A step with an operation that the CPU device cannot run stays, and
+    counts.
+
+    Raises:
+        BadData: the CPU device is needed and not among the candidates, or no device can run an operation.
+    """
+    has_cpu = any(candidate.is_cpu for candidate in candidates)
+    demoted: dict[Place, str] = {}
+    while True:
+        placements, groups = split(demoted)
+        steps = [step for step in dict.fromkeys(step_groups(groups)) if not candidates[step.device].is_cpu]
+        if not has_cpu:
+            _refuse(candidates, _excess(candidates, partitioning, steps, frozenset()))
+            return placements, groups
+        fixed = frozenset(
+            step for step in steps if not all(can_move((step.graph, n)) for n in step.operations)
+        )
+        moved = {
+            (step.graph, position): reason
+            for step, reason in _excess(candidates, partitioning, steps, fixed)
+            for position in step.operations
+        }
+        if not moved:
+            return placements, groups
+        demoted |= moved
+
+
+def _refuse(candidates: Sequence[Candidate], excess: Sequence[tuple[StepGroup, str]]) -> None:
+    if excess:
+        reasons = "; ".join(dict.fromkeys(reason for _, reason in excess))
+        names = ", ".join(candidate.name for candidate in candidates)
+        raise BadData(f"{reasons}; the CPU device, which would run them, is not among the devices ({names})")
+
+
+def _excess(
+    candidates: Sequence[Candidate],
+    partitioning: Partitioning,
+    steps: Sequence[StepGroup],
+    fixed: frozenset[StepGroup],
+) -> list[tuple[StepGroup, str]]:
+    """Steps that break a limit, and which limit; steps of `fixed` are kept and count."""
+    found: list[tuple[StepGroup, str]] = []
+    for device in dict.fromkeys(step.device for step in steps):
+        name = candidates[device].name
+        kept = []
+        for step in steps:
+            if step.device != device:
+                continue
+            if len(step.operations) < partitioning.min_operations and step not in fixed:
+                wanted = f"at least {partitioning.min_operations} are wanted"
+                found.append((step, f"a step of {len(step.operations)} on {name}; {wanted}"))
+            else:
+                kept.append(step)
+        if partitioning.max_partitions is None:
+            continue
+        # The sort is stable: of steps of the same size the first are kept.
+        kept.sort(key=lambda step: (step not in fixed, -len(step.operations)))
+        wanted = f"only its {partitioning.max_partitions} largest are wanted"
+        found += (
+            (step, f"a step of {len(step.operations)} on {name}; {wanted}")
+            for step in kept[partitioning.max_partitions :]
+            if step not in fixed
+        )
+    return found
+
+
+def check_full_delegation(model: Model, candidates: Sequence[Candidate], placements: Placements) -> None:
+    """That nothing is left to the CPU device or the interpreter.
+
+    Raises:
+        BadData: something is; lists every such operation and why no other device runs it.
+    """
+    left = []
+    for number, placed in placements.items():
+        for position, placement in enumerate(placed):
+            if placement.device == INTERPRETER or candidates[placement.device].is_cpu:
+                others = "; ".join(
+                    f"{candidates[n].name}: {r}" for n, r in sorted(placement.rejected.items())
+                )
+                left.append(f"{describe(model, (number, position))} ({others or 'there is no other device'})")
+    if left:
+        raise BadData(f"{len(left)} operations are not delegated: {', '.join(left)}")

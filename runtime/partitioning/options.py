@@ -1,0 +1,69 @@
+"""How an application wants its model split over devices."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from neurald.hal.api_arguments import integer, member, shown
+from neurald.hal.errors import BadData
+from neurald.runtime.partitioning.overrides import Override
+
+#: Places operations by Android's scores and groups them by its queues.
+ANDROID = "android"
+
+#: Cuts the model where a single device cannot run an operation, by Tengine's rules.
+TENGINE = "tengine"
+
+POLICY_NAMES = (ANDROID, TENGINE)
+
+
+class PartitioningMode(IntEnum):
+    """Android NN's modes of partitioning."""
+
+    #: The CPU device runs everything; no driver is asked.
+    NONE = 0
+    #: The model is split, and the CPU device stands in for a device that fails.
+    WITH_FALLBACK = 1
+    #: The model is split, and an error of a device is the caller's.
+    WITHOUT_FALLBACK = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partitioning:
+    """What `CompilationBuilder.set_partitioning` takes.
+
+    Attributes:
+        policy: "android" or "tengine": how devices are chosen and operations grouped.
+        mode: whether the model is split at all, and whether the CPU device stands in for a device that fails.
+        max_partitions: how many steps a device gets at most; its largest ones are kept, the CPU device runs the others.
+        min_operations: a step of fewer operations goes to the CPU device.
+        require_full_delegation: compiling fails if anything is left to the CPU device.
+        overrides: rules for single operations; see `neurald.runtime.partitioning.overrides`.
+
+    Raises:
+        BadData: there is no such policy or mode, or a limit is not positive.
+    """
+
+    policy: str = ANDROID
+    mode: PartitioningMode = PartitioningMode.WITH_FALLBACK
+    max_partitions: int | None = None
+    min_operations: int = 1
+    require_full_delegation: bool = False
+    overrides: tuple[Override, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.policy, str) or self.policy not in POLICY_NAMES:
+            raise BadData(
+                f"partitioning policy {self.policy!r}; one of {', '.join(POLICY_NAMES)} is expected"
+            )
+        # A number will do as well.
+        object.__setattr__(self, "mode", member(self.mode, PartitioningMode, "the partitioning mode"))
+        if self.max_partitions is not None and integer(self.max_partitions, "max_partitions") < 1:
+            raise BadData(f"max_partitions is {self.max_partitions}; it must be at least 1, or None")
+        if integer(self.min_operations, "min_operations") < 1:
+            raise BadData(f"min_operations is {self.min_operations}; it must be at least 1")
+        if not isinstance(self.overrides, Iterable):
+            raise BadData(f"overrides is {shown(self.overrides)}; a sequence of overrides is expected")
+        for override in self.overrides:
+            if not isinstance(override, Override):
+                raise BadData(f"{override!r} is no override; pin(), forbid() and prefer() make them")

@@ -1,0 +1,248 @@
+"""Choosing a device for every operation: pure functions over immutable data, by Android's rules.
+
+Each operation is judged alone. Of the devices that can run it the one with the smallest score wins; a tie goes to the CPU
+device, otherwise to the device that comes first. An IF or WHILE that has an operand of unknown size can only go to the CPU
+device, which runs it whole. One of known size that the CPU device wins is interpreted by the plan instead, and the
+operations of the graphs that it refers to are placed like those of the main graph.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from neurald.hal.device import Capabilities, Performance, Verdict
+from neurald.hal.errors import BadData
+from neurald.hal.model.numbering import operation_name
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model, OperandType, Operation, Preference, Subgraph
+from neurald.runtime.model.branches import Nesting, graph_of, is_control_flow, referenced_graphs
+from neurald.runtime.partitioning.groups import MAIN
+
+#: The pseudo-device of control flow that the plan itself executes.
+INTERPRETER = -1
+
+#: An operation of any graph: the graph's number, and the position in it.
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """What the placement needs to know of a device.
+
+    Attributes:
+        name: of the device.
+        verdicts: by the number of a graph, one for each of its operations; a graph that is missing is not supported.
+        capabilities: of the device.
+        is_cpu: whether it is the CPU device, which operations fall back to; at most one candidate is.
+        excluded: operations that it may not run whatever its verdict, and why not.
+    """
+
+    name: str
+    verdicts: Mapping[int, Sequence[Verdict]]
+    capabilities: Capabilities
+    is_cpu: bool = False
+    excluded: Mapping[Place, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def why_not(self, place: Place) -> str:
+        """Why it cannot run an operation; empty if it can."""
+        if place in self.excluded:
+            return self.excluded[place]
+        number, position = place
+        if number not in self.verdicts:
+            return f"it was not asked about graph {number}"
+        verdict = self.verdicts[number][position]
+        return "" if verdict.ok else verdict.reason or "it does not say why not"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """The device of one operation.
+
+    Attributes:
+        device: an index into the candidates, or `INTERPRETER`.
+        reason: why it is that one.
+        rejected: why each other candidate is not, by its index.
+    """
+
+    device: int
+    reason: str
+    rejected: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What bears on single operations besides verdicts and scores.
+
+    Attributes:
+        preferred: the candidate that gets an operation if it can run it, and the rule that says so.
+        demoted: operations that the CPU device runs, and why.
+    """
+
+    preferred: Mapping[Place, tuple[int, str]] = field(default_factory=lambda: MappingProxyType({}))
+    demoted: Mapping[Place, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def find_best_device_for_each_operation(
+    model: Model,
+    candidates: Sequence[Candidate],
+    preference: Preference,
+    wishes: Wishes = Wishes(),
+) -> Mapping[int, tuple[Placement, ...]]:
+    """Places every operation of the main graph, and of the graphs that interpreted control flow refers to.
+
+    Returns:
+        By the number of a graph, a placement for each of its operations.
+
+    Raises:
+        BadData: no device can run an operation; names it, the devices and their reasons.
+    """
+    chooser = _Chooser(model, candidates, preference, wishes)
+    placements: dict[int, tuple[Placement, ...]] = {}
+    pending = [MAIN]
+    while pending:
+        number = pending.pop()
+        if number in placements:
+            continue
+        graph = graph_of(model, number)
+        placements[number] = tuple(chooser.place((number, n)) for n in range(len(graph.operations)))
+        for operation, placement in zip(graph.operations, placements[number], strict=True):
+            if placement.device == INTERPRETER:
+                pending += referenced_graphs(graph, operation)
+    return placements
+
+
+def describe(model: Model, place: Place) -> str:
+    """An operation as messages name it."""
+    number, position = place
+    return operation_name(graph_of(model, number), position)
+
+
+def nobody_can(
+    model: Model, place: Place, candidates: Sequence[Candidate], why_not: Sequence[str]
+) -> BadData:
+    """The error for an operation that no candidate can run."""
+    reasons = "; ".join(f"{c.name}: {reason}" for c, reason in zip(candidates, why_not, strict=True))
+    return BadData(f"no device can run {describe(model, place)} ({reasons})")
+
+
+def obstacles(
+    model: Model, nesting: Nesting, candidates: Sequence[Candidate], place: Place
+) -> tuple[str, ...]:
+    """Why each candidate cannot run an operation by Android's rules; empty where it can."""
+    number, position = place
+    operation = graph_of(model, number).operations[position]
+    if not is_control_flow(operation):
+        return tuple(candidate.why_not(place) for candidate in candidates)
+    obstacle = nesting.why_not_interpreted(number, operation)
+    if obstacle:
+        only_cpu = f"{obstacle}, so only the CPU device may run it"
+        return tuple(c.why_not(place) or ("" if c.is_cpu else only_cpu) for c in candidates)
+    # What the CPU device wins is interpreted, and need not be supported as a whole.
+    return tuple(c.excluded.get(place, "") if c.is_cpu else c.why_not(place) for c in candidates)
+
+
+class Scores:
+    """Scores of the operations of one model on one device; those of nested graphs are computed once."""
+
+    def __init__(
+        self, model: Model, nesting: Nesting, capabilities: Capabilities, preference: Preference
+    ) -> None:
+        self._relaxed = model.relaxed
+        self._capabilities = capabilities
+        self._low_power = preference is Preference.LOW_POWER
+        self._graphs: dict[int, float] = {}
+        for number in nesting.order:
+            graph = graph_of(model, number)
+            self._graphs[number] = sum(self.operation(graph, operation) for operation in graph.operations)
+
+    def operation(self, graph: Subgraph, operation: Operation) -> float:
+        """Time relative to the CPU device's, or power for LOW_POWER; smaller is better.
+
+        Looked up by the type of the first operand (the first output's where there are no inputs); a type that the device
+        did not list is infinitely slow. Control flow costs as much as the graphs that it refers to, and its own price; of
+        the branches of an IF half of each counts.
+        """
+        inner = sum(self._graphs[number] for number in referenced_graphs(graph, operation))
+        if operation.type is OperationType.IF:
+            score = self._figure(self._capabilities.if_performance) + 0.5 * inner
+        elif operation.type is OperationType.WHILE:
+            score = self._figure(self._capabilities.while_performance) + inner
+        else:
+            first = next(iter((*operation.inputs, *operation.outputs)), None)
+            score = math.inf if first is None else self._of_type(graph.operands[first].type)
+        # A driver's figures come from outside; what is no number must not win.
+        return math.inf if math.isnan(score) else score
+
+    def _of_type(self, kind: OperandType) -> float:
+        if self._relaxed and kind is OperandType.FLOAT32:
+            return self._figure(self._capabilities.relaxed_float32_scalar)
+        if self._relaxed and kind is OperandType.TENSOR_FLOAT32:
+            return self._figure(self._capabilities.relaxed_float32_tensor)
+        performance = self._capabilities.operand_performance.get(kind)
+        return math.inf if performance is None else self._figure(performance)
+
+    def _figure(self, performance: Performance) -> float:
+        return performance.power_usage if self._low_power else performance.exec_time
+
+
+class _Chooser:
+    def __init__(
+        self, model: Model, candidates: Sequence[Candidate], preference: Preference, wishes: Wishes
+    ) -> None:
+        self._model = model
+        self._candidates = candidates
+        self._wishes = wishes
+        self._nesting = Nesting(model)
+        self._scores = [Scores(model, self._nesting, c.capabilities, preference) for c in candidates]
+
+    def place(self, place: Place) -> Placement:
+        number, position = place
+        graph = graph_of(self._model, number)
+        operation = graph.operations[position]
+        is_interpretable = self._nesting.is_interpretable(number, operation)
+        why_not = obstacles(self._model, self._nesting, self._candidates, place)
+        able = [n for n, reason in enumerate(why_not) if not reason]
+        if not able:
+            raise nobody_can(self._model, place, self._candidates, why_not)
+        scores = {n: self._scores[n].operation(graph, operation) for n in able}
+        best = min(able, key=lambda n: (scores[n], not self._candidates[n].is_cpu, n))
+        reason = self._score_reason(best, scores)
+        winner, wish = self._wish(place, able)
+        if winner is not None:
+            best, reason = winner, wish
+        rejected = {
+            n: why_not[n] or (wish if winner is not None else self._loss(n, best, scores))
+            for n in range(len(self._candidates))
+            if n != best
+        }
+        if is_interpretable and self._candidates[best].is_cpu:
+            return Placement(
+                device=INTERPRETER,
+                reason=f"{reason}; interpreted, so that its branches can go to other devices",
+                rejected=rejected,
+            )
+        return Placement(device=best, reason=reason, rejected=rejected)
+
+    def _wish(self, place: Place, able: Sequence[int]) -> tuple[int | None, str]:
+        """The device that is wished for, if it can, and the reason."""
+        if place in self._wishes.demoted:
+            cpu = next((n for n in able if self._candidates[n].is_cpu), None)
+            return cpu, self._wishes.demoted[place]
+        if place in self._wishes.preferred:
+            device, rule = self._wishes.preferred[place]
+            return (device if device in able else None), rule
+        return None, ""
+
+    def _score_reason(self, best: int, scores: Mapping[int, float]) -> str:
+        others = [f"{self._candidates[n].name} {scores[n]:g}" for n in scores if n != best]
+        if others:
+            return f"score {scores[best]:g} against {', '.join(others)}"
+        only = "the only device" if len(self._candidates) == 1 else "the only device that can"
+        return f"score {scores[best]:g}, {only}"
+
+    def _loss(self, loser: int, best: int, scores: Mapping[int, float]) -> str:
+        if scores[loser] > scores[best]:
+            return f"score {scores[loser]:g} against {scores[best]:g}"
+        rule = "the CPU device" if self._candidates[best].is_cpu else "the device that comes first"
+        return f"score {scores[loser]:g} as well; a tie goes to {rule}"

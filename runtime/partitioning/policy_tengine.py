@@ -1,0 +1,164 @@
+"""Choosing and grouping by Tengine's rules: one device beside the CPU device, and cuts where it cannot run an operation.
+
+The operations that the device cannot run are blocked. From the last to the first, the range from a blocked operation up
+to the next one (or to the end) is looked at: if what follows the blocked operation is too little work, fewer than
+`COMPLEXITY` operations with a FULLY_CONNECTED counting as so many, the CPU device runs the whole range; otherwise only the
+blocked operation. Everything before the first blocked operation goes to the device, however little it is. Neighbours on
+the same device are one step.
+
+Tengine takes for granted that a range of operations can run as one. Here it may: operations of a valid model are stored in
+an order in which they can run, so no path leaves a range and comes back, branches or not. What Tengine leaves open is
+decided so: the device is the one that can run the most operations; a blocked operation that the CPU device cannot run goes
+to the best other device; one that no rule may move to the CPU device stays.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from neurald.hal.model.numbering import operation_number
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model, Operation, Preference
+from neurald.runtime.model.boundary import boundaries, writers
+from neurald.runtime.model.branches import Nesting, graph_of
+from neurald.runtime.partitioning.groups import MAIN, Group, StepGroup
+from neurald.runtime.partitioning.placement import Candidate, Placement, Scores, Wishes, nobody_can
+
+_FULLY_CONNECTED = (OperationType.FULLY_CONNECTED, OperationType.TFLITE_FULLY_CONNECTED)
+
+#: A range of less work than this is not worth the way to the device.
+COMPLEXITY = 3
+
+
+def place_by_cuts(
+    model: Model,
+    candidates: Sequence[Candidate],
+    preference: Preference,
+    wishes: Wishes = Wishes(),  # noqa: B008 - immutable
+) -> Mapping[int, tuple[Placement, ...]]:
+    """Places every operation of the main graph. Control flow is never interpreted.
+
+    Raises:
+        BadData: no device can run an operation; names it, the devices and their reasons.
+    """
+    return {MAIN: _Cutter(model, candidates, preference, wishes).place()}
+
+
+def group_neighbours(model: Model, placements: Mapping[int, Sequence[Placement]]) -> tuple[Group, ...]:
+    """Neighbours on the same device as one step, in the order of the main graph."""
+    runs: list[tuple[int, list[int]]] = []
+    for position, placement in enumerate(placements[MAIN]):
+        if runs and runs[-1][0] == placement.device:
+            runs[-1][1].append(position)
+        else:
+            runs.append((placement.device, [position]))
+    return tuple(
+        StepGroup(graph=MAIN, device=device, operations=tuple(operations)) for device, operations in runs
+    )
+
+
+def wait_counts(model: Model, steps: Sequence[StepGroup]) -> tuple[int, ...]:
+    """How many operands each step of a graph waits for: those that other steps write.
+
+    A step may start once so many of its operands have been written.
+    """
+    if not steps:
+        return ()
+    graph = graph_of(model, steps[0].graph)
+    written = writers(graph).keys()
+    return tuple(
+        sum(index in written for index in boundary.inputs)
+        for boundary in boundaries(graph, [step.operations for step in steps])
+    )
+
+
+def cut(operations: Sequence[Operation], blocked: Sequence[int]) -> list[range]:
+    """The ranges that the CPU device runs, last to first.
+
+    Args:
+        operations: of the graph.
+        blocked: positions of those that the device cannot run, ascending.
+    """
+    ranges = []
+    end = len(operations)
+    for position in reversed(blocked):
+        too_little = _complexity(operations[position + 1 : end]) < COMPLEXITY
+        ranges.append(range(position, end if too_little else position + 1))
+        end = position
+    return ranges
+
+
+def _complexity(operations: Sequence[Operation]) -> int:
+    return sum(COMPLEXITY if operation.type in _FULLY_CONNECTED else 1 for operation in operations)
+
+
+class _Cutter:
+    def __init__(
+        self, model: Model, candidates: Sequence[Candidate], preference: Preference, wishes: Wishes
+    ) -> None:
+        nesting = Nesting(model)
+        self._model = model
+        self._candidates = candidates
+        self._wishes = wishes
+        self._operations = model.main.operations
+        self._scores = [Scores(model, nesting, c.capabilities, preference) for c in candidates]
+        #: By candidate, why it cannot run each operation.
+        self._why_not = [
+            [candidate.why_not((MAIN, n)) for n in range(len(self._operations))] for candidate in candidates
+        ]
+        self._cpu = next((n for n, candidate in enumerate(candidates) if candidate.is_cpu), None)
+        others = [n for n in range(len(candidates)) if n != self._cpu]
+        self._device = max(others, key=lambda n: (self._why_not[n].count(""), -n), default=0)
+
+    def place(self) -> tuple[Placement, ...]:
+        chosen = [self._home(position) for position in range(len(self._operations))]
+        if self._cpu is not None:
+            self._move(chosen, self._cpu)
+        return tuple(self._placement(position, *choice) for position, choice in enumerate(chosen))
+
+    def _move(self, chosen: list[tuple[int, str]], cpu: int) -> None:
+        """Changes the devices of operations that the CPU device runs although the device could."""
+        can_move = [not reason for reason in self._why_not[cpu]]
+        blocked = [position for position, (device, _) in enumerate(chosen) if device != self._device]
+        for covered in cut(self._operations, blocked):
+            reason = (
+                f"too little for {self._name} follows operation {operation_number(self._model.main, covered[0])}, which {self._name} does not run: "
+                f"fewer than {COMPLEXITY} operations"
+            )
+            for position in covered[1:]:
+                if can_move[position] and self._wish(position)[0] is None:
+                    chosen[position] = (cpu, reason)
+        for (_, position), reason in self._wishes.demoted.items():
+            if can_move[position]:
+                chosen[position] = (cpu, reason)
+
+    def _home(self, position: int) -> tuple[int, str]:
+        """The device of an operation, were it alone, and why."""
+        wished, rule = self._wish(position)
+        if wished is not None:
+            return wished, rule
+        if not self._why_not[self._device][position]:
+            return self._device, f"{self._name} can run it"
+        able = [n for n, reasons in enumerate(self._why_not) if not reasons[position]]
+        if not able:
+            why_not = [reasons[position] for reasons in self._why_not]
+            raise nobody_can(self._model, (MAIN, position), self._candidates, why_not)
+        graph = self._model.main
+        operation = self._operations[position]
+        best = min(able, key=lambda n: (n != self._cpu, self._scores[n].operation(graph, operation), n))
+        return best, f"{self._name} cannot run it"
+
+    def _wish(self, position: int) -> tuple[int | None, str]:
+        wished, rule = self._wishes.preferred.get((MAIN, position), (None, ""))
+        return (wished, rule) if wished is not None and not self._why_not[wished][position] else (None, "")
+
+    def _placement(self, position: int, device: int, reason: str) -> Placement:
+        beside = f"policy tengine uses {self._name}, and the CPU device"
+        rejected = {
+            n: reasons[position] or (reason if n in (self._device, self._cpu) else beside)
+            for n, reasons in enumerate(self._why_not)
+            if n != device
+        }
+        return Placement(device=device, reason=reason, rejected=rejected)
+
+    @property
+    def _name(self) -> str:
+        return self._candidates[self._device].name

@@ -1,0 +1,1 @@
+"""The plan of a compilation: step models, arenas, and their preparation by devices."""

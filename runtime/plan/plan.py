@@ -1,0 +1,366 @@
+"""The plan of a compilation: which device runs which operations in which order, and the models prepared for that.
+
+A plan has either one step, which is the application's own model (`SimpleBody`), or a program (`CompoundBody`): a flat list of
+steps and of jumps between them, run by position. Steps hand operands on as *values*. A value stands for all the operands
+that are the same thing inside and outside of a branch: the input of a branch and what the IF passes to it are one value, so
+that nothing is copied at the border. An IF is laid out as {If, then steps, Goto, else steps}, a WHILE as {While, condition
+steps, Goto, body steps, Goto}, where both Gotos of a WHILE lead back to it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+from neurald.hal.api_arguments import integer
+from neurald.hal.device import Device, PreparedModel
+from neurald.hal.errors import BadData
+from neurald.hal.memory.arena_planner import MemoryPlan
+from neurald.hal.memory.pool import ALIGNMENT, Memory
+from neurald.hal.model.types import Dimensions, FeatureLevel, Model, Operand, OperandType, value_size
+from neurald.runtime.devices.driver_faults import feature_level
+from neurald.runtime.partitioning.groups import MAIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ExecutionStep:
+    """Operations that one device runs as one model.
+
+    Attributes:
+        device: the device.
+        graph: number of the graph that the operations belong to, see `neurald.runtime.partitioning.groups`.
+        operations: their positions in that graph, in the application's order, as they run.
+        model: what the device was given.
+        prepared_model: what it made of it.
+        inputs, outputs: for each input and output of `model` the operand of the graph that it is.
+        reads, writes: for each of them the value of the plan; empty in a plan of one step.
+        input_operands, output_operands: what `model` says of each of them.
+    """
+
+    device: Device
+    graph: int = MAIN
+    operations: tuple[int, ...]
+    model: Model
+    prepared_model: PreparedModel
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    input_operands: tuple[Operand, ...] = field(init=False)
+    output_operands: tuple[Operand, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        graph = self.model.main
+        object.__setattr__(self, "input_operands", tuple(graph.operands[n] for n in graph.inputs))
+        object.__setattr__(self, "output_operands", tuple(graph.operands[n] for n in graph.outputs))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IfStep:
+    """Goes on with the next position if the condition holds, with `else_position` otherwise.
+
+    Attributes:
+        graph, operation: the IF that this is, by its position in the application's order.
+        condition: the value that decides.
+    """
+
+    graph: int
+    operation: int
+    condition: int
+    else_position: int
+
+    def __str__(self) -> str:
+        return _operation_name(self.graph, self.operation, "IF")
+
+
+def _operation_name(graph: int, number: int, kind: str) -> str:
+    """How messages name an operation that the runtime interprets."""
+    return f"graph {graph} operation {number} {kind}" if graph else f"operation {number} {kind}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhileStep:
+    """Where a loop begins, and where each of its Gotos leads back to.
+
+    The condition's steps start at the next position. Values that the loop carries are read by condition and body, and written
+    by the body in another place, so that an iteration never overwrites what it still reads.
+
+    Attributes:
+        graph, operation: the WHILE that this is, by its position in the application's order.
+        condition: the value that decides whether there is another iteration.
+        initial: the values that the loop starts with.
+        carried: for each of them the value that the steps of the loop read.
+        results: for each of them the value that the body writes.
+        spares: for each of them the place of the results that `carried` does not lie in.
+        outputs: the values that get what the first of `carried` are in the end.
+        body_position: where the body's steps start.
+        end_position: where it goes on after the loop.
+    """
+
+    graph: int
+    operation: int
+    condition: int
+    initial: tuple[int, ...]
+    carried: tuple[int, ...]
+    results: tuple[int, ...]
+    spares: tuple[int, ...]
+    outputs: tuple[int, ...]
+    body_position: int
+    end_position: int
+
+    def __str__(self) -> str:
+        return _operation_name(self.graph, self.operation, "WHILE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GotoStep:
+    """Goes on with `position`."""
+
+    position: int
+
+
+PlanStep: TypeAlias = ExecutionStep | IfStep | WhileStep | GotoStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """Bytes of a model's constant that a plan passes to a step as an input."""
+
+    memory: Memory
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """Something that steps of a plan hand on, or share with the client.
+
+    Attributes:
+        graph, operand: the outermost operand that stands for it, by the application's number.
+        type, dimensions: what that operand declares.
+        client_input, client_output: the input or output of the model that it is; at most one of them.
+        constant: its bytes, if it is a constant.
+        is_omitted: whether it is an optional argument that the model leaves out.
+        is_bound: whether a loop says at run time where it lies.
+    """
+
+    graph: int
+    operand: int
+    type: OperandType
+    dimensions: Dimensions
+    client_input: int | None = None
+    client_output: int | None = None
+    constant: Constant | None = None
+    is_omitted: bool = False
+    is_bound: bool = False
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the plan has to find room for it."""
+        return (
+            self.client_input is None
+            and self.client_output is None
+            and self.constant is None
+            and not self.is_omitted
+            and not self.is_bound
+        )
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Its bytes, None where only running the plan tells."""
+        return value_size(self.type, self.dimensions)
+
+    def __str__(self) -> str:
+        return f"operand {self.operand}" + (f" of graph {self.graph}" if self.graph else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SimpleBody:
+    """A plan of one step, which is the application's own model."""
+
+    step: ExecutionStep
+
+    @property
+    def steps(self) -> tuple[ExecutionStep, ...]:
+        """The one step."""
+        return (self.step,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CompoundBody:
+    """A plan of several steps.
+
+    Attributes:
+        program: steps and jumps; it ends where the last position has been passed.
+        values: what the steps hand on, by number.
+        arena: where temporaries of known size lie.
+        shares_memory: whether a device of another process takes part, so that temporaries belong into shared memory.
+        shared: values of the client that get a copy there, see `neurald.runtime.plan.shared_values`.
+    """
+
+    program: tuple[PlanStep, ...]
+    values: tuple[Value, ...]
+    arena: MemoryPlan
+    shares_memory: bool
+    shared: frozenset[int] = frozenset()
+    steps: tuple[ExecutionStep, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        steps = tuple(step for step in self.program if isinstance(step, ExecutionStep))
+        object.__setattr__(self, "steps", steps)
+
+
+StepRole: TypeAlias = tuple[ExecutionStep, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPreference:
+    """What a device likes memory to be: a start at a multiple of `alignment` bytes, a size of a multiple of `padding`."""
+
+    alignment: int = 1
+    padding: int = 1
+
+
+class ExecutionPlan:
+    """How a model is run.
+
+    Attributes:
+        model: the application's model.
+        body: the steps, and what lies between them.
+    """
+
+    def __init__(self, model: Model, body: SimpleBody | CompoundBody) -> None:
+        self.model = model
+        self.body = body
+        self._read, self._written, self._read_back = _roles(model, body)
+
+    @property
+    def steps(self) -> tuple[ExecutionStep, ...]:
+        """The steps that devices run, in the order of the program."""
+        return self.body.steps
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether one device runs the application's own model."""
+        return isinstance(self.body, SimpleBody)
+
+    @property
+    def temporary_bytes(self) -> int:
+        """The most bytes that operands of known size take between steps of one execution."""
+        return 0 if isinstance(self.body, SimpleBody) else self.body.arena.size_bytes
+
+    def roles_of_input(self, index: int) -> tuple[StepRole, ...]:
+        """The steps that read an input of the model, and as which of their inputs, also inside of branches.
+
+        Raises:
+            BadData: there is no such input.
+        """
+        _require_index(index, len(self.model.inputs), "input")
+        return self._read.get(index, ())
+
+    def roles_of_output(self, index: int) -> tuple[StepRole, ...]:
+        """The steps that write an output of the model, and as which of their outputs, also inside of branches.
+
+        What a WHILE of the program gives back is copied when it ends: no step writes that.
+
+        Raises:
+            BadData: there is no such output.
+        """
+        _require_index(index, len(self.model.outputs), "output")
+        return self._written.get(index, ())
+
+    def reading_roles_of_output(self, index: int) -> tuple[StepRole, ...]:
+        """The steps that read an output of the model which an earlier one has written.
+
+        Raises:
+            BadData: there is no such output.
+        """
+        _require_index(index, len(self.model.outputs), "output")
+        return self._read_back.get(index, ())
+
+    def preferred_memory_of_input(self, index: int) -> MemoryPreference:
+        """The strictest wish of all steps that read an input.
+
+        Raises:
+            BadData: there is no such input.
+        """
+        return _strictest(self.roles_of_input(index))
+
+    def preferred_memory_of_output(self, index: int) -> MemoryPreference:
+        """The strictest wish of all steps that touch an output.
+
+        Raises:
+            BadData: there is no such output.
+        """
+        return _strictest((*self.roles_of_output(index), *self.reading_roles_of_output(index)))
+
+
+def memory_preference(device: Device) -> MemoryPreference:
+    """What a device likes: older drivers never look behind the end of an argument, so they need no padding."""
+    padding = ALIGNMENT if feature_level(device) >= FeatureLevel.LEVEL_5 else 1
+    return MemoryPreference(alignment=ALIGNMENT, padding=padding)
+
+
+def _strictest(roles: Iterable[StepRole]) -> MemoryPreference:
+    wishes = [memory_preference(step.device) for step, _ in roles]
+    return MemoryPreference(
+        alignment=max((wish.alignment for wish in wishes), default=1),
+        padding=max((wish.padding for wish in wishes), default=1),
+    )
+
+
+def _require_index(index: int, count: int, what: str) -> None:
+    if not 0 <= integer(index, f"the index of the {what}") < count:
+        raise BadData(f"there is no {what} {index}; the model has {count}")
+
+
+_Roles: TypeAlias = Mapping[int, tuple[StepRole, ...]]
+
+
+def _roles(model: Model, body: SimpleBody | CompoundBody) -> tuple[_Roles, _Roles, _Roles]:
+    """By input or output of the model: the steps that read inputs, write outputs, and read outputs."""
+    if isinstance(body, SimpleBody):
+        return (
+            {n: ((body.step, n),) for n in range(len(model.main.inputs))},
+            {n: ((body.step, n),) for n in range(len(model.main.outputs))},
+            MappingProxyType({}),
+        )
+    starts = _initial_values(body.program)
+    read: dict[int, list[StepRole]] = {}
+    written: dict[int, list[StepRole]] = {}
+    read_back: dict[int, list[StepRole]] = {}
+    for step in body.steps:
+        for index, number in enumerate(step.reads):
+            for origin in _origins(number, starts):
+                value = body.values[origin]
+                if value.client_input is not None:
+                    read.setdefault(value.client_input, []).append((step, index))
+                if value.client_output is not None:
+                    read_back.setdefault(value.client_output, []).append((step, index))
+        for index, number in enumerate(step.writes):
+            output = body.values[number].client_output
+            if output is not None:
+                written.setdefault(output, []).append((step, index))
+    return _frozen(read), _frozen(written), _frozen(read_back)
+
+
+def _frozen(roles: Mapping[int, Sequence[StepRole]]) -> _Roles:
+    return {index: tuple(found) for index, found in roles.items()}
+
+
+def _initial_values(program: Sequence[PlanStep]) -> dict[int, int]:
+    """For each value that a loop carries the value that it starts with."""
+    return {
+        carried: initial
+        for step in program
+        if isinstance(step, WhileStep)
+        for carried, initial in zip(step.carried, step.initial, strict=True)
+    }
+
+
+def _origins(number: int, starts: Mapping[int, int]) -> Iterable[int]:
+    """A value, and what it may be in the first iterations of the loops around it."""
+    yield number
+    while number in starts:
+        number = starts[number]
+        yield number

@@ -1,0 +1,201 @@
+"""From groups to a plan: makes the models of the steps, and has the devices prepare them.
+
+When that fails, the whole model goes to the CPU device where the application left the choice of devices open (AOSP's full
+fallback), apart from errors that say the model itself is wrong. An explicit list of devices gets the error.
+
+A step whose results nobody reads has no outputs and can be no model. As on Android that is a failure which sends the
+whole model to the CPU device; where that may not be, the step is left out, since nobody could tell. A step without inputs,
+which Android refuses too, runs: its device computes with constants.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from neurald.hal.device import Device
+from neurald.hal.errors import BadData, Error, UnexpectedNull, error_for
+from neurald.hal.model.numbering import operation_name, operation_numbers
+from neurald.hal.model.types import Model
+from neurald.runtime.devices.discovery import cpu_device, is_remote, verdicts_as_run
+from neurald.runtime.model.boundary import Boundary, boundaries
+from neurald.runtime.model.branches import graph_of
+from neurald.runtime.model.step_model import StepModel, step_model
+from neurald.runtime.partitioning.groups import Group, StepGroup
+from neurald.runtime.partitioning.limits import step_groups
+from neurald.runtime.plan.plan import CompoundBody, ExecutionPlan, ExecutionStep, SimpleBody
+from neurald.runtime.plan.preparer import PreparationReport, Prepared, Preparer
+from neurald.runtime.plan.program_builder import build_program
+from neurald.runtime.plan.report import CompilationReport
+from neurald.runtime.plan.shared_values import values_to_share
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A plan and its report."""
+
+    plan: ExecutionPlan
+    report: CompilationReport
+
+
+def make_plan(
+    model: Model,
+    groups: Sequence[Group],
+    devices: Sequence[Device],
+    preparer: Preparer,
+    *,
+    may_fall_back: bool,
+) -> Planned:
+    """Prepares every group's step on its device.
+
+    Args:
+        model: a valid model.
+        groups: of its main graph, from `neurald.runtime.partitioning.partitioner.partition`.
+        devices: that the groups refer to by index.
+        preparer: has them prepare models.
+        may_fall_back: whether the CPU device may run the whole model when that fails.
+
+    Raises:
+        BadData, UnexpectedNull: a device finds the model wrong.
+        Error: a device failed, and the CPU device may not or cannot stand in.
+    """
+    planner = _Planner(model, devices, preparer, leaves_out_unread=not may_fall_back)
+    try:
+        return planner.plan(groups)
+    except (BadData, UnexpectedNull):
+        raise
+    except Error as error:
+        cpu = cpu_device()
+        was_that = len(groups) == 1 and isinstance(groups[0], StepGroup) and devices[groups[0].device] is cpu
+        if not may_fall_back or was_that:
+            raise
+        obstacle = _obstacle(cpu, model)
+        if obstacle:
+            raise error_for(error.code, f"{error}; {cpu.name} cannot stand in: {obstacle}") from error
+        reason = f"{planner.failing} could not prepare the model: {error}" if planner.failing else str(error)
+        _LOGGER.warning("the CPU runs the whole model: %s", reason)
+        planner = _Planner(model, (cpu,), preparer, leaves_out_unread=False)
+        return planner.simple_plan(cpu, fallback=reason)
+
+
+def _obstacle(device: Device, model: Model) -> str:
+    """Why a device cannot run a model whole: its first operation that the device refuses; empty if there is none."""
+    for position, verdict in enumerate(verdicts_as_run(model, [device])[device.name]):
+        if not verdict.ok:
+            return f"{operation_name(model.main, position)}: {verdict.reason}"
+    return ""
+
+
+class _Planner:
+    """Makes one plan.
+
+    Attributes:
+        failing: name of the device that is preparing a model, or failed to; empty otherwise.
+    """
+
+    def __init__(
+        self, model: Model, devices: Sequence[Device], preparer: Preparer, *, leaves_out_unread: bool
+    ) -> None:
+        self._model = model
+        self._devices = devices
+        self._preparer = preparer
+        self._leaves_out_unread = leaves_out_unread
+        self._boundaries: dict[StepGroup, Boundary] = {}
+        self._made: dict[StepGroup, tuple[StepModel, Prepared]] = {}
+        self._reports: list[PreparationReport] = []
+        self.failing = ""
+
+    def plan(self, groups: Sequence[Group]) -> Planned:
+        if len(groups) == 1 and isinstance(groups[0], StepGroup):
+            everything = tuple(range(len(self._model.main.operations)))
+            if groups[0].operations == everything:
+                return self.simple_plan(self._devices[groups[0].device])
+        self._find_boundaries(groups)
+        self._prepare_steps(groups)
+        program = build_program(self._model, groups, self._make_step)
+        steps = [step for step in program.steps if isinstance(step, ExecutionStep)]
+        body = CompoundBody(
+            program=program.steps,
+            values=program.values,
+            arena=program.arena,
+            shares_memory=any(is_remote(step.device) for step in steps),
+            shared=values_to_share(program.steps, program.values),
+        )
+        return self._planned(body)
+
+    def simple_plan(self, device: Device, fallback: str = "") -> Planned:
+        """One step on one device: the application's own model, unchanged."""
+        prepared = self._prepare(device, self._model)
+        self._reports.append(prepared.report)
+        graph = self._model.main
+        step = ExecutionStep(
+            device=device,
+            operations=operation_numbers(graph),
+            model=self._model,
+            prepared_model=prepared.prepared_model,
+            inputs=graph.inputs,
+            outputs=graph.outputs,
+        )
+        return self._planned(SimpleBody(step=step), fallback)
+
+    def _prepare(self, device: Device, model: Model) -> Prepared:
+        self.failing = device.name
+        prepared = self._preparer.prepare(device, model)
+        self.failing = ""
+        return prepared
+
+    def _planned(self, body: SimpleBody | CompoundBody, fallback: str = "") -> Planned:
+        report = CompilationReport(steps=tuple(self._reports), fallback=fallback)
+        return Planned(plan=ExecutionPlan(self._model, body), report=report)
+
+    def _find_boundaries(self, groups: Sequence[Group]) -> None:
+        by_graph: dict[int, dict[StepGroup, None]] = {}
+        for group in step_groups(groups):
+            by_graph.setdefault(group.graph, {})[group] = None
+        for number, found in by_graph.items():
+            graph = graph_of(self._model, number)
+            edges = boundaries(graph, [group.operations for group in found])
+            self._boundaries.update(zip(found, edges, strict=True))
+
+    def _is_left_out(self, group: StepGroup) -> bool:
+        """Whether nobody reads what a group writes, and it need not run."""
+        return not self._boundaries[group].outputs and self._leaves_out_unread
+
+    def _prepare_steps(self, groups: Sequence[Group]) -> None:
+        """Has devices prepare the steps of all groups. One that several IFs or WHILEs run is prepared once."""
+        wanted = [group for group in dict.fromkeys(step_groups(groups)) if not self._is_left_out(group)]
+        parts = [
+            step_model(self._model, group.graph, group.operations, self._boundaries[group])
+            for group in wanted
+        ]
+        devices = [self._devices[group.device] for group in wanted]
+        outcomes = self._preparer.prepare_all(
+            [(device, part.model) for device, part in zip(devices, parts, strict=True)]
+        )
+        for device, outcome in zip(devices, outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                self.failing = device.name
+                raise outcome
+        self._made = {
+            group: (part, outcome)
+            for group, part, outcome in zip(wanted, parts, outcomes, strict=True)
+            if isinstance(outcome, Prepared)
+        }
+
+    def _make_step(self, group: StepGroup) -> ExecutionStep | None:
+        """The step of a group; None for one that nobody reads anything from."""
+        if self._is_left_out(group):
+            return None
+        device = self._devices[group.device]
+        part, prepared = self._made[group]
+        self._reports.append(prepared.report)
+        return ExecutionStep(
+            device=device,
+            graph=group.graph,
+            operations=operation_numbers(part.model.main),
+            model=part.model,
+            prepared_model=prepared.prepared_model,
+            inputs=part.inputs,
+            outputs=part.outputs,
+        )

@@ -1,0 +1,434 @@
+"""Has devices prepare models, from the cache where that is possible, and reports how that went.
+
+The cache never makes a preparation fail: whatever goes wrong with it, the device compiles. What the device compiles is what the
+key was computed over, since both read constants that were sealed before. Constants of a file that has not changed since they
+were read are neither sealed nor read again: what is compiled of them is kept only if the file has not changed by then either.
+"""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+from typing import Self
+
+from neurald.hal.cache.entry import Origin, describe
+from neurald.hal.cache.key import KeyParts, constants_question, key_parts
+from neurald.hal.cache.store import Cache, Loaded, Miss, default_directory
+from neurald.hal.cache.variants import CachedVariants
+from neurald.hal.device import CacheFilesNeeded, Device, Kept, PreparedModel, PrepareOptions
+from neurald.hal.errors import (
+    BadState,
+    DeadObject,
+    Error,
+    MissedDeadlinePersistent,
+    MissedDeadlineTransient,
+    ResourceExhaustedPersistent,
+    ResourceExhaustedTransient,
+    Unreachable,
+)
+from neurald.hal.model.constants import seal_constants
+from neurald.hal.model.types import Model
+from neurald.hal.process.fork import forkable_lock
+from neurald.runtime.devices.discovery import is_remote
+from neurald.runtime.devices.driver_faults import checked, checked_executable, faults_of
+
+logger = logging.getLogger(__name__)
+
+#: How long to wait for another process that compiles the same model, at most.
+LOCK_WAIT_S = 120.0
+_NO_ARTIFACT = "the device gave no artifact"
+#: The reason of a miss where nothing was compiled yet, and nothing was looked for.
+COMPILED_LATER = "the shapes of its inputs are known to executions only; what is compiled for them is kept for each set of shapes"
+#: A deadline leaves at least this part of the time for compiling.
+_COMPILE_SHARE = 0.5
+
+
+class CacheOutcome(Enum):
+    """What the cache did for a prepared model."""
+
+    OFF = "off"
+    HIT = "hit"
+    MISS = "miss"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparationReport:
+    """How a device came by a prepared model.
+
+    Attributes:
+        device: its name.
+        milliseconds: from the call to the prepared model: cold where it was compiled, warm after a hit.
+        cache: whether it was compiled or taken from the cache.
+        reason: why the cache was off, or had nothing to offer.
+        compile_ms: how long compiling alone took; after a hit, when the entry was made.
+        key: of the entry, in hexadecimal.
+        is_stored: whether the cache has an entry now.
+        variants: where the device keeps what it compiles for the shapes of executions; None where it compiled at once, or
+            the device is in another process.
+    """
+
+    device: str
+    milliseconds: float
+    cache: CacheOutcome
+    reason: str = ""
+    compile_ms: float | None = None
+    key: str = ""
+    is_stored: bool = False
+    variants: CachedVariants | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def is_later(self) -> bool:
+        """Whether nothing was compiled yet, since only executions tell the shapes."""
+        return self.reason == COMPILED_LATER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A prepared model and its report."""
+
+    prepared_model: PreparedModel
+    report: PreparationReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caching:
+    """Where artifacts are kept, and the caller's token for the model, 32 bytes or none."""
+
+    directory: Path
+    token: bytes = b""
+
+    @classmethod
+    def by_default(cls) -> Self | None:
+        """That of the user's own cache; None, after a warning, where there is no place for one."""
+        try:
+            return cls(directory=default_directory())
+        except BadState as error:
+            _warn_once(f"nothing is cached: {error}")
+            return None
+
+
+class Preparer:
+    """Prepares the steps of one compilation. Thread-safe.
+
+    Args:
+        options: for every step.
+        caching: where artifacts are kept; None keeps none.
+        lock_wait_s: how long to wait for another process that compiles the same model.
+    """
+
+    def __init__(
+        self, options: PrepareOptions, caching: Caching | None = None, *, lock_wait_s: float = LOCK_WAIT_S
+    ) -> None:
+        self._options = options
+        self._caching = caching
+        self._lock_wait_s = lock_wait_s
+
+    def without_deadline(self) -> "Preparer":
+        """One for the same compilation that may take its time: for steps that are prepared again when it is long over."""
+        return Preparer(replace(self._options, deadline_s=None), self._caching, lock_wait_s=self._lock_wait_s)
+
+    def prepare(self, device: Device, model: Model) -> Prepared:
+        """Has `device` prepare `model`.
+
+        Raises:
+            Error: see `Device.prepare_model`.
+        """
+        started = time.perf_counter()
+        # What it is keyed under, its version for one, may be another since it was lost.
+        reconnect = getattr(device, "reconnect", None)
+        if reconnect is not None:
+            reconnect(self._options.deadline_s)
+        preparation = self._preparation(device, model)
+        if isinstance(preparation, str):
+            prepared_model = _compiled(device, model, self._options)
+            milliseconds = _since(started)
+            prepared = Prepared(
+                prepared_model=prepared_model,
+                report=PreparationReport(
+                    device=device.name,
+                    milliseconds=milliseconds,
+                    cache=CacheOutcome.OFF,
+                    reason=preparation,
+                    compile_ms=milliseconds,
+                ),
+            )
+        else:
+            prepared = preparation.run(started)
+        logger.debug("%s", prepared.report)
+        return prepared
+
+    def prepare_all(self, wanted: Sequence[tuple[Device, Model]]) -> list[Prepared | BaseException | None]:
+        """Has devices prepare models, those of different daemons at the same time.
+
+        What one daemon prepares, and what is prepared in this process, goes one after another, in order. Once something
+        fails nothing more is begun.
+
+        Returns:
+            For each what was prepared, or what was raised; None where it was not begun.
+        """
+        outcomes: list[Prepared | BaseException | None] = [None] * len(wanted)
+        has_failed = threading.Event()
+
+        def run(numbers: Sequence[int]) -> None:
+            for number in numbers:
+                if has_failed.is_set():
+                    return
+                try:
+                    outcomes[number] = self.prepare(*wanted[number])
+                except BaseException as error:
+                    outcomes[number] = error
+                    has_failed.set()
+
+        here: list[int] = []
+        lanes: dict[str, list[int]] = {}
+        for number, (device, _) in enumerate(wanted):
+            (lanes.setdefault(device.name, []) if is_remote(device) else here).append(number)
+        if not here and lanes:
+            _, here = lanes.popitem()
+        threads = [
+            threading.Thread(target=run, args=(numbers,), name=f"neurald-prepare-{name}", daemon=True)
+            for name, numbers in lanes.items()
+        ]
+        for thread in threads:
+            thread.start()
+        run(here)
+        for thread in threads:
+            thread.join()
+        return outcomes
+
+    def _preparation(self, device: Device, model: Model) -> "_CachedPreparation | str":
+        """What is to be done with the cache, or why nothing is."""
+        with faults_of(device.name):
+            needed = checked(device.cache_files_needed, CacheFilesNeeded, device.name, "cache_files_needed")
+        if not needed:
+            return "the device has nothing to cache"
+        if self._caching is None:
+            return "caching is off"
+        token = self._caching.token
+        try:
+            cache = Cache(self._caching.directory)
+            question = constants_question(model)
+            known = None if question is None else cache.constants.recall(question)
+            sealed = model if known is not None else seal_constants(model)
+        except Error as error:
+            _warn_once(f"nothing is cached: {error}")
+            return str(error)
+        with faults_of(device.name):
+            checked(device.version, str, device.name, "version")
+            parts = key_parts(sealed, device, self._options, token, known)
+        if known is not None:
+            return _CachedPreparation(cache, device, model, parts, self._options, self._lock_wait_s, question)
+        if question is not None and question == constants_question(model):
+            cache.constants.remember(question, parts.constants)
+        return _CachedPreparation(cache, device, sealed, parts, self._options, self._lock_wait_s)
+
+
+class _CachedPreparation:
+    """One model on one device, with a cache to look into.
+
+    Args:
+        question: that the key's parts answer (see `constants_question`), where the model's constants are not sealed.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        device: Device,
+        model: Model,
+        parts: KeyParts,
+        options: PrepareOptions,
+        lock_wait_s: float,
+        question: bytes | None = None,
+    ) -> None:
+        self._cache = cache
+        self._device = device
+        self._version = device.version
+        self._model = model
+        self._lock_wait_s = lock_wait_s
+        self._question = question
+        self._parts = parts
+        self._key = parts.key()
+        self._options = replace(options, cache_key=self._key)
+
+    def run(self, started: float) -> Prepared:
+        """The prepared model; `started` is when that was asked for, on the clock of `time.perf_counter()`."""
+        found = self._load(started)
+        if isinstance(found, Prepared):
+            return found
+        with self._lock():
+            # Whoever had the lock may have stored it meanwhile.
+            again = self._load(started)
+            if isinstance(again, Prepared):
+                return again
+            return self._compile(started, found.reason or again.reason)
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        wait_s = self._lock_wait_s
+        if self._options.deadline_s is not None:
+            left_s = self._options.deadline_s - time.monotonic()
+            wait_s = min(wait_s, left_s * (1 - _COMPILE_SHARE))
+        # Without the lock it is compiled all the same, at worst twice.
+        with self._cache.lock(self._key, wait_s):
+            yield
+
+    def _load(self, started: float) -> Prepared | Miss:
+        found = self._cache.load(self._key, self._device.cache_files_needed)
+        if isinstance(found, Miss):
+            return found
+        try:
+            prepared_model = _checked(
+                self._device.prepare_model_from_cache(found.artifact, self._options), self._device
+            )
+        except (
+            MissedDeadlineTransient,
+            MissedDeadlinePersistent,
+            ResourceExhaustedTransient,  # compiling needs even more
+            ResourceExhaustedPersistent,
+            Unreachable,
+        ):
+            raise
+        except Exception as error:
+            # Also what no driver should raise: an artifact must never do more harm than to be compiled again.
+            logger.info("%s does not take its artifact back: %s", self._device.name, error)
+            self._cache.remove(self._key.hex())
+            if isinstance(error, DeadObject) and is_remote(self._device):
+                raise  # it cannot compile now, and this is why
+            return Miss(reason=f"the device does not take its artifact back: {error}")
+        return self._prepared(
+            prepared_model, started, CacheOutcome.HIT, compile_ms=_compile_ms(found), is_stored=True
+        )
+
+    def _why_not_kept(self) -> str:
+        """Why nothing may be kept under this key, "" if it may."""
+        if self._device.version != self._version:
+            return f"the device was updated meanwhile, from version {self._version}"
+        if self._question is not None and self._question != constants_question(self._model):
+            return "the model's file was written to meanwhile"
+        return ""
+
+    def _compile(self, started: float, reason: str) -> Prepared:
+        variants = self._variants()
+        # What is in another process can be given no such thing.
+        options = self._options if is_remote(self._device) else replace(self._options, variants=variants)
+        compiling = time.perf_counter()
+        prepared_model = _compiled(self._device, self._model, options)
+        compile_ms = _since(compiling)
+        kept: Kept | None = variants.kept or getattr(prepared_model, "kept", None)
+        if kept is not None and kept.was_there:
+            return self._prepared(
+                prepared_model,
+                started,
+                CacheOutcome.HIT,
+                compile_ms=kept.compile_ms,
+                is_stored=True,
+                key=kept.key,
+            )
+        # Looked for before there is a new entry, which differs in nothing.
+        reason = reason or self._cache.why_missing(self._parts)
+        failure = "" if kept is not None else self._why_not_kept() or self._store(prepared_model, compile_ms)
+        if failure == _NO_ARTIFACT and not has_known_inputs(self._model):
+            reason = COMPILED_LATER
+        elif failure:
+            reason = f"{reason}; not stored: {failure}"
+        return self._prepared(
+            prepared_model,
+            started,
+            CacheOutcome.MISS,
+            reason=reason,
+            compile_ms=compile_ms,
+            is_stored=not failure,
+            key="" if kept is None else kept.key,
+            variants=None if reason != COMPILED_LATER or is_remote(self._device) else variants,
+        )
+
+    def _variants(self) -> CachedVariants:
+        return CachedVariants(
+            self._cache,
+            lambda: self._parts,
+            self._device.cache_files_needed,
+            describe(self._model),
+            self._why_not_kept,
+            _warn_once,
+        )
+
+    def _store(self, prepared_model: PreparedModel, compile_ms: float) -> str:
+        """Keeps what was compiled; returns why not, "" if it did."""
+        needed = self._device.cache_files_needed
+        try:
+            artifact = prepared_model.artifact()
+            if artifact is None:
+                return _NO_ARTIFACT
+            counts = len(artifact.model), len(artifact.data)
+            if counts != (needed.model, needed.data):
+                return f"the device gave {counts[0]} and {counts[1]} memories of {needed.model} and {needed.data}"
+            origin = Origin(model=describe(self._model), compile_ms=compile_ms, created_s=time.time())
+            self._cache.store(self._parts, artifact, origin)
+        except Exception as error:
+            # The model is ready, whatever a driver or a disk does now.
+            _warn_once(f"what {self._device.name} compiled is not cached: {error}")
+            return str(error)
+        return ""
+
+    def _prepared(
+        self,
+        prepared_model: PreparedModel,
+        started: float,
+        outcome: CacheOutcome,
+        *,
+        reason: str = "",
+        compile_ms: float,
+        is_stored: bool,
+        key: str = "",
+        variants: CachedVariants | None = None,
+    ) -> Prepared:
+        report = PreparationReport(
+            device=self._device.name,
+            milliseconds=_since(started),
+            cache=outcome,
+            reason=reason,
+            compile_ms=compile_ms,
+            key=key or self._key.hex(),
+            is_stored=is_stored,
+            variants=variants,
+        )
+        return Prepared(prepared_model=prepared_model, report=report)
+
+
+def _compiled(device: Device, model: Model, options: PrepareOptions) -> PreparedModel:
+    with faults_of(device.name):
+        return _checked(device.prepare_model(model, options), device)
+
+
+def _checked(answer: PreparedModel, device: Device) -> PreparedModel:
+    return checked_executable(answer, "PreparedModel", device.name, "preparing")
+
+
+def has_known_inputs(model: Model) -> bool:
+    """Whether the shapes of all inputs are known before an execution."""
+    return all(model.main.operands[index].is_fully_specified for index in model.main.inputs)
+
+
+def _compile_ms(found: Loaded) -> float:
+    return found.manifest.origin.compile_ms
+
+
+def _since(started: float) -> float:
+    return (time.perf_counter() - started) * 1000
+
+
+_warned: set[str] = set()
+_warned_lock = forkable_lock()
+
+
+def _warn_once(message: str) -> None:
+    """Logs a warning unless this process has logged the same before."""
+    with _warned_lock:
+        if message in _warned:
+            return
+        _warned.add(message)
+    logger.warning("%s", message)

@@ -1,0 +1,97 @@
+"""Which values between steps stay in the memory of the device that computes them.
+
+A value that steps of one device write and read need not come to the host in between. It lies in a buffer of that device
+(`Device.allocate`), and a copy of it is made on the host only if a step of another device, or control flow, reads it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from neurald.hal.device import BufferDescription, BufferRole, Device
+from neurald.hal.errors import Error
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.types import OperandType
+from neurald.runtime.devices.discovery import cpu_device, is_remote
+from neurald.runtime.devices.driver_faults import checked, faults_of, is_cpu
+from neurald.runtime.plan.plan import ExecutionStep, IfStep, PlanStep, StepRole, Value, WhileStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Residence:
+    """Where a value may stay.
+
+    Attributes:
+        device: that writes it, and reads it in a later step.
+        writers, readers: steps of that device, and as which of their outputs and inputs.
+    """
+
+    device: Device
+    writers: tuple[StepRole, ...]
+    readers: tuple[StepRole, ...]
+
+    def allocate(self) -> DeviceBuffer | None:
+        """Allocates a buffer for the value; None where the device has no memory of its own for it."""
+        description = BufferDescription(
+            dimensions=None,
+            input_roles=tuple(_role(*reader) for reader in self.readers),
+            output_roles=tuple(_role(*writer) for writer in self.writers),
+        )
+        try:
+            with faults_of(self.device.name):
+                memory = checked(self.device.allocate(description), Memory, self.device.name, "allocate()")
+        except Error:
+            return None
+        return memory if isinstance(memory, DeviceBuffer) else None
+
+
+def _role(step: ExecutionStep, index: int) -> BufferRole:
+    return BufferRole(prepared_model=step.prepared_model, index=index, probability=1.0)
+
+
+def residences(program: Sequence[PlanStep], values: Sequence[Value]) -> dict[int, Residence]:
+    """Finds the values that may stay on a device.
+
+    Values of unknown size, strings, and what loops exchange or control flow decides by stay on the host.
+
+    Args:
+        program: of a plan.
+        values: of the plan.
+
+    Returns:
+        The residences by the number of the value.
+    """
+    writers: dict[int, list[StepRole]] = {}
+    readers: dict[int, list[StepRole]] = {}
+    on_host: set[int] = set()
+    for step in program:
+        if isinstance(step, ExecutionStep):
+            for position, number in enumerate(step.writes):
+                writers.setdefault(number, []).append((step, position))
+            for position, number in enumerate(step.reads):
+                readers.setdefault(number, []).append((step, position))
+        elif isinstance(step, IfStep):
+            on_host.add(step.condition)
+        elif isinstance(step, WhileStep):
+            on_host.update(
+                (step.condition, *step.initial, *step.carried, *step.results, *step.spares, *step.outputs)
+            )
+    found: dict[int, Residence] = {}
+    for number, value in enumerate(values):
+        size = value.size_bytes
+        if number in on_host or not value.is_temporary or not size or value.type is OperandType.TENSOR_STRING:
+            continue
+        written = writers.get(number, [])
+        devices = {id(step.device): step.device for step, _ in written}
+        if len(devices) != 1:
+            continue
+        (device,) = devices.values()
+        read = tuple(role for role in readers.get(number, ()) if role[0].device is device)
+        if read and _has_memory(device):
+            found[number] = Residence(device=device, writers=tuple(written), readers=read)
+    return found
+
+
+def _has_memory(device: Device) -> bool:
+    """Whether a device may have memory of its own; the memory of CPUs in other processes is shared anyway."""
+    return device is not cpu_device() and not (is_remote(device) and is_cpu(device))

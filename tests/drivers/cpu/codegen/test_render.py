@@ -1,0 +1,203 @@
+import numpy as np
+import pytest
+from support.elementwise import interpreted
+from support.native import DIFFERENT, RUNNABLE, Array, compiled, run
+from support.random_kernels import RandomKernel
+from support.rendered import check_rendered
+from support.sweeps import sweep
+
+from neurald.drivers.compiler.ir.expression import Expression, accumulator, apply, axis, load, reduce, select
+from neurald.drivers.compiler.ir.graph import (
+    Compute,
+    Contraction,
+    Convolution,
+    DepthwiseConvolution,
+    MatrixProduct,
+    Value,
+)
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.cpu.codegen.render import render
+from neurald.drivers.cpu.target.routine import NAME
+from neurald.drivers.cpu.target.target import TARGETS, Target
+
+_RANDOM = np.random.default_rng(11)
+_TARGETS = pytest.mark.parametrize("target", DIFFERENT, ids=lambda target: target.name)
+
+
+def _numbers(value: Value, high: int = 5) -> Array:
+    low = 0 if value.type.value.startswith("u") else -high
+    return _RANDOM.integers(low, high, value.shape).astype(value.type.dtype)
+
+
+def _check(kernel: Kernel, inputs: dict[Value, Array], target: Target, rtol: float = 0.0) -> None:
+    want = interpreted(kernel, inputs)
+    routine = render(kernel, target)
+    functions = compiled([routine], target)
+    for at_start in (False, True):
+        got, status = run(routine, inputs, target, at_start=at_start, splits=(1, 3), functions=functions)
+        assert not status
+        np.testing.assert_allclose(got, want, rtol=rtol)
+
+
+@sweep("seed", range(24))
+def test_random_kernels(seed: int) -> None:
+    check_rendered(seed)
+
+
+def test_the_same_kernel_made_twice_has_the_same_text() -> None:
+    for seed in range(20):
+        first, second = (render(RandomKernel(seed).kernel, RUNNABLE[0]) for _ in range(2))
+        assert first.text == second.text
+        assert first.declarations == second.declarations
+
+
+@sweep("name", TARGETS)
+def test_every_target_has_text(name: str) -> None:
+    for seed in range(10):
+        assert f"define void @{NAME}(ptr noalias %a0" in render(RandomKernel(seed).kernel, TARGETS[name]).text
+
+
+@_TARGETS
+@pytest.mark.parametrize("length", [1, 3, 17, 255, 300_001])
+def test_elementwise_kernels_of_any_length(length: int, target: Target) -> None:
+    first, second = Value((length,), Scalar.FLOAT32), Value((length,), Scalar.UINT8)
+    at = (axis(length),)
+    body = load(first, at) * 2.0 + load(second, at).to(Scalar.FLOAT32)
+    kernel = Kernel(output=Value((length,), Scalar.FLOAT32), axes=at, body=body)
+    _check(kernel, {value: _numbers(value) for value in (first, second)}, target)
+
+
+def test_work_is_split_where_there_is_enough() -> None:
+    def grains(count: int) -> int:
+        value, at = Value((count,), Scalar.FLOAT32), (axis(count),)
+        body = apply(Op.EXP, load(value, at))
+        return render(Kernel(output=Value((count,), Scalar.FLOAT32), axes=at, body=body), RUNNABLE[0]).grains
+
+    assert grains(0) == 0
+    assert grains(100) == 1
+    assert 1 < grains(100_000) <= grains(10_000_000) <= 64
+
+
+def test_axes_are_joined_where_that_makes_vectors_longer() -> None:
+    shape = (4, 5, 6, 7)
+    value, at = Value(shape, Scalar.FLOAT32), tuple(axis(length) for length in shape)
+    same = Kernel(output=Value(shape, Scalar.FLOAT32), axes=at, body=load(value, at) + 1.0)
+    assert render(same, TARGETS["avx512"]).label == "64 elements at once"
+    assert "udiv" not in render(same, TARGETS["avx512"]).text
+
+
+@_TARGETS
+def test_arrays_without_elements(target: Target) -> None:
+    value, at = Value((0, 3), Scalar.FLOAT32), (axis(0), axis(3))
+    routine = render(Kernel(output=Value((0, 3), Scalar.FLOAT32), axes=at, body=load(value, at)), target)
+    assert routine.grains == 0
+    got, _ = run(routine, {value: np.zeros((0, 3), np.float32)}, target)
+    assert got.shape == (0, 3)
+
+
+@_TARGETS
+def test_a_fold_over_nothing_is_what_it_starts_with(target: Target) -> None:
+    value, at, along = Value((40, 0), Scalar.FLOAT32), (axis(40),), axis(0)
+    for fold, start in ((ReductionOp.SUM, 0.0), (ReductionOp.MAXIMUM, -np.inf)):
+        body = reduce(fold, (along,), load(value, (at[0], along)))
+        routine = render(Kernel(output=Value((40,), Scalar.FLOAT32), axes=at, body=body), target)
+        got, _ = run(routine, {value: np.zeros((40, 0), np.float32)}, target)
+        np.testing.assert_array_equal(got, np.full(40, start, np.float32))
+
+
+@_TARGETS
+@pytest.mark.parametrize("shape", [(3, 1000), (70, 19), (300, 3)])
+@pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.INT8, Scalar.FLOAT16])
+def test_folds_along_rows_and_columns(shape: tuple[int, int], kind: Scalar, target: Target) -> None:
+    value = Value(shape, kind)
+    inputs = {value: _numbers(value, 2)}
+    row, column = axis(shape[0]), axis(shape[1])
+    for fold in (ReductionOp.SUM, ReductionOp.MINIMUM):
+        rows = reduce(fold, (column,), load(value, (row, column)))
+        kernel = Kernel(output=Value(shape[:1], kind), axes=(row,), body=rows)
+        _check(kernel, inputs, target)
+        columns = reduce(fold, (row,), load(value, (row, column)))
+        _check(Kernel(output=Value(shape[1:], kind), axes=(column,), body=columns), inputs, target)
+
+
+@_TARGETS
+def test_folds_that_do_not_depend_on_the_lanes_are_folded_once(target: Target) -> None:
+    value, at, along = Value((6, 200), Scalar.FLOAT32), (axis(6), axis(200)), axis(200)
+    largest = reduce(ReductionOp.MAXIMUM, (along,), load(value, (at[0], along)))
+    kernel = Kernel(output=Value((6, 200), Scalar.FLOAT32), axes=at, body=load(value, at) - largest)
+    _check(kernel, {value: _numbers(value, 50)}, target)
+
+
+@_TARGETS
+@pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.UINT8, Scalar.INT16])
+def test_transpositions(kind: Scalar, target: Target) -> None:
+    for shape in ((33, 70), (3, 50, 20), (20, 31, 3)):
+        value = Value(shape, kind)
+        at = tuple(axis(length) for length in shape[::-1])
+        kernel = Kernel(output=Value(shape[::-1], kind), axes=at, body=load(value, at[::-1]))
+        _check(kernel, {value: _numbers(value)}, target)
+
+
+@_TARGETS
+def test_conditions_that_fail_are_reported(target: Target) -> None:
+    value, at = Value((100,), Scalar.INT32), (axis(100),)
+    element = load(value, at)
+    required = ((element >= 0, "not negative"), (element < 50, "less than 50"))
+    kernel = Kernel(output=Value((100,), Scalar.INT32), axes=at, body=element, requirements=required)
+    routine = render(kernel, target)
+    good = np.arange(100, dtype=np.int32) % 50
+    for place, bad, status in ((99, -1, 1), (17, 50, 2), (3, 49, 0)):
+        numbers = good.copy()
+        numbers[place] = bad
+        assert run(routine, {value: numbers}, target)[1] == status
+
+
+def _with_epilogue(contraction: Contraction) -> Kernel:
+    at = tuple(axis(length) for length in contraction.output.shape)
+    body = select(accumulator(contraction.output.type) < 0, 0, accumulator(contraction.output.type))
+    return Kernel(
+        output=Value(contraction.output.shape, contraction.output.type),
+        axes=at,
+        body=body,
+        contraction=contraction,
+    )
+
+
+@_TARGETS
+@pytest.mark.parametrize("kinds", [(Scalar.FLOAT32, Scalar.FLOAT32), (Scalar.UINT8, Scalar.INT32)])
+def test_contractions_are_folded(kinds: tuple[Scalar, Scalar], target: Target) -> None:
+    element, total = kinds
+    zero = 0 if element.is_float else 3
+    image, weights = Value((2, 7, 6, 6), element), Value((8, 3, 2, 3), element)
+    depthwise, left, right = Value((3, 2, 12), element), Value((3, 5, 33), element), Value((21, 33), element)
+    window = {"stride": (2, 1), "padding": ((1, 1), (0, 1)), "input_zero": zero}
+    contractions: list[Contraction] = [
+        Convolution(
+            output=Value((2, 4, 6, 8), total),
+            input=image,
+            weights=weights,
+            groups=2,
+            **window,  # type: ignore[arg-type]
+        ),
+        DepthwiseConvolution(
+            output=Value((2, 4, 6, 12), total),
+            input=image,
+            weights=depthwise,
+            **window,  # type: ignore[arg-type]
+        ),
+        MatrixProduct(output=Value((3, 5, 21), total), left=left, right=right, left_zero=zero),
+    ]
+    for contraction in contractions:
+        _check(_with_epilogue(contraction), {each: _numbers(each) for each in contraction.inputs}, target)
+
+
+def test_two_kernels_of_other_memory_have_the_same_text() -> None:
+    def kernel() -> Kernel:
+        value, at = Value((40, 9), Scalar.FLOAT32), (axis(40, "i0"), axis(9, "i1"))
+        body: Expression = load(value, at) * 2.0
+        node = Compute(output=Value((40, 9), Scalar.FLOAT32), axes=at, body=body)
+        return Kernel(output=node.output, axes=node.axes, body=node.body)
+
+    assert render(kernel(), RUNNABLE[0]).name == render(kernel(), RUNNABLE[0]).name

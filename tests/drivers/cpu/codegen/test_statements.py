@@ -1,0 +1,171 @@
+import re
+from collections.abc import Callable
+
+import numpy as np
+from support.elementwise import interpreted
+from support.native import DIFFERENT, Array, compiled, run
+from support.sweeps import sweep
+
+from neurald.drivers.compiler.ir.expression import Expression, accumulator, axis, clamp, index, load, reduce
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.cpu.codegen.render import render
+from neurald.drivers.cpu.codegen.statements import Statements
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.target.target import TARGETS, Target
+
+_RANDOM = np.random.default_rng(17)
+_TARGETS = sweep("target", DIFFERENT, ids=lambda target: target.name)
+_KINDS = (Scalar.FLOAT32, Scalar.INT8, Scalar.BOOL)
+_Body = Callable[[Value, Expression, Expression], Expression]
+
+
+def _kernel(shape: tuple[int, int], value: Value, body: _Body) -> Kernel:
+    at = axis(shape[0], "y"), axis(shape[1], "x")
+    element = body(value, *at)
+    return Kernel(output=Value(shape, element.type), axes=at, body=element)
+
+
+def _check(kernel: Kernel, inputs: dict[Value, Array], target: Target) -> None:
+    want = interpreted(kernel, inputs)
+    routine = render(kernel, target)
+    functions = compiled([routine], target)
+    for at_start in (False, True):
+        got, _ = run(routine, inputs, target, at_start=at_start, functions=functions)
+        np.testing.assert_array_equal(got, want)
+
+
+def _text(kernel: Kernel) -> str:
+    return render(kernel, TARGETS["avx512"]).text
+
+
+#: The shape that is read, the shape that is computed, and the element.
+LOADS: dict[str, tuple[tuple[int, ...], tuple[int, int], _Body]] = {
+    "one after another": ((9, 70), (9, 64), lambda v, y, x: load(v, (y, x + 6))),
+    "the same for all": ((9, 3), (9, 64), lambda v, y, x: load(v, (y, y * 0 + 2))),
+    "every third": ((9, 192), (9, 64), lambda v, y, x: load(v, (y, x * 3))),
+    "backwards": ((9, 64), (9, 64), lambda v, y, x: load(v, (y, index(63) - x))),
+    "each twice": ((9, 32), (9, 64), lambda v, y, x: load(v, (y, x // 2))),
+    "in turns": ((9, 5), (9, 64), lambda v, y, x: load(v, (y, x % 5))),
+    "columns": ((64, 9), (9, 64), lambda v, y, x: load(v, (x, y))),
+    "rows that are there": (
+        (7, 64),
+        (9, 64),
+        lambda v, y, x: load(v, (y - 1, x), (y >= 1) & (y < 8), 1),
+    ),
+    "columns that are there": (
+        (9, 60),
+        (9, 64),
+        lambda v, y, x: load(v, (y, x - 2), (x >= 2) & (x < 62), 1),
+    ),
+    "one element that is there for some": (
+        (9, 1),
+        (9, 64),
+        lambda v, y, x: load(v, (y, x * 0), (x >= 3) & (x < 60), 1),
+    ),
+    "columns that are there, every other": (
+        (9, 30),
+        (9, 64),
+        lambda v, y, x: load(v, (y, x * 2 - 4), (x >= 2) & (x < 17), 1),
+    ),
+    "none": ((0, 64), (9, 64), lambda v, y, x: load(v, (y - 20, x), y >= 20, 1)),
+    "fewer than lanes": ((2, 2), (9, 64), lambda v, y, x: load(v, (y, x), (y < 2) & (x < 2), 1)),
+}
+
+
+@_TARGETS
+@sweep("name", LOADS)
+def test_loads(name: str, target: Target) -> None:
+    shape, result, body = LOADS[name]
+    for kind in _KINDS[:3] if target is DIFFERENT[0] else _KINDS[1:2]:
+        value = Value(shape, kind)
+        numbers = np.asarray(_RANDOM.integers(0, 2 if kind is Scalar.BOOL else 100, shape))
+        _check(_kernel(result, value, body), {value: numbers.astype(kind.dtype)}, target)
+
+
+@_TARGETS
+def test_places_that_are_data(target: Target) -> None:
+    places = Value((9, 64), Scalar.INT32)
+    for kind, length in (
+        (Scalar.FLOAT32, 50),
+        (Scalar.INT8, 50),
+        (Scalar.UINT16, 50),
+        (Scalar.UINT8, 3),
+        (Scalar.INT8, 256),
+    ):
+        table = Value((length,), kind)
+        inputs: dict[Value, Array] = {
+            places: _RANDOM.integers(-80, 300, places.shape).astype(np.int32),
+            table: _RANDOM.integers(0, 100, length).astype(kind.dtype),
+        }
+
+        def cut(v: Value, y: Expression, x: Expression, table: Value = table) -> Expression:
+            return load(table, (clamp(load(v, (y, x)).to(Scalar.INDEX), 0, table.count - 1),))
+
+        def guarded(v: Value, y: Expression, x: Expression, table: Value = table) -> Expression:
+            place = load(v, (y, x)).to(Scalar.INDEX)
+            return load(table, (place,), (place >= 0) & (place < table.count), 7)
+
+        for body in (cut, guarded):
+            _check(_kernel((9, 64), places, body), inputs, target)
+
+
+def test_vectors_are_loaded_as_such() -> None:
+    def text(name: str) -> str:
+        shape, result, body = LOADS[name]
+        return _text(_kernel(result, Value(shape, Scalar.FLOAT32), body))
+
+    for name in ("one after another", "the same for all", "rows that are there"):
+        assert "masked" not in text(name)
+    assert "masked.load" in text("columns that are there")
+    assert "masked.gather" in text("every third")
+
+
+def test_what_is_the_same_for_a_row_is_loaded_before_its_columns() -> None:
+    value = Value((500, 500), Scalar.FLOAT32)
+    text = _text(_kernel((500, 500), value, lambda v, y, x: load(v, (y, x)) + load(v, (y, y))))
+    assert text.index("load float,") < text.index("load <64 x float>")
+    assert text.count("= phi i64") == 2
+
+
+def test_folds_have_several_totals() -> None:
+    value = Value((20, 1000), Scalar.FLOAT32)
+    along = axis(1000)
+    at = (axis(20),)
+    body = reduce(ReductionOp.SUM, (along,), load(value, (at[0], along)))
+    text = _text(Kernel(output=Value((20,), Scalar.FLOAT32), axes=at, body=body))
+    assert "phi <64 x float>" in text
+    assert "masked.load" in text
+
+
+@_TARGETS
+def test_folds_within_folds(target: Target) -> None:
+    value = Value((9, 30, 20), Scalar.INT32)
+    outer, inner = axis(30, "o"), axis(20, "n")
+
+    def body(v: Value, y: Expression, x: Expression) -> Expression:
+        row = reduce(ReductionOp.MAXIMUM, (inner,), load(v, (y, outer, inner)))
+        return reduce(ReductionOp.SUM, (outer,), row * load(v, (y, outer, x)))
+
+    inputs = {value: _RANDOM.integers(-9, 9, value.shape).astype(np.int32)}
+    _check(_kernel((9, 20), value, body), inputs, target)
+
+
+def _places(text: str, name: str) -> list[int]:
+    return [match.start() for match in re.finditer(re.escape(name) + r"\b", text)]
+
+
+@sweep("length", [3, 100])
+def test_a_fold_is_not_put_before_what_it_is_made_of(length: int) -> None:
+    """The sum of a contraction, say, that is known in a loop only."""
+    code = Instructions(("%a0",))
+    total = accumulator(Scalar.FLOAT32)
+    fold = reduce(ReductionOp.SUM, (axis(length, "r"),), total + 1.0)
+    with code.loop("0", "10"):
+        name = code.fresh("load float, ptr %a0")
+        Statements(code, TARGETS["generic"], {}, {total: name}).value(fold)
+    text = "\n".join(code.lines)
+    assert len(_places(text, name)) > 1
+    assert all(text.index(f"{name} = ") <= place for place in _places(text, name))

@@ -1,0 +1,109 @@
+"""Routines for quantised depthwise convolutions: the graph's integers, and not a byte beside their memory."""
+
+import pytest
+from support.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
+from support.sweeps import sweep
+
+from neurald.drivers.cpu.kernels import routine_for
+from neurald.drivers.cpu.target.target import TARGETS, Target
+
+
+@two_targets
+@pytest.mark.parametrize("channels", [3, 24, 86])
+def test_channels(channels: int, target: Target) -> None:
+    """As many as vectors and bundles have, fewer, and more."""
+    sums = QuantizedSums(channels)
+    case = sums.depthwise(
+        (1, 6, 5, channels), (3, 3, channels), (1, 6, 5, channels), padding=((1, 1), (1, 1))
+    )
+    check(case, target, channels)
+
+
+@types_and_targets
+def test_types(seed: int, target: Target) -> None:
+    source, weights, result = TYPES[seed]
+    sums = QuantizedSums(seed, source=source, weights=weights, extreme=True)
+    case = sums.depthwise(
+        (2, 7, 9, 70),
+        (3, 3, 70),
+        (2, 4, 5, 70),
+        sums.rescaled(per_channel=False, type=result),
+        stride=(2, 2),
+        padding=((1, 1), (1, 1)),
+    )
+    check(case, target, seed)
+
+
+@two_targets
+@pytest.mark.parametrize(
+    ("kernel", "dilation", "multiplier"),
+    [((5, 2), (1, 1), 1), ((1, 4), (1, 2), 3), ((4, 1), (2, 1), 20), ((7, 1), (1, 1), 1)],
+)
+def test_windows(kernel: tuple[int, int], dilation: tuple[int, int], multiplier: int, target: Target) -> None:
+    sums = QuantizedSums(multiplier)
+    height, width = (8 - (k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
+    case = sums.depthwise(
+        (1, 7, 8, 5),
+        (*kernel, 5 * multiplier),
+        (1, height, width, 5 * multiplier),
+        dilation=dilation,
+        padding=((1, 1), (1, 0)),
+    )
+    check(case, target, 1)
+
+
+@two_targets
+@pytest.mark.parametrize(
+    ("taps", "stride", "dilation"), [(3, 1, 1), (3, 2, 1), (3, 1, 2), (2, 3, 1), (1, 2, 1), (5, 1, 1)]
+)
+def test_positions_one_after_another(taps: int, stride: int, dilation: int, target: Target) -> None:
+    """One to four of them in a turn, with columns that several of them see, or none."""
+    for width in (1, 2, 7, 9, 12):
+        sums = QuantizedSums(width)
+        before = min(1, taps - 1)
+        seen = (width - 1) * stride + (taps - 1) * dilation + 1 - before
+        case = sums.depthwise(
+            (1, 5, seen, 86),
+            (3, taps, 86),
+            (1, 5, width, 86),
+            sums.rescaled(),
+            stride=(1, stride),
+            dilation=(1, dilation),
+            padding=((1, 1), (before, 0)),
+        )
+        check(case, target, width)
+
+
+@two_targets
+def test_sums_as_they_are(target: Target) -> None:
+    sums = QuantizedSums(2)
+    case = sums.depthwise((1, 3, 4, 77), (2, 2, 77), (1, 2, 3, 77), lambda _, total: total)
+    check(case, target)
+
+
+def test_windows_that_are_too_large_to_be_written_out() -> None:
+    sums = QuantizedSums(3)
+    case = sums.depthwise((1, 64, 64, 64), (64, 64, 64), (1, 1, 1, 64))
+    assert routine_for(case.kernel, TARGETS["generic"]) is None
+
+
+@sweep("target", TARGETS.values(), ids=lambda target: target.name)
+def test_rows_of_other_sizes_share_a_function(target: Target) -> None:
+    """They get to know sizes when they are called."""
+    found = []
+    for channels, size in ((64, 5), (192, 9)):
+        sums = QuantizedSums(1)
+        case = sums.depthwise(
+            (1, size, size, channels),
+            (3, 3, channels),
+            (1, size, size, channels),
+            sums.rescaled(),
+            padding=((1, 1), (1, 1)),
+        )
+        routine = routine_for(case.kernel, target)
+        assert routine is not None
+        found.append(routine)
+    first, second = found
+    assert first.name != second.name
+    assert first.subroutines
+    assert first.subroutines == second.subroutines

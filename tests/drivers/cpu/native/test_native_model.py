@@ -1,0 +1,132 @@
+"""Compiled steps on memory of all kinds: what is used in place, and what is copied."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from support.cpu_routines import adding, native, requiring
+from support.sweeps import sweep
+
+from neurald.drivers.cpu.native import native_model
+from neurald.drivers.cpu.native.instance import Binding, Instance, chunks, pieces
+from neurald.drivers.cpu.target.executable import Call
+from neurald.hal.errors import MissedDeadlineTransient, OpFailed
+from neurald.hal.memory.pool import aligned_zeros
+
+pytestmark = pytest.mark.quick
+
+COUNT = 100
+
+
+def memory(offset: int = 0) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
+    """INT32 values that begin `offset` bytes behind a multiple of 64."""
+    found: np.ndarray[tuple[int, ...], np.dtype[np.int32]] = aligned_zeros(4 * COUNT + 64, 64)[
+        offset : offset + 4 * COUNT
+    ].view(np.int32)
+    return found
+
+
+@sweep("source_offset", [0, 4, 16])
+@sweep("target_offset", [0, 8, 32])
+def test_any_alignment(source_offset: int, target_offset: int) -> None:
+    model = native([adding(1, COUNT), adding(2, COUNT)])
+    source, target = memory(source_offset), memory(target_offset)
+    for first in (0, 7):
+        source[:] = np.arange(first, first + COUNT)
+        model.run(Binding([source.ctypes.data], [target.ctypes.data]))
+        assert (target == source + 3).all()
+
+
+def test_bindings_that_take_turns() -> None:
+    """More of them than an instance keeps the tables of, some copied and some in place, and a profile in between."""
+    model = native([adding(1, COUNT), adding(2, COUNT)])
+    places = [(memory(offset), memory(offset)) for offset in (0, 4, 0, 8, 0, 12, 0)]
+    bindings = [Binding([source.ctypes.data], [target.ctypes.data]) for source, target in places]
+    for turn in range(3):
+        for number, ((source, target), binding) in enumerate(zip(places, bindings, strict=True)):
+            source[:] = 100 * turn + number
+            model.run(binding)
+            assert (target == 100 * turn + number + 3).all()
+        before = [target.copy() for _, target in places]
+        model.profile()
+        assert all((target == old).all() for (_, target), old in zip(places, before, strict=True))
+
+
+def test_an_output_that_is_the_input() -> None:
+    """The second kernel must not see what the first has written to the output already."""
+    model = native([adding(1, COUNT)])
+    room = aligned_zeros(4 * COUNT + 256, 64)
+    source, target = room[: 4 * COUNT].view(np.int32), room[64 : 64 + 4 * COUNT].view(np.int32)
+    source[:] = values = np.arange(COUNT)
+    model.run(Binding([source.ctypes.data], [target.ctypes.data]))
+    assert (target == values + 1).all()
+
+
+def test_a_requirement_that_does_not_hold() -> None:
+    model = native([adding(0, COUNT), requiring(COUNT), adding(5, COUNT)])
+    source = np.zeros(COUNT, np.int32)
+    assert model.run_arrays([source])[0][0] == 5
+    source[0] = -1
+    with pytest.raises(OpFailed, match="operation 0: second"):
+        model.run_arrays([source])
+    source[0] = 2
+    assert model.run_arrays([source])[0][0] == 7
+
+
+def test_profiles() -> None:
+    model = native([adding(1, COUNT), adding(2, COUNT)])
+    source = memory()
+    model.run(Binding([source.ctypes.data], [memory().ctypes.data]))
+    times = model.profile()
+    assert [time.operations for time in times] == [(0,), (1,)]
+    assert all(time.duration_ns > 0 and time.label == "adds" for time in times)
+    assert not source.any()
+
+
+def test_how_calls_are_divided() -> None:
+    from msgspec.structs import replace
+
+    call = native([adding(1, COUNT)]).executable.calls[0]
+    assert chunks(replace(call, cost_ns=1e3), 4) == 1
+    assert chunks(replace(call, cost_ns=1e4), 4) == 4
+    assert chunks(replace(call, cost_ns=1e4), 1) == 1
+    assert chunks(replace(call, cost_ns=2e6), 4) == 16
+    assert chunks(replace(call, cost_ns=1e9, grains=3), 4) == 3
+    assert chunks(replace(call, cost_ns=1e9, grains=0), 4) == 1
+    # Long ones are divided so that executions can be stopped soon, also where nobody helps.
+    assert chunks(replace(call, cost_ns=4e7), 2) == 40
+    assert pieces(replace(call, cost_ns=1e6)) == 1
+    assert pieces(replace(call, cost_ns=4e7)) == 20
+    assert pieces(replace(call, cost_ns=4e9)) == COUNT
+    assert pieces(replace(call, cost_ns=4e9, grains=0)) == 1
+
+
+def test_executions_wait_for_instances(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_model, "_INSTANCES", 1)
+    model = native([adding(1, COUNT)])
+    entered, go_on = threading.Event(), threading.Event()
+    original = Instance.run
+
+    def slow(instance: Instance, binding: Binding, cancellation: int, deadline_ns: int) -> Call | None:
+        entered.set()
+        assert go_on.wait(10)
+        return original(instance, binding, cancellation, deadline_ns)
+
+    monkeypatch.setattr(Instance, "run", slow)
+    source = np.zeros(COUNT, np.int32)
+    results: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(int(model.run_arrays([source])[0][0])))
+        for _ in range(3)
+    ]
+    threads[0].start()
+    assert entered.wait(10)
+    with pytest.raises(MissedDeadlineTransient, match="other executions"):
+        model.run_arrays([source], deadline_s=time.monotonic() + 0.01)
+    for thread in threads[1:]:
+        thread.start()
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    assert results == [1, 1, 1]

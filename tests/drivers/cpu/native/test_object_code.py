@@ -1,0 +1,189 @@
+"""Texts to object code, here and in other processes, and object code to functions."""
+
+import ctypes
+import os
+import time
+from pathlib import Path
+
+import pytest
+from support.cpu_routines import TARGET, adding
+
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.kernels.function import function_text, subroutine_of
+from neurald.drivers.cpu.native import compile_helper, object_code
+from neurald.drivers.cpu.native.compile_helper import Helper
+from neurald.drivers.cpu.native.llvm import CompilationFailed, LoadedCode
+from neurald.drivers.cpu.native.object_code import (
+    ObjectCompilation,
+    Unit,
+    callers_unit,
+    object_codes,
+    routine_unit,
+)
+from neurald.drivers.cpu.native.step_program import caller_name
+from neurald.drivers.cpu.target.routine import Routine
+
+
+def answering(number: int, name: str | None = None) -> Unit:
+    name = name or f"answer{number}"
+    return Unit(name=name, text=f"define i32 @{name}() {{ ret i32 {number} }}\n")
+
+
+def answer(code: bytes, name: str) -> int:
+    loaded = LoadedCode((code,), (name,))
+    return int(ctypes.CFUNCTYPE(ctypes.c_int32)(loaded.addresses[name])())
+
+
+def test_functions_can_be_called() -> None:
+    units = [answering(3), answering(4)]
+    first, second = object_codes(units, TARGET)
+    assert answer(first, "answer3") == 3
+    assert answer(second, "answer4") == 4
+    assert object_codes(units[::-1], TARGET) == [second, first]
+
+
+def test_a_unit_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = answering(5)
+    code = object_codes([unit], TARGET)
+    monkeypatch.setattr(object_code, "_code", None)
+    assert object_codes([unit], TARGET) == code
+
+
+def test_code_that_nobody_needs_any_more_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = object_code._CodeCache()
+    monkeypatch.setattr(object_code, "_CODE_CACHE_BYTES", 100)
+    for number in range(5):
+        kept.put(("generic", str(number)), bytes(40))
+        assert kept.get(("generic", "0")) is not None
+    assert [number for number in range(5) if kept.get(("generic", str(number)))] == [0, 4]
+
+
+def test_wrong_texts_are_refused() -> None:
+    for text in ("define", "define i32 @f() { ret i64 0 }"):
+        with pytest.raises(CompilationFailed, match="LLVM"):
+            object_codes([Unit(name="wrong", text=text)], TARGET)
+
+
+def test_code_without_a_function_is_refused() -> None:
+    (code,) = object_codes([answering(6)], TARGET)
+    with pytest.raises(CompilationFailed, match="other"):
+        LoadedCode((code,), ("other",))
+
+
+def test_other_processes_take_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
+    units = [answering(number, f"shared{number}") for number in range(5)]
+    codes = object_codes(units, TARGET, processes=3)
+    assert [answer(code, unit.name) for code, unit in zip(codes, units, strict=True)] == list(range(5))
+
+
+def test_units_are_compiled_while_others_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
+    with ObjectCompilation(TARGET, processes=2, helper=Helper(TARGET)) as compilation:
+        for number in range(3):
+            compilation.add(answering(number, f"early{number}"))
+            compilation.add(answering(number, f"early{number}"))
+        deadline = time.monotonic() + 60
+        while len(compilation._work.codes) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert set(compilation._work.codes) == {"early0", "early1", "early2"}
+        compilation.add(answering(3, "early3"))
+        codes = compilation.finish()
+    assert [answer(code, name) for name, code in codes.items()] == list(range(4))
+
+
+def test_a_text_that_a_process_refuses_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
+    with ObjectCompilation(TARGET, processes=2) as compilation:
+        compilation.add(Unit(name="refused", text="define"))
+        thread = compilation._helpers[0]._thread
+        assert thread is not None
+        thread.join(60)
+        compilation.add(answering(7, "accepted"))
+        with pytest.raises(CompilationFailed, match="refused: LLVM") as caught:
+            compilation.finish()
+    assert caught.value.unit == "refused"
+
+
+def test_a_process_that_is_stuck_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stuck = tmp_path / "stuck.py"
+    stuck.write_text("import sys, time\nsys.stdin.buffer.read(8)\ntime.sleep(600)\n")
+    monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
+    monkeypatch.setattr(object_code, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(compile_helper, "_WORKER", stuck)
+    with ObjectCompilation(TARGET, processes=2) as compilation:
+        compilation.add(answering(8, "stuck"))
+        while not compilation._work._taken:
+            time.sleep(0.01)
+        assert answer(compilation.finish()["stuck"], "stuck") == 8
+        process = compilation._helpers[0]._process
+    assert process is not None
+    assert process.has_ended
+    assert "give nothing" in caplog.text
+
+
+def test_a_process_that_fails_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
+    monkeypatch.setattr(compile_helper, "_WORKER", compile_helper._WORKER.with_name("nothing.py"))
+    units = [answering(number, f"alone{number}") for number in range(2)]
+    codes = object_codes(units, TARGET, processes=2)
+    assert [answer(code, unit.name) for code, unit in zip(codes, units, strict=True)] == [0, 1]
+    assert "helps to compile" in caplog.text
+
+
+def test_units_of_routines() -> None:
+    routine = adding(1, 4)
+    unit = routine_unit(routine)
+    assert unit.name == routine.name
+    assert f"@{routine.name}(" in unit.text
+    assert "KERNEL_NAME" not in unit.text
+
+
+def test_callers_are_one_unit() -> None:
+    unit = callers_unit({5, 2})
+    assert unit == callers_unit({2, 5})
+    (code,) = object_codes([unit], TARGET)
+    names = [caller_name(count) for count in (2, 5)]
+    assert set(LoadedCode((code,), names).addresses) == set(names)
+
+
+def test_subroutines_are_units_of_their_own() -> None:
+    code = Instructions(("%to", "%value"))
+    code.effect("store i64 %value, ptr %to")
+    storing = subroutine_of(code, (("ptr", "%to"), ("i64", "%value")))
+    caller = Instructions(("%a0",))
+    caller.call(storing, "%a0", "42")
+    caller.call(storing, "%a0", "43")
+    values = (Value((1,), Scalar.INT64),)
+    routine = Routine(
+        text=function_text(caller, values),
+        arguments=values,
+        grains=1,
+        cost_ns=0.0,
+        declarations=frozenset(caller.declarations),
+        subroutines=frozenset(caller.subroutines),
+    )
+    assert routine.subroutines == {storing}
+    codes = object_codes([routine_unit(routine), routine_unit(storing)], TARGET)
+    found, loaded = (ctypes.c_int64 * 1)(), LoadedCode(codes, (routine.name,))
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2)
+    function(loaded.addresses[routine.name])(found, None, None, 0, 1)
+    assert list(found) == [43]
+
+
+def test_a_process_is_started_ahead_for_many_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert compile_helper.start_ahead(TARGET, 3) is None
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    assert compile_helper.start_ahead(TARGET, 1000) is None
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    helper = compile_helper.start_ahead(TARGET, 1000)
+    assert helper is not None
+    helper.close()
+    assert helper._process is not None
+    assert helper._process.has_ended

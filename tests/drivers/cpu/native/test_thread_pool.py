@@ -1,0 +1,158 @@
+"""Threads that share calls: results, several executions at once, forks, and the end of the process."""
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from support.cpu_routines import adding, native, side_by_side
+from support.sweeps import sweep
+
+from neurald.drivers.cpu.native.instance import Binding
+from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.native.thread_pool import THREADS_VARIABLE, process, thread_count
+from neurald.drivers.settings import Settings
+from neurald.hal.errors import BadData
+from neurald.hal.memory.pool import aligned_zeros
+
+#: Calls of this time are shared.
+LONG_NS = 1e6
+
+
+def shared(threads: int, count: int = 500) -> NativeModel:
+    return native([adding(number, count, cost_ns=LONG_NS) for number in range(10)], threads=threads)
+
+
+def run(model: NativeModel, times: int, first: int = 0) -> bool:
+    values = np.arange(first, first + 500, dtype=np.int32)
+    return all(bool((model.run_arrays([values])[0] == values + 45).all()) for _ in range(times))
+
+
+def test_how_many_threads() -> None:
+    def count(wanted: int | None, variable: str = "") -> int:
+        return thread_count(wanted, Settings(THREADS_VARIABLE, environment={THREADS_VARIABLE: variable}))
+
+    assert count(None) == len(os.sched_getaffinity(0))
+    assert count(3) == 3
+    # Workers stay, and a client must not leave hundreds of them behind.
+    assert count(10**6) == max(16, len(os.sched_getaffinity(0)))
+    assert count(None, "100") == 100
+    assert count(None, "5") == 5
+    assert count(2, "5") == 2
+    for wrong in ("0", "-1", "many"):
+        with pytest.raises(BadData, match="positive number"):
+            count(None, wrong)
+
+
+@sweep("threads", [1, 2, 3, 8])
+def test_results_are_those_of_one_thread(threads: int) -> None:
+    assert run(shared(threads), 100)
+
+
+def test_models_with_different_threads_at_the_same_time() -> None:
+    models = [shared(threads) for threads in (1, 2, 4)]
+    right: list[bool] = []
+    side_by_side(
+        [
+            threading.Thread(target=lambda m=model, n=number: right.append(run(m, 60, n)))
+            for number, model in enumerate(models * 3)
+        ]
+    )
+    assert right == [True] * 9
+
+
+def test_workers_sleep_when_there_is_nothing_to_do() -> None:
+    assert run(shared(4), 5)
+    time.sleep(0.05)
+    started = time.process_time()
+    time.sleep(0.2)
+    assert time.process_time() - started < 0.05
+
+
+def test_workers_take_no_core_from_whoever_wakes_them() -> None:
+    assert run(shared(3), 1)
+    workers = [each for each in threading.enumerate() if each.name.startswith("neurald-cpu")]
+    assert len(workers) >= 2
+    own = os.sched_getscheduler(0)
+    expected = os.SCHED_BATCH if own == os.SCHED_OTHER else own
+    assert {os.sched_getscheduler(each.native_id or 0) for each in workers} == {expected}
+
+
+def test_a_child_of_a_fork_has_workers_of_its_own() -> None:
+    model = shared(3)
+    assert run(model, 10)
+    child = os.fork()
+    if not child:
+        names = [thread.name for thread in threading.enumerate()]
+        right = run(model, 20) and not any(name.startswith("neurald-cpu") for name in names)
+        right = right and sum(t.name.startswith("neurald-cpu") for t in threading.enumerate()) >= 2
+        os._exit(0 if right else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert run(model, 10)
+
+
+def test_calls_are_run_whole_after_a_long_sleep() -> None:
+    """Others of this process run no steps meanwhile: a step has ten calls, and each counts."""
+    model = shared(2)
+    assert run(model, 1)
+    pool = process._pool
+    assert pool is not None
+    words = (ctypes.c_int32 * 6).from_address(pool.address)
+    whole, following = 4, 5
+    words[whole], words[following] = 15, 100
+    assert run(model, 1)
+    assert (words[whole], words[following]) == (5, 100)
+    for _ in range(50):
+        words[whole], words[following] = 5, 100
+        assert run(model, 1)
+        # Five were run whole, and five were shared, unless a worker was held back meanwhile.
+        if (words[whole], words[following]) == (0, 95):
+            break
+    else:
+        pytest.fail(f"{words[whole]} calls are left to be run whole, {words[following]} come next")
+    words[following] = 0
+    assert run(model, 10)
+
+
+def test_what_was_bound_before_a_fork() -> None:
+    model = shared(3)
+    values, result = (aligned_zeros(2000).view(np.int32) for _ in range(2))
+    binding = Binding([values.ctypes.data], [result.ctypes.data])
+    model.run(binding)
+    child = os.fork()
+    if not child:
+        values[:] = 1
+        model.run(binding)
+        os._exit(0 if (result == 46).all() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    model.run(binding)
+    assert (result == 45).all()
+
+
+def test_the_process_ends() -> None:
+    """Also while another thread executes."""
+    text = (
+        "import threading, time\n"
+        "from tests_support import adding, native\n"
+        "import numpy as np\n"
+        "model = native([adding(1, 1000, cost_ns=1e6)] , threads=3)\n"
+        "values = np.zeros(1000, np.int32)\n"
+        "def work():\n"
+        "    while True:\n"
+        "        model.run_arrays([values])\n"
+        "threading.Thread(target=work, daemon=True).start()\n"
+        "time.sleep(0.1)\n"
+    ).replace("tests_support", "support.cpu_routines")
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    ended = subprocess.run(
+        [sys.executable, "-c", text],
+        env={**os.environ, "PYTHONPATH": path},
+        timeout=120,
+        capture_output=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr

@@ -1,0 +1,117 @@
+"""Kernels in sections, in each of which the same conditions hold: the same results, and nothing read or written outside."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from support.elementwise import interpreted
+from support.native import DIFFERENT, RUNNABLE, compiled, run
+from support.rendered import check_rendered
+from support.sweeps import sweep
+
+from neurald.drivers.compiler.ir.expression import Apply, Expression, apply, axis, load, select
+from neurald.drivers.compiler.ir.graph import Value, inside
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.cpu.codegen.render import render
+from neurald.drivers.cpu.schedule import axis_splitting
+from neurald.drivers.cpu.schedule.axis_splitting import sections_of
+from neurald.drivers.cpu.target.target import TARGETS, Target
+
+_RANDOM = np.random.default_rng(5)
+_TARGETS = sweep("target", DIFFERENT, ids=lambda target: target.name)
+_WIDE = TARGETS["avx512"]
+
+
+def _joined(shape: Sequence[int], dimension: int, lengths: Sequence[int], kind: Scalar) -> Kernel:
+    """Values one after another along a dimension."""
+    at = tuple(axis(length) for length in (*shape[:dimension], sum(lengths), *shape[dimension + 1 :]))
+    body: Expression | None = None
+    begin = 0
+    for length in lengths:
+        value = Value((*shape[:dimension], length, *shape[dimension + 1 :]), kind)
+        place = (*at[:dimension], at[dimension] - begin, *at[dimension + 1 :])
+        holds = (at[dimension] >= begin) & (at[dimension] < begin + length)
+        part = load(value, place, holds)
+        body = part if body is None else select(holds, part, body)
+        begin += length
+    assert body is not None
+    return Kernel(output=Value(tuple(each.extent for each in at), kind), axes=at, body=body)
+
+
+def _padded(shape: tuple[int, ...], pads: Sequence[tuple[int, int]]) -> Kernel:
+    value = Value(shape, Scalar.FLOAT32)
+    at = tuple(axis(before + length + after) for length, (before, after) in zip(shape, pads, strict=True))
+    place = tuple(each - before for each, (before, _) in zip(at, pads, strict=True))
+    body = apply(Op.EXP, load(value, place, inside(place, shape), 2.0))
+    return Kernel(output=Value(tuple(each.extent for each in at), Scalar.FLOAT32), axes=at, body=body)
+
+
+def _check(kernel: Kernel, target: Target) -> None:
+    inputs = {value: _RANDOM.integers(-5, 5, value.shape).astype(value.type.value) for value in kernel.inputs}
+    want = interpreted(kernel, inputs)
+    routine = render(kernel, target)
+    functions = compiled([routine], target)
+    for at_start in (False, True):
+        got, status = run(routine, inputs, target, at_start=at_start, splits=(1, 3, 7), functions=functions)
+        assert not status
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+@_TARGETS
+@sweep("kind", [Scalar.FLOAT32, Scalar.INT8, Scalar.FLOAT16])
+@sweep(
+    ("dimension", "lengths"), [(0, (3, 5)), (1, (7, 1, 4)), (2, (80, 67)), (2, (300, 2, 5)), (1, (1,) * 12)]
+)
+def test_values_one_after_another(
+    dimension: int, lengths: tuple[int, ...], kind: Scalar, target: Target
+) -> None:
+    _check(_joined((9, 13, 21), dimension, lengths, kind), target)
+
+
+@_TARGETS
+@sweep("pads", [[(1, 1), (2, 0), (0, 0)], [(0, 0), (0, 3), (0, 100)], [(0, 0), (1, 1), (5, 5)]])
+def test_padding(pads: Sequence[tuple[int, int]], target: Target) -> None:
+    _check(_padded((11, 14, 19), pads), target)
+
+
+@sweep("seed", range(30))
+def test_random_kernels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(axis_splitting, "_FEWEST_ELEMENTS", 1)
+    check_rendered(seed)
+
+
+@sweep("factor", [-3, -1, 1, 2])
+@sweep("offset", [-40, -7, 0, 6, 41])
+def test_comparisons_are_cut_where_they_change(factor: int, offset: int) -> None:
+    """In each section every comparison is known."""
+    row, column = axis(40), axis(64)
+    value = Value((40, 64), Scalar.FLOAT32)
+    first, second = row * factor + offset < 0, row * factor + offset <= 0
+    body = select(first, load(value, (row, column)), select(second, 1.0, load(value, (row, column)) * 2))
+    kernel = Kernel(output=Value((40, 64), Scalar.FLOAT32), axes=(row, column), body=body)
+    for section in sections_of(kernel, _WIDE):
+        conditions = (each for each in walk(section.body) if isinstance(each, Apply))
+        assert not any(each.op in (Op.LESS, Op.LESS_EQUAL) for each in conditions)
+    _check(kernel, RUNNABLE[0])
+
+
+def test_conditions_are_gone() -> None:
+    kernel = _joined((64, 64), 0, (40, 64, 24), Scalar.FLOAT32)
+    found = sections_of(kernel, _WIDE)
+    assert [each.shape for each in found] == [(40, 64), (64, 64), (24, 64)]
+    assert all(len(each.inputs) == 1 for each in found)
+    assert "select" not in render(kernel, _WIDE).text
+    assert render(kernel, _WIDE).label.endswith("in 3 sections")
+
+
+def test_parts_of_rows_are_as_long_as_vectors() -> None:
+    assert len(sections_of(_joined((64, 64), 1, (60, 4), Scalar.FLOAT32), _WIDE)) == 1
+    assert len(sections_of(_joined((64, 64), 1, (40, 24), Scalar.FLOAT32), _WIDE)) == 2
+
+
+def test_few_elements_and_many_sections_stay_together() -> None:
+    assert len(sections_of(_joined((8, 8), 0, (4, 4), Scalar.FLOAT32), _WIDE)) == 1
+    assert len(sections_of(_joined((64, 64), 0, (8,) * 30, Scalar.FLOAT32), _WIDE)) == 1

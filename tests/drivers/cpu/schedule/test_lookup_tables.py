@@ -1,0 +1,174 @@
+"""Functions of a single number of 8 bits as tables: the same results by fewer operations."""
+
+import numpy as np
+from support.elementwise import interpreted
+from support.native import DIFFERENT, compiled, run
+from support.sweeps import sweep
+
+from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
+from neurald.drivers.compiler.ir.expression import (
+    Apply,
+    Expression,
+    Load,
+    apply,
+    axis,
+    load,
+    maximum,
+    minimum,
+)
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.cpu.codegen.render import render
+from neurald.drivers.cpu.schedule.lookup_tables import tabulated
+from neurald.drivers.cpu.target.target import TARGETS, Target
+
+_SHAPE = (5, 7)
+_WIDE, _NARROW = TARGETS["avx512"], TARGETS["generic"]
+
+
+def _squashed(x: Expression, kind: Scalar = Scalar.INT8) -> Expression:
+    """Something that takes long, as a number of 8 bits."""
+    real = apply(Op.TANH, x.to(Scalar.FLOAT32) * 0.01) * 100 + 7
+    low, high = (-128, 127) if kind is Scalar.INT8 else (0, 255)
+    return minimum(maximum(apply(Op.ROUND_AWAY, real), float(low)), float(high)).to(kind)
+
+
+def _tabulated(
+    body: object, *values: Value, target: Target = _WIDE, requires: object = None
+) -> tuple[Kernel, Kernel]:
+    at = tuple(axis(length) for length in _SHAPE)
+    element: Expression = body(at)  # type: ignore[operator]
+    conditions = () if requires is None else ((requires(at), "wrong"),)  # type: ignore[operator]
+    kernel = Kernel(output=Value(_SHAPE, element.type), axes=at, body=element, requirements=conditions)
+    changed = tabulated(kernel, target)
+    generator = np.random.default_rng(0)
+    inputs = [
+        generator.integers(0, 256, value.shape).astype(np.uint8).view(value.type.value) for value in values
+    ]
+    one, other = (
+        evaluate_fused(
+            FusedGraph(kernels=(each,), aliases={}, inputs=values, outputs=(each.output,)), inputs
+        )[0]
+        for each in (kernel, changed)
+    )
+    np.testing.assert_array_equal(one, other)
+    return kernel, changed
+
+
+def _ops(kernel: Kernel) -> set[Op]:
+    return {each.op for each in walk(*kernel.roots) if isinstance(each, Apply)}
+
+
+def _tables(kernel: Kernel) -> int:
+    return sum(isinstance(each, Load) and each.value.shape == (256,) for each in walk(*kernel.roots))
+
+
+@sweep("kind", [Scalar.INT8, Scalar.UINT8])
+@sweep("result", [Scalar.INT8, Scalar.UINT8])
+def test_a_function_of_one_number(kind: Scalar, result: Scalar) -> None:
+    source = Value(_SHAPE, kind)
+    _, changed = _tabulated(lambda at: _squashed(load(source, at), result), source)
+    assert _ops(changed) == {Op.CONVERT}
+    assert _tables(changed) == 1
+
+
+def test_several_functions_are_one() -> None:
+    source = Value(_SHAPE, Scalar.INT8)
+    _, changed = _tabulated(lambda at: _squashed(_squashed(_squashed(load(source, at)))), source)
+    assert _tables(changed) == 1
+
+
+def test_functions_of_two_numbers_are_computed() -> None:
+    first, second = Value(_SHAPE, Scalar.INT8), Value(_SHAPE, Scalar.INT8)
+
+    def body(at: tuple[Expression, ...]) -> Expression:
+        both = _squashed(load(first, at)).to(Scalar.INT32) + _squashed(load(second, at)).to(Scalar.INT32)
+        return _squashed(_squashed(both))
+
+    _, changed = _tabulated(body, first, second)
+    assert Op.TANH in _ops(changed)
+    assert _tables(changed) == 3
+
+
+def test_little_is_computed_as_it_was() -> None:
+    source = Value(_SHAPE, Scalar.INT8)
+    kernel, changed = _tabulated(lambda at: maximum(load(source, at), 3), source)
+    assert changed is kernel
+
+
+def test_without_tables_in_registers_more_must_be_saved() -> None:
+    source = Value(_SHAPE, Scalar.INT8)
+
+    def body(at: tuple[Expression, ...]) -> Expression:
+        return _squashed(load(source, at))
+
+    kernel, changed = _tabulated(body, source, target=_NARROW)
+    assert changed is kernel
+    _, changed = _tabulated(lambda at: _squashed(_squashed(body(at))), source, target=_NARROW)
+    assert _tables(changed) == 1
+
+
+def test_wide_results_are_computed_from_what_is_looked_up() -> None:
+    source = Value(_SHAPE, Scalar.UINT8)
+    _, changed = _tabulated(lambda at: _squashed(load(source, at)).to(Scalar.FLOAT32) * 0.3, source)
+    assert _ops(changed) == {Op.CONVERT, Op.MULTIPLY}
+
+
+def test_what_lies_outside_is_a_number_too() -> None:
+    source = Value(_SHAPE, Scalar.INT8)
+
+    def body(at: tuple[Expression, ...]) -> Expression:
+        y, x = at
+        return _squashed(load(source, (y - 1, x), y >= 1, 5))
+
+    _, changed = _tabulated(body, source)
+    assert _tables(changed) == 1
+
+
+def test_requirements_are_looked_up_too() -> None:
+    source = Value(_SHAPE, Scalar.INT8)
+    _, changed = _tabulated(
+        lambda at: load(source, at), source, requires=lambda at: _squashed(load(source, at)) >= -128
+    )
+    assert _tables(changed) == 1
+
+
+@sweep("kind", [Scalar.INT8, Scalar.INT64, Scalar.FLOAT32])
+def test_what_follows_from_a_constant_is_constant(kind: Scalar) -> None:
+    numbers = np.arange(-3, 4).astype(kind.value)
+    source, known = Value(_SHAPE, Scalar.INT8), Value((7,), kind, numbers)
+
+    def body(at: tuple[Expression, ...]) -> Expression:
+        return load(source, at).to(kind) + (load(known, at[1:]) * 3 - 2) * 5
+
+    _, changed = _tabulated(body, source)
+    assert _ops(changed) <= {Op.CONVERT, Op.ADD}
+    assert known not in changed.inputs
+
+
+@sweep("target", DIFFERENT, ids=lambda target: target.name)
+@sweep("kind", [Scalar.INT8, Scalar.UINT8])
+@sweep("length", [1, 3, 17, 64, 200, 5000])
+def test_tables_as_machine_code(length: int, kind: Scalar, target: Target) -> None:
+    source, at = Value((length,), kind), (axis(length),)
+    body = _squashed(_squashed(load(source, at), kind), kind)
+    kernel = tabulated(Kernel(output=Value((length,), kind), axes=at, body=body), target)
+    inputs = {source: np.random.default_rng(1).integers(0, 256, length).astype(np.uint8).view(kind.value)}
+    inputs |= {value: value.constant for value in kernel.inputs if value.constant is not None}
+    assert _tables(kernel) == 1
+    want = interpreted(kernel, inputs)
+    routine = render(kernel, target)
+    functions = compiled([routine], target)
+    for at_start in (False, True):
+        got, status = run(routine, inputs, target, at_start=at_start, splits=(1, 3), functions=functions)
+        assert not status
+        np.testing.assert_array_equal(got, want)
+
+
+def test_tables_in_registers_are_for_as_many_bytes_as_fit() -> None:
+    source, at = Value((5000,), Scalar.INT8), (axis(5000),)
+    kernel = Kernel(output=Value((5000,), Scalar.INT8), axes=at, body=_squashed(load(source, at)))
+    assert render(tabulated(kernel, _WIDE), _WIDE).label == "128 elements at once"

@@ -1,0 +1,263 @@
+"""What follows sums of integers gives what the interpreter gives, bit for bit, four elements at a time and one by one."""
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from support.compiler_graphs import GraphBuilder
+from support.contractions import Case, Cases
+from support.opencl_sources import Bench, opencl_facts
+from support.tiers import one_in
+
+from neurald.drivers.compiler.analysis.integer_ranges import Ranges
+from neurald.drivers.compiler.analysis.interpreter import evaluate_fused, evaluate_node
+from neurald.drivers.compiler.analysis.single_rounding import rounded_once
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, apply, axis, clamp, constant, load
+from neurald.drivers.compiler.ir.graph import Compute, Value
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.opencl.codegen.arguments import Arguments
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.template import FUNCTION, resolved
+from neurald.drivers.opencl.kernels import candidates
+from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, epilogue, read_by_fours, used_values
+from neurald.drivers.opencl.kernels.epilogue.four_loads import FourLoads
+from neurald.drivers.opencl.kernels.epilogue.integer_vector import IntegerVector
+from neurald.drivers.opencl.platform.platform import DeviceFacts, DeviceKind
+
+FACTS = opencl_facts()
+on_device = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
+
+_FORMS = ("convolution", "depthwise", "matrix_product")
+
+
+@pytest.fixture(scope="module")
+def bench() -> Bench:
+    assert FACTS is not None
+    return Bench(FACTS.handle)
+
+
+def _as_gpu(*, is_nvidia: bool) -> DeviceFacts:
+    """What kernels for GPUs are made for, without PTX that computes; they run on processors too."""
+    assert FACTS is not None
+    facts = dataclasses.replace(FACTS, kind=DeviceKind.GPU, compute_units=16)
+    return dataclasses.replace(facts, is_nvidia=True, compute_capability=(6, 0)) if is_nvidia else facts
+
+
+def rescaled(op: Op | None, value: Expression, mantissa: Expression, exponent: Expression) -> Expression:
+    """An INT64 by a quantised multiplier, rounded as `op` does, or only once."""
+    if op is None:
+        return rounded_once(value, mantissa, exponent)
+    return apply(op, value, mantissa, exponent, type=Scalar.INT64)
+
+
+class Rescaled(Cases):
+    """Contractions of 8 bits that end as quantised layers do: bias, multiplier, zero point, limits, and sometimes a residual."""
+
+    def _finish(self, builder: Builder, sums: Value, kind: Scalar, label: str) -> Case:
+        self.op = (Op.FIXED_POINT_UP, Op.FIXED_POINT, None)[self._integer(0, 3)]
+        channels = sums.shape[-1]
+        bias = self._value((channels,), Scalar.INT32, is_constant=True)
+        mantissa, exponent = self._factor(channels), self._exponent(channels)
+        residual = None if self._is(2) else self._value(sums.shape, kind, is_constant=False)
+        zeros = [self._zero(kind) for _ in range(3)]
+        info = np.iinfo(kind.value)
+        low = zeros[0] if self._is(2) else info.min
+
+        def fixed(value: Expression, mantissa: Expression, exponent: Expression) -> Expression:
+            return rescaled(self.op, value, mantissa, exponent)
+
+        def body(*at: Expression) -> Expression:
+            def of(value: Value | int) -> Expression:
+                known = isinstance(value, int)
+                return constant(value, Scalar.INT32) if known else load(value, at[-1:])  # type: ignore[arg-type]
+
+            total = load(sums, at).to(Scalar.INT64) + load(bias, at[-1:]).to(Scalar.INT64)
+            result = fixed(total, of(mantissa), of(exponent)) + zeros[0]
+            result = clamp(result, max(low, info.min), info.max).to(kind)
+            if residual is None:
+                return result
+            first = fixed((result.to(Scalar.INT64) - zeros[0]) << 20, of(1717986918), of(-1))
+            second = (load(residual, at).to(Scalar.INT64) - zeros[1]) << 19
+            total = fixed(first + second, of(1276543210), of(-18))
+            return clamp(total + zeros[2], info.min, info.max).to(kind)
+
+        self._graph.outputs = [builder.compute(sums.shape, body)]
+        fused = fuse(self._graph)
+        expected = evaluate_fused(fused, self._arrays)[0]
+        arrays = dict(zip(self._graph.inputs, self._arrays, strict=True))
+        return Case(kernels=fused.kernels, arrays=arrays, expected=expected, label=label)
+
+    def _factor(self, channels: int) -> Value | int:
+        if self._is(2):
+            return self._integer(1 << 30, 1 << 31)
+        array = self._random.integers(1 << 30, 1 << 31, channels).astype(np.int32)
+        return Value((channels,), Scalar.INT32, array)
+
+    def _exponent(self, channels: int) -> Value | int:
+        """Those that layers have, and sometimes others."""
+        low, high = ((-9, -5), (-9, 0), (-2, 3), (0, 2), (-31, 15))[self._integer(0, 5)]
+        if self._is(2):
+            return self._integer(low, high)
+        array = self._random.integers(low, high, channels).astype(np.int32)
+        return Value((channels,), Scalar.INT32, array)
+
+
+@on_device
+@pytest.mark.parametrize("kind", one_in(2, [Scalar.INT8, Scalar.UINT8]))
+@pytest.mark.parametrize("form", _FORMS)
+def test_quantised_layers(form: str, kind: Scalar, bench: Bench) -> None:
+    """With any number of channels, and with sizes that only the caller of a function knows, as on NVIDIA's."""
+    texts = ""
+    for seed in range(4, 10):
+        case = getattr(Rescaled(seed), form)(kind)
+        sources = candidates(case.kernel, _as_gpu(is_nvidia=seed % 2 == 0), relaxed=False)
+        source = sources[seed % len(sources)]
+        # Not every runtime can call a function with barriers, and none but NVIDIA's runs PTX: it only fetches here.
+        text = source.text
+        if FACTS is None or not FACTS.is_nvidia:
+            text = text.replace("__attribute__((noinline))", "").replace("asm volatile", "//")
+        result, _ = bench.run(dataclasses.replace(source, text=text), case.arrays)
+        case.assert_equal(result, source.label)
+        texts += text
+    assert "const int4 v1 " in texts
+
+
+@on_device
+@pytest.mark.parametrize("form", _FORMS)
+def test_quantised_layers_on_processors(form: str, bench: Bench) -> None:
+    assert FACTS is not None
+    for seed in range(10, 13):
+        case = getattr(Rescaled(seed), form)(Scalar.INT8)
+        source = candidates(case.kernel, FACTS, relaxed=False)[0]
+        result, _ = bench.run(source, case.arrays)
+        case.assert_equal(result, source.label)
+
+
+def _constant(array: np.ndarray) -> Value:
+    return Value(array.shape, Scalar.of(array.dtype), array)
+
+
+@on_device
+@pytest.mark.parametrize("op", one_in(2, [Op.FIXED_POINT, Op.FIXED_POINT_UP, None]))
+@pytest.mark.parametrize(
+    "exponents", [range(-32, 0), range(-31, 1), range(3), range(-31, 32), (0,), (-1,), (31,)], ids=str
+)
+def test_fixed_point(op: Op | None, exponents: Sequence[int], bench: Bench) -> None:
+    """Of the largest numbers, of those around powers of two and half of them, and of any others."""
+    if op is None:
+        # Those that it is defined for; results have to fit in 32 bits.
+        exponents = [each for each in exponents if -32 < each <= 0] or [-3]
+    generator = np.random.default_rng(0)
+    edges = [
+        sign * (1 << power) + more
+        for power in (0, 1, 7, 29, 30, 31)
+        for sign in (-1, 1)
+        for more in (-1, 0, 1)
+    ]
+    numbers = [each for each in (*edges, 0, 3, -3, 1000, -1000) if -(2**31) <= each < 2**31]
+    mantissas = (0, 1, 2, 3, (1 << 30) - 1, 1 << 30, (1 << 30) + 1, 1395864371, (1 << 31) - 1)
+    rows = np.array(list(itertools.product(numbers, mantissas, exponents)), np.int64)
+    others = np.stack(
+        [
+            generator.integers(-(2**31), 2**31, 4000) >> generator.integers(0, 28, 4000),
+            generator.integers(0, 2**31, 4000),
+            generator.choice(exponents, 4000),
+        ],
+        axis=1,
+    )
+    rows = np.concatenate((rows, others))
+    _compare(rows[: len(rows) // 4 * 4], op, bench)
+    # Small numbers, which shifts to the left leave in 32 bits.
+    _compare(np.concatenate((others[:, :1] >> 30, others[:, 1:]), axis=1), op, bench)
+
+
+def _compare(rows: np.ndarray, op: Op | None, bench: Bench) -> None:
+    """FIXED_POINT of rows of three numbers, four at a time, and by the interpreter."""
+    count = len(rows)
+    values = [_constant(np.ascontiguousarray(rows[:, n]).astype(np.int32)) for n in range(3)]
+    row, column = axis(1, "row"), axis(count, "column")
+    first, *rest = (load(value, (column,)) for value in values)
+    body = rescaled(op, first.to(Scalar.INT64), *rest)
+    output = Value((count,), Scalar.INT64)
+    arguments = Arguments((output, *values))
+    loads = FourLoads(arguments.by_value, {row: "row", column: "column"}, row, column, count)
+    vector = IntegerVector(loads, Ranges())
+    element = vector.stored(body)
+    assert element is not None
+    lines = ("  const int row = 0, column = group * 4;", *vector.lines)
+    text = "\n".join((FUNCTION, *lines, f"  *(__global long4 *)(a0 + column) = {element};", "}", ""))
+    sizes = {"length": count, **vector.sizes}
+    source = Source(
+        text=resolved(text, arguments.parameters, sizes, is_shared=False),
+        arguments=arguments.values,
+        groups=count // 4,
+        local_size=1,
+    )
+    result, _ = bench.run(source, {})
+    node = Compute(output=output, axes=(column,), body=body)
+    expected = evaluate_node(node, {value: value.constant for value in values if value.constant is not None})
+    np.testing.assert_array_equal(result, expected)
+
+
+def _kernel(
+    zero: int = 3, mantissa: int = 1717986918, shift: int = -5, *, has_known_bias: bool = True
+) -> Kernel:
+    """A product of 5 x 16 and 16 x 8 numbers of 8 bits, rescaled and added to others."""
+    builder = GraphBuilder()
+    left, right = builder.input(5, 16, type=Scalar.INT8), builder.weights(8, 16, type=Scalar.INT8)
+    sums = builder.matrix_product(left, right, type=Scalar.INT32)
+    residual = builder.input(5, 8, type=Scalar.INT8)
+    bias = builder.weights(8, type=Scalar.INT32) if has_known_bias else builder.input(8, type=Scalar.INT32)
+
+    def body(*at: Expression) -> Expression:
+        total = load(sums, at).to(Scalar.INT64) + load(bias, at[-1:]).to(Scalar.INT64)
+        numbers = (constant(each, Scalar.INT32) for each in (mantissa, shift))
+        total = apply(Op.FIXED_POINT, total, *numbers, type=Scalar.INT64) + load(residual, at).to(
+            Scalar.INT64
+        )
+        return clamp(total + zero, -128, 127).to(Scalar.INT8)
+
+    (kernel,) = fuse(builder.finish(builder.compute(sums.shape, body))).kernels
+    return kernel
+
+
+def test_layers_that_differ_in_numbers_share_a_function() -> None:
+    texts = set()
+    for zero, mantissa, shift in ((3, 1717986918, -5), (-128, 1100000000, -9), (0, 2000000000, -7)):
+        kernel = _kernel(zero, mantissa, shift)
+        after = epilogue(kernel, Arguments((kernel.output, *used_values(kernel))), is_vector=True)
+        assert after.sizes == {"length": 8, "c0": mantissa, "c1": shift, "c2": zero}
+        texts.add(after.text)
+        text = resolved(after.text, "", after.sizes, is_shared=False)
+        assert "z_" not in text
+        assert f"(int4)({zero})" in text
+    assert len(texts) == 1
+
+
+def test_four_elements_are_read_at_a_time() -> None:
+    kernel = _kernel()
+    assert {value.shape for value in read_by_fours(kernel)} == {(8,), (5, 8)}
+    arguments = Arguments((kernel.output, *used_values(kernel)))
+    after = epilogue(kernel, arguments, is_vector=True, is_fetched=True)
+    assert "convert_int4(*(__global const char4 *)(a" in after.text
+    assert after.text.count("prefetch") == 2
+    assert after.has_fetch
+    four = computing4(kernel, arguments)
+    assert four is not None
+    assert "static inline char4 KERNEL_NAME_value4(const int4 sum," in four.text
+    assert set(four.sizes) == {"c0", "c1", "c2"}
+
+
+def test_what_may_not_fit_32_bits_is_computed_one_by_one() -> None:
+    kernel = _kernel(has_known_bias=False)
+    after = epilogue(kernel, Arguments((kernel.output, *used_values(kernel))), is_vector=True)
+    assert "neurald_fixed_point(" in after.text
+    assert "neurald_high_product4" not in after.text
+    assert after.sizes == {"length": 8}
+    assert read_by_fours(kernel) == ()

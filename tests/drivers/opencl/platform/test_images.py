@@ -1,0 +1,112 @@
+"""Images over buffers of a real device: what it has, and that they have what kernels before them wrote."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.opencl.codegen.dialect import texel_text, texel_vector
+from neurald.drivers.opencl.platform.images import image_over, images_of
+from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.storage import Images, Storage
+
+#: What OpenCL asks of every device that has images.
+TYPES = frozenset(
+    (
+        Scalar.INT8,
+        Scalar.UINT8,
+        Scalar.INT16,
+        Scalar.UINT16,
+        Scalar.INT32,
+        Scalar.UINT32,
+        Scalar.FLOAT16,
+        Scalar.FLOAT32,
+    )
+)
+OFFSET, COUNT = 4096, 256
+
+
+@pytest.fixture(scope="module")
+def images(opencl: DeviceContext) -> Images:
+    if not opencl.facts.most_image_texels:
+        pytest.skip(f"{opencl.facts.name} has no images of buffers")
+    found = images_of(opencl.context, replace(opencl.facts, storage=Storage.IMAGE))
+    assert found is not None
+    return found
+
+
+def test_a_device_has_images_of_all_types(images: Images, opencl: DeviceContext) -> None:
+    assert images.types == TYPES
+    assert images.most_texels == opencl.facts.most_image_texels >= 1 << 16
+    assert images.most_arguments >= 8
+    assert images.alignment_bytes == opencl.facts.alignment_bytes
+
+
+def test_an_open_device_knows_its_images_where_it_reads_them(opencl: DeviceContext, images: Images) -> None:
+    assert DeviceContext(replace(opencl.facts, storage=Storage.IMAGE)).facts.images == images
+    assert DeviceContext(replace(opencl.facts, storage=Storage.BUFFER)).facts.images is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"has_images": False}, "it has no images"),
+        ({"most_image_texels": 0}, "it has no images of buffers"),
+    ],
+)
+def test_why_a_device_reads_buffers_is_logged(
+    changes: dict[str, int], reason: str, opencl: DeviceContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    facts = replace(opencl.facts, storage=Storage.IMAGE, **changes)  # type: ignore[arg-type]
+    with caplog.at_level("INFO"):
+        assert images_of(opencl.context, facts) is None
+    assert caplog.messages == [f"{facts.name} reads buffers, and no images: {reason}"]
+
+
+def test_no_type_is_no_reason_to_fail(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(cl, "get_supported_image_formats", lambda *_: [])
+    with caplog.at_level("INFO"):
+        assert images_of(opencl.context, replace(opencl.facts, storage=Storage.IMAGE)) is None
+    assert "no type of elements" in caplog.text
+
+
+@pytest.mark.parametrize("kind", sorted(TYPES, key=str), ids=lambda kind: kind.name)
+def test_an_image_has_what_an_earlier_kernel_wrote(
+    kind: Scalar, images: Images, opencl: DeviceContext
+) -> None:
+    """All of it, also infinities and what is no number; FLOAT32 near zero a device may take for zero."""
+    vector = texel_vector(kind)
+    element = vector.removesuffix("4")
+    text = f"""
+kernel void copy(global uchar *arena) {{
+  const int at = get_global_id(0);
+  arena[{OFFSET} + at] = arena[at];
+}}
+kernel void widen(read_only image1d_buffer_t image, const int first, global {element} *result) {{
+  const int at = get_global_id(0);
+  vstore4({texel_text("image", "first + at", kind)}, at, result);
+}}
+"""
+    program = cl.Program(opencl.context, text).build()
+    queue = opencl.queue()
+    size_bytes = COUNT * kind.size_bytes
+    bits = np.random.default_rng(0).integers(0, 256, size_bytes).astype(np.uint8)
+    arena = cl.Buffer(opencl.context, cl.mem_flags.READ_WRITE, 2 * OFFSET)
+    result = np.empty(COUNT, np.dtype({"float": "f4", "int": "i4", "uint": "u4"}[element]))
+    output = cl.Buffer(opencl.context, cl.mem_flags.WRITE_ONLY, result.nbytes)
+    part = images.range_of(OFFSET, size_bytes, arena.size, kind)
+    image = image_over(opencl.context, arena, part, kind, is_divided=images.is_divided)
+    cl.enqueue_copy(queue, arena, bits)
+    copy, widen = cl.Kernel(program, "copy"), cl.Kernel(program, "widen")
+    copy(queue, (size_bytes,), None, arena)
+    widen(queue, (COUNT // 4,), None, image, np.int32(part.first), output)
+    cl.enqueue_copy(queue, result, output)
+    expected = bits.view(kind.dtype).astype(result.dtype)
+    if kind is Scalar.FLOAT32:
+        for array in (expected, result):
+            array[np.abs(array) < np.finfo(np.float32).tiny] = 0
+    np.testing.assert_array_equal(result, expected)

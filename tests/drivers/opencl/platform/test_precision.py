@@ -1,0 +1,302 @@
+"""Relaxed models: what is stored in half precision, and how far results are off."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.compiler_graphs import GraphBuilder, random_array
+from support.opencl_batch import BatchingDevice
+from support.opencl_models import FLOAT, Models, random_inputs, random_model, run
+from support.sweeps import sweep
+
+import neurald as nd
+from neurald.drivers.compiler.analysis.interpreter import evaluate
+from neurald.drivers.compiler.analysis.verifier import check
+from neurald.drivers.compiler.ir.expression import apply, axis, load, reduce
+from neurald.drivers.compiler.ir.graph import Compute, Graph, Value, inside
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.opencl.device import PRECISION_VARIABLE, OpenClDevice, create
+from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceKind
+from neurald.drivers.opencl.platform.precision import Precision, lower_precision, suited
+from neurald.drivers.opencl.platform.reduction_order import SUMS_VARIABLE
+from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE
+from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE
+from neurald.hal.device import PrepareOptions
+from neurald.hal.errors import BadData
+from neurald.hal.model.types import Model
+
+HALVES = [Precision.F32_F16, Precision.F16]
+#: Of a half, relative to what it stands for.
+ROUNDING = 2.0**-11
+
+_Op = nd.OperationType
+
+
+def results(graph: Graph) -> tuple[list[np.ndarray[Any, Any]], list[np.ndarray[Any, Any]]]:
+    generator = np.random.default_rng(0)
+    inputs = [random_array(generator, value.shape, value.type) for value in graph.inputs]
+    return inputs, evaluate(graph, inputs)
+
+
+def chain() -> tuple[GraphBuilder, list[Value]]:
+    """exp of an input, stored; padded; folded; and a number that is counted in integers."""
+    builder = GraphBuilder()
+    source = builder.input(4, 6)
+    values = [builder.compute((4, 6), lambda *at: apply(Op.EXP, load(source, at)))]
+    values.append(
+        builder.compute((4, 8), lambda i, j: load(values[0], (i, j - 1), inside((j - 1,), (6,)), 0.5))
+    )
+    along = axis(8, "r")
+    values.append(
+        builder.compute((4,), lambda i: reduce(ReductionOp.SUM, (along,), load(values[1], (i, along))))
+    )
+    values.append(builder.compute((4,), lambda i: load(values[2], (i,)).to(Scalar.INT32)))
+    return builder, values
+
+
+@sweep("precision", HALVES)
+def test_what_is_between_is_half_and_what_goes_in_and_out_is_not(precision: Precision) -> None:
+    builder, values = chain()
+    graph = builder.finish(values[2], values[3])
+    inputs, (exact, counted) = results(graph)
+    lower_precision(graph, precision)
+    check(graph)
+    assert [node.output.type for node in graph.nodes] == [
+        Scalar.FLOAT16,
+        Scalar.FLOAT16,
+        Scalar.FLOAT32,
+        Scalar.INT32,
+    ]
+    assert [value.type for value in graph.inputs] == [Scalar.FLOAT32]
+    total, count = evaluate(graph, inputs)
+    # Every element is rounded when it is first stored; moving it and summing it adds nothing.
+    np.testing.assert_allclose(total, exact, rtol=ROUNDING)
+    assert np.abs(count.astype(int) - counted).max() <= 1
+
+
+@sweep("precision", HALVES)
+def test_the_error_of_products_is_within_what_is_promised(precision: Precision) -> None:
+    builder = GraphBuilder()
+    left, weights = builder.input(5, 40), builder.weights(7, 40)
+    graph = builder.finish(builder.matrix_product(left, weights))
+    inputs, (exact,) = results(graph)
+    lower_precision(graph, precision)
+    check(graph)
+    (result,) = evaluate(graph, inputs)
+    assert result.dtype == np.float32
+    assert weights.constant is not None
+    bound = np.abs(inputs[0]) @ np.abs(weights.constant).T
+    assert (np.abs(result - exact) <= 2 * ROUNDING * bound + 1e-5).all()
+    assert (result != exact).any()
+
+
+def network() -> tuple[GraphBuilder, Value]:
+    """A product of an input, a convolution of what follows it, and a product of its sums."""
+    builder = GraphBuilder()
+    first = builder.matrix_product(builder.input(4, 8), builder.weights(6, 8))
+    image = builder.compute((1, 2, 2, 6), lambda n, y, x, c: apply(Op.TANH, load(first, (y * 2 + x, c))))
+    second = builder.convolution(image, builder.weights(5, 1, 1, 6), output=(1, 2, 2, 5))
+    return builder, builder.matrix_product(builder.reshape(second, (4, 5)), builder.weights(3, 5))
+
+
+@sweep(
+    ("precision", "lefts"),
+    [
+        (Precision.F32, [Scalar.FLOAT32, Scalar.FLOAT32, Scalar.FLOAT32]),
+        (Precision.F32_F16, [Scalar.FLOAT32, Scalar.FLOAT16, Scalar.FLOAT16]),
+        (Precision.F16, [Scalar.FLOAT16, Scalar.FLOAT16, Scalar.FLOAT16]),
+    ],
+    ids=lambda each: each.value if isinstance(each, Precision) else "",
+)
+def test_which_factors_are_halves(precision: Precision, lefts: list[Scalar]) -> None:
+    """What is stored between operations and weights are in both modes; what the model is given is in F16 only."""
+    builder, output = network()
+    graph = builder.finish(output)
+    lower_precision(graph, precision)
+    check(graph)
+    products = [node for node in graph.nodes if not isinstance(node, Compute)]
+    assert [node.inputs[0].type for node in products] == lefts
+    weights = {node.inputs[1].type for node in products}
+    assert weights == {Scalar.FLOAT32 if precision is Precision.F32 else Scalar.FLOAT16}
+    assert {node.output.type for node in products} == {Scalar.FLOAT32}
+
+
+def test_inputs_are_rounded_in_one_mode_only() -> None:
+    """With weights that halves can hold, F32_F16 is exact."""
+    errors = {}
+    for precision in HALVES:
+        builder = GraphBuilder()
+        left, weights = builder.input(5, 40), builder.constant(np.eye(7, 40, dtype=np.float32))
+        graph = builder.finish(builder.matrix_product(left, weights))
+        inputs, (exact,) = results(graph)
+        lower_precision(graph, precision)
+        errors[precision] = np.abs(evaluate(graph, inputs)[0] - exact).max()
+    assert errors[Precision.F32_F16] == 0
+    assert 0 < errors[Precision.F16] <= 4 * ROUNDING
+
+
+@sweep("precision", HALVES)
+def test_long_sums_keep_what_android_allows(precision: Precision) -> None:
+    """5 · 2^-10 of the result: sums of halves do not keep it for the lengths that layers have, sums of floats do."""
+    limit, depth = 5 * 2.0**-10, 4096
+    builder = GraphBuilder()
+    left, weights = builder.input(1, depth), builder.constant(np.full((1, depth), 0.75, np.float32))
+    graph = builder.finish(builder.matrix_product(left, weights))
+    lower_precision(graph, precision)
+    values = np.random.default_rng(0).uniform(0.5, 1, (1, depth)).astype(np.float32)
+    exact = float(values.astype(np.float64).sum() * 0.75)
+    assert abs(float(evaluate(graph, [values])[0][0, 0]) - exact) <= limit * exact
+    total = np.float16(0)
+    for each in values[0].astype(np.float16):
+        total = total + each * np.float16(0.75)
+    assert abs(float(total) - exact) > limit * exact
+
+
+def test_constants_that_halves_cannot_hold_become_infinite_without_a_word() -> None:
+    builder = GraphBuilder()
+    large = builder.constant(np.array([1e9, -1e9, 1.0], np.float32))
+    source = builder.input(3)
+    graph = builder.finish(builder.compute((3,), lambda i: load(source, (i,)) + load(large, (i,))))
+    lower_precision(graph, Precision.F16)
+    (result,) = evaluate(graph, [np.zeros(3, np.float32)])
+    np.testing.assert_array_equal(result, [np.inf, -np.inf, 1])
+
+
+def test_other_types_and_the_mode_f32_change_nothing() -> None:
+    builder = GraphBuilder()
+    source, weights = builder.input(3, 4, type=Scalar.INT8), builder.weights(5, 4, type=Scalar.INT8)
+    product = builder.matrix_product(source, weights, type=Scalar.INT32)
+    graph = builder.finish(builder.compute((3, 5), lambda *at: load(product, at) + 1))
+    inputs, (expected,) = results(graph)
+    lower_precision(graph, Precision.F16)
+    check(graph)
+    np.testing.assert_array_equal(evaluate(graph, inputs)[0], expected)
+
+    builder, values = chain()
+    graph = builder.finish(values[-1])
+    nodes = list(graph.nodes)
+    lower_precision(graph, Precision.F32)
+    assert graph.nodes == nodes
+
+
+def test_cpus_do_not_compute_with_halves(opencl: DeviceContext) -> None:
+    assert suited(replace(opencl.facts, kind=DeviceKind.GPU)) is Precision.F16
+    assert suited(replace(opencl.facts, kind=DeviceKind.CPU)) is Precision.F32
+
+
+def relaxed_model(seed: int) -> Model:
+    """Two layers with a softmax."""
+    models = Models(seed)
+    source = models.input(FLOAT, (3, 24))
+    hidden = models.add(
+        _Op.FULLY_CONNECTED,
+        [
+            source,
+            models.constant(models.generator.normal(size=(32, 24)) * 0.2),
+            models.constant(models.generator.normal(size=32)),
+            models.number(1),
+        ],
+        shape=(3, 32),
+    )
+    scaled = models.add(_Op.TANH, [hidden], shape=(3, 32))
+    logits = models.add(
+        _Op.FULLY_CONNECTED,
+        [
+            scaled,
+            models.constant(models.generator.normal(size=(10, 32)) * 0.2),
+            models.constant(models.generator.normal(size=10)),
+            models.number(0),
+        ],
+        shape=(3, 10),
+    )
+    return models.finish(
+        logits, models.add(_Op.SOFTMAX, [logits, models.number(1.0)], shape=(3, 10)), relaxed=True
+    )
+
+
+@pytest.mark.parametrize("precision", Precision)
+def test_relaxed_models_on_the_device(
+    opencl: DeviceContext, precision: Precision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PRECISION_VARIABLE, precision.value)
+    device, cpu = BatchingDevice(opencl.facts), nd.devices()[0]
+    models = [relaxed_model(seed) for seed in range(2)]
+    device.build(models)
+    for model in models:
+        inputs = random_inputs(model)
+        found, exact = (
+            run(each.prepare_model(model, PrepareOptions()), model, inputs) for each in (device, cpu)
+        )
+        # The second layer sums 32 products of numbers up to 1 and weights of about 0.2.
+        bound = 1e-5 if precision is Precision.F32 else 4 * ROUNDING * 32 * 0.2
+        for result, expected in zip(found, exact, strict=True):
+            assert np.abs(result - expected).max() <= bound
+
+
+def test_only_relaxed_models_are_computed_in_halves(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PRECISION_VARIABLE, "f16")
+    model = random_model(0, operations=2)
+    device, cpu = OpenClDevice(opencl.facts), nd.devices()[0]
+    inputs = random_inputs(model)
+    found, exact = (run(each.prepare_model(model, PrepareOptions()), model, inputs) for each in (device, cpu))
+    for result, expected in zip(found, exact, strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_an_unknown_mode_is_refused(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PRECISION_VARIABLE, "f8")
+    with pytest.raises(BadData, match="f32, f32_f16, f16"):
+        OpenClDevice(opencl.facts).prepare_model(relaxed_model(0), PrepareOptions())
+
+
+def test_what_one_precision_has_compiled_is_not_taken_for_another(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    model = relaxed_model(0)
+    found = []
+    for precision in ("f16", "f32", "f16"):
+        monkeypatch.setenv(PRECISION_VARIABLE, precision)
+        builder = nd.CompilationBuilder(model, [OpenClDevice(opencl.facts)])
+        builder.set_caching(tmp_path, bytes(32))
+        found.append(builder.finish().report.steps[0].cache.value)
+    assert found == ["miss", "miss", "hit"]
+
+
+@sweep(
+    ("variable", "text"),
+    [
+        (PRECISION_VARIABLE, "f32_f16"),
+        (TUNING_VARIABLE, "exhaustive"),
+        (SUMS_VARIABLE, "ordered"),
+        (STORAGE_VARIABLE, "image"),
+        ("NEURALD_OPENCL_OF_THE_FUTURE", "1"),
+    ],
+)
+def test_another_setting_is_another_version(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, variable: str, text: str
+) -> None:
+    monkeypatch.delenv(variable, raising=False)
+    plain = create().version
+    monkeypatch.setenv(variable, text)
+    assert create().version != plain
+
+
+def test_other_limits_are_another_version(opencl: DeviceContext) -> None:
+    facts = opencl.facts
+    versions = {
+        OpenClDevice(each).version
+        for each in (
+            facts,
+            replace(facts, compute_units=facts.compute_units + 1),
+            replace(facts, max_work_group_size=facts.max_work_group_size * 2),
+            replace(facts, has_fp64=not facts.has_fp64),
+        )
+    }
+    assert len(versions) == 4
+    assert OpenClDevice(facts, is_fused=False).version not in versions
+    assert OpenClDevice(replace(facts, device_index=facts.device_index + 1)).version in versions

@@ -1,0 +1,28 @@
+"""In which order sums are added up."""
+
+from dataclasses import replace
+
+import pytest
+
+from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.reduction_order import SUMS_VARIABLE, Sums, sums_wanted
+from neurald.drivers.settings import Settings
+from neurald.hal.errors import UnavailableDevice
+
+
+def settings(text: str) -> Settings:
+    return Settings(SUMS_VARIABLE, environment={SUMS_VARIABLE: text})
+
+
+def test_the_variable_says_so() -> None:
+    assert sums_wanted(settings("")) is Sums.FAST
+    assert sums_wanted(settings("ordered")) is Sums.ORDERED
+    with pytest.raises(
+        UnavailableDevice, match="NEURALD_OPENCL_SUMS is 'sorted'; fast or ordered is expected"
+    ):
+        sums_wanted(settings("sorted"))
+
+
+def test_what_was_compiled_for_one_is_not_found_for_the_other(opencl: DeviceContext) -> None:
+    digests = {replace(opencl.facts, sums=each).digest for each in Sums}
+    assert len(digests) == len(Sums)

@@ -1,0 +1,87 @@
+"""What kernels read on which device, and what limits leave to buffers."""
+
+from dataclasses import replace
+
+import pytest
+from support.sweeps import sweep
+
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE, Images, Range, Storage, storage_of
+from neurald.drivers.settings import Settings
+from neurald.hal.errors import UnavailableDevice
+
+pytestmark = pytest.mark.quick
+
+DIVIDED = Images(
+    types=frozenset((Scalar.FLOAT32, Scalar.FLOAT16, Scalar.INT8)),
+    most_texels=1000,
+    most_arguments=8,
+    is_divided=True,
+    alignment_bytes=128,
+)
+WHOLE = replace(DIVIDED, is_divided=False)
+
+
+def settings(text: str) -> Settings:
+    return Settings(STORAGE_VARIABLE, environment={STORAGE_VARIABLE: text})
+
+
+@sweep(
+    ("name", "vendor", "is_gpu", "expected"),
+    [
+        ("QUALCOMM Adreno(TM) 740", "QUALCOMM", True, Storage.IMAGE),
+        ("Mali-G78", "ARM", True, Storage.IMAGE),
+        ("PowerVR B-Series BXM-8-256", "Imagination Technologies", True, Storage.IMAGE),
+        ("Intel(R) UHD Graphics 770", "Intel(R) Corporation", True, Storage.BUFFER),
+        ("gfx1100", "Advanced Micro Devices, Inc.", True, Storage.BUFFER),
+        ("NVIDIA H200", "NVIDIA Corporation", True, Storage.BUFFER),
+        ("cpu-cortex-a76", "ARM", False, Storage.BUFFER),
+        ("pthread-snapdragon", "Qualcomm", False, Storage.BUFFER),
+    ],
+)
+def test_textures_are_used_where_they_are_faster(
+    name: str, vendor: str, is_gpu: bool, expected: Storage
+) -> None:
+    assert storage_of(name, vendor, settings(""), is_gpu=is_gpu) is expected
+    for forced in Storage:
+        assert storage_of(name, vendor, settings(forced.value), is_gpu=is_gpu) is forced
+
+
+def test_a_storage_that_there_is_not() -> None:
+    with pytest.raises(UnavailableDevice, match="'texture'; buffer or image is expected"):
+        storage_of("Mali-G78", "ARM", settings("texture"), is_gpu=True)
+
+
+@sweep(
+    ("value", "reason"),
+    [
+        (Value((5, 7), Scalar.FLOAT32), ""),
+        (Value((5, 7), Scalar.INT64), "no images of INT64"),
+        (Value((0, 7), Scalar.FLOAT32), "no elements"),
+        # An image of a part begins up to 8 texels before a value of floats, and up to 32 before one of bytes.
+        (Value((4 * 992,), Scalar.FLOAT32), ""),
+        (Value((4 * 992 + 1,), Scalar.FLOAT32), "1001 texels, images have 1000 at most"),
+        (Value((4 * 968,), Scalar.INT8), ""),
+        (Value((4 * 968 + 1,), Scalar.INT8), "1001 texels, images have 1000 at most"),
+    ],
+)
+def test_values_that_are_no_images(value: Value, reason: str) -> None:
+    assert DIVIDED.objection(value) == reason
+
+
+def test_whole_buffers_that_are_no_images() -> None:
+    assert WHOLE.objection(Value((4000,), Scalar.FLOAT32)) == ""
+    assert WHOLE.objection(Value((4001,), Scalar.FLOAT32))
+    assert WHOLE.objection_to_whole(16 * 1000 + 15, Scalar.FLOAT32) == ""
+    assert "1001 texels" in WHOLE.objection_to_whole(16 * 1001, Scalar.FLOAT32)
+    assert "at most" in WHOLE.objection_to_whole(16 * 1000, Scalar.FLOAT16)
+    assert DIVIDED.objection_to_whole(1 << 40, Scalar.INT8) == ""
+
+
+def test_an_image_has_the_whole_value_and_begins_where_the_device_can() -> None:
+    size = 4 * 35
+    assert DIVIDED.range_of(256, size, 1024, Scalar.FLOAT32) == Range(start=256, texels=9, first=0)
+    assert DIVIDED.range_of(256 + 48, size, 1024, Scalar.FLOAT32) == Range(start=256, texels=12, first=3)
+    assert WHOLE.range_of(256 + 48, size, 1030, Scalar.FLOAT32) == Range(start=0, texels=64, first=19)
+    assert WHOLE.range_of(256 + 48, 35, 1030, Scalar.INT8) == Range(start=0, texels=257, first=76)

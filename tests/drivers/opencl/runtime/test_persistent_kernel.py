@@ -1,0 +1,146 @@
+"""A step as one kernel: where its phases meet, and that it computes what the phases do."""
+
+import dataclasses
+
+import numpy as np
+import pyopencl as cl
+import pytest
+from support.contractions import Cases
+from support.opencl_sources import Bench, opencl_facts
+
+from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.opencl.codegen.dialect import HEAD, functions_for, stored
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.program_text import function_text
+from neurald.drivers.opencl.kernels import candidates
+from neurald.drivers.opencl.platform.platform import DeviceKind
+from neurald.drivers.opencl.runtime.persistent_kernel import (
+    GAVE_UP,
+    SYNC_BYTES,
+    Phase,
+    Region,
+    barriers,
+    is_offered,
+    kernel_text,
+    local_size,
+    meeting_text,
+    resident_groups,
+)
+
+FACTS = opencl_facts()
+
+
+def _phase(written: tuple[int, int], *read: tuple[int, int] | None) -> Phase:
+    values = tuple(Value((1,), Scalar.INT8) for _ in range(1 + len(read)))
+    regions = [
+        None if each is None else Region(base="arena", start=each[0], stop=each[1])
+        for each in (written, *read)
+    ]
+    return Phase(
+        source=Source(text="", arguments=values, groups=1, local_size=64),
+        pointers=("0",) * len(values),
+        regions=tuple(regions),
+        status="0",
+    )
+
+
+def test_phases_meet_where_one_reads_what_another_wrote() -> None:
+    phases = [_phase((0, 8), None), _phase((8, 16), (0, 8)), _phase((16, 24), (0, 8))]
+    assert barriers(phases) == (False, True, False)
+
+
+def test_phases_meet_where_memory_is_used_again() -> None:
+    """What one phase still reads, the next one does not overwrite."""
+    phases = [_phase((8, 16), (0, 8)), _phase((0, 4), (24, 32)), _phase((32, 40), (24, 32))]
+    assert barriers(phases) == (False, True, False)
+
+
+def test_a_meeting_counts_for_all_before() -> None:
+    phases = [_phase((0, 8)), _phase((8, 16)), _phase((16, 24), (0, 8)), _phase((24, 32), (8, 16))]
+    assert barriers(phases) == (False, False, True, False)
+
+
+def test_groups_share_a_size_or_there_is_none() -> None:
+    plain = Source(text="", arguments=(), groups=1, local_size=64)
+    large = dataclasses.replace(plain, local_size=128, has_barriers=True)
+    assert local_size([plain, large]) == 128
+    assert local_size([plain]) == 256
+    assert local_size([large, dataclasses.replace(large, local_size=256)]) is None
+
+
+@pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
+def test_residency_is_what_a_trial_finds() -> None:
+    assert FACTS is not None
+    units = FACTS.compute_units
+    assert resident_groups(FACTS, lambda groups: groups <= 2 * units) == 2 * units
+    assert resident_groups(FACTS, lambda groups: False) == 0
+
+
+@pytest.mark.skipif(
+    FACTS is None or FACTS.is_nvidia, reason="no OpenCL device, or one that keeps groups resident"
+)
+def test_other_devices_promise_nothing() -> None:
+    assert FACTS is not None
+    assert not is_offered(FACTS)
+
+
+@pytest.mark.parametrize("meets", [False, True])
+@pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
+def test_one_kernel_computes_what_its_phases_do(meets: bool) -> None:
+    """With a single work-group, which is on the device together with itself anywhere."""
+    assert FACTS is not None
+    bench = Bench(FACTS.handle)
+    cases = [Cases(seed).depthwise(Scalar.FLOAT32) for seed in (1, 2)]
+    cases.append(
+        Cases(3).convolution(Scalar.FLOAT32) if meets else Cases(3).matrix_product(Scalar.INT8, rows=2)
+    )
+    facts = dataclasses.replace(FACTS, kind=DeviceKind.GPU, is_nvidia=False) if meets else FACTS
+    first = Region(base="all", start=0, stop=1) if meets else None
+    phases: list[Phase] = []
+    parameters: list[str] = []
+    buffers: list[cl.Buffer] = []
+    outputs = []
+    for case in cases:
+        source = candidates(case.kernel, facts, relaxed=False)[0]
+        pointers = []
+        for position, value in enumerate(source.arguments):
+            name = f"p{len(buffers)}"
+            pointers.append(name)
+            parameters.append(f"__global {'const ' if position else ''}{stored(value.type)} *{name}")
+            content = np.zeros(value.shape, value.type.dtype) if value.constant is None else value.constant
+            buffers.append(bench.buffer(case.arrays.get(value, content)))
+        outputs.append(buffers[-len(pointers)])
+        phases.append(
+            Phase(
+                source=source,
+                pointers=tuple(pointers),
+                regions=(first, *((None,) * (len(pointers) - 1))),
+                status=f"(__global int *)(sync + {GAVE_UP + 1})",
+            )
+        )
+    assert phases[-1].source.waits
+    assert barriers(phases) == (False, meets, meets)
+    functions = {phase.source.name: function_text(phase.source) for phase in phases}
+    own = "\n".join(
+        (
+            meeting_text(is_nvidia=FACTS.is_nvidia),
+            *functions.values(),
+            kernel_text("whole_step", ", ".join(parameters), phases),
+        )
+    )
+    program = cl.Program(bench.context, HEAD + functions_for(own) + own).build()
+    sync = bench.buffer(np.zeros(SYNC_BYTES // 4, np.uint32))
+    kernel = cl.Kernel(program, "whole_step")
+    kernel.set_args(*buffers, sync, np.int32(len(phases)))
+    items = local_size([phase.source for phase in phases])
+    assert items is not None
+    for _ in range(2):
+        cl.enqueue_nd_range_kernel(bench.queue, kernel, (items,), (items,)).wait()
+        left = np.empty(SYNC_BYTES // 4, np.uint32)
+        cl.enqueue_copy(bench.queue, left, sync)
+        assert not left[GAVE_UP]
+    for case, buffer in zip(cases, outputs, strict=True):
+        result = np.empty_like(case.expected)
+        cl.enqueue_copy(bench.queue, result, buffer)
+        case.assert_equal(result)

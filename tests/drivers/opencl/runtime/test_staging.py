@@ -1,0 +1,134 @@
+"""Inputs and outputs reach the device and come back, through pinned memory or directly."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neurald.drivers.opencl.platform.errors import DeviceState
+from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceKind
+from neurald.drivers.opencl.runtime.launcher import CommandList
+from neurald.drivers.opencl.runtime.staging import Region, Staging, upload
+from neurald.hal.errors import OpFailed, OutOfMemory
+
+
+@pytest.fixture(params=[DeviceKind.CPU, DeviceKind.GPU], ids=["direct", "pinned"])
+def device(request: pytest.FixtureRequest, opencl: DeviceContext) -> DeviceContext:
+    """The device as if it were of that kind: a CPU's transfers are direct."""
+    return DeviceContext(dataclasses.replace(opencl.facts, kind=request.param))
+
+
+def region(device: DeviceContext, size_bytes: int, offset_bytes: int = 0) -> Region:
+    import pyopencl as cl
+
+    buffer = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, size_bytes + offset_bytes + 1)
+    return Region(buffer=buffer, size_bytes=size_bytes, offset_bytes=offset_bytes)
+
+
+def random_bytes(size: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(size).integers(0, 256, size, np.uint8)
+
+
+@pytest.mark.parametrize("limit", [0, 100, 1 << 20])
+def test_bytes_come_back(device: DeviceContext, limit: int) -> None:
+    """The limit has all, some or none of them take the direct way."""
+    queue = device.queue()
+    regions = [region(device, 60), region(device, 0), region(device, 1000, 12), region(device, 7, 1)]
+    with Staging(device, queue, regions, regions[::-1], pinned_limit_bytes=limit) as staging:
+        commands = CommandList(device, [*staging.writes, *staging.reads])
+        for round_ in range(3):
+            sources = [random_bytes(one.size_bytes) + np.uint8(round_) for one in regions]
+            targets = [np.zeros_like(source) for source in sources[::-1]]
+            for index, source in enumerate(sources):
+                staging.put(index, source.ctypes.data)
+            for index, target in enumerate(targets):
+                staging.expect(index, target.ctypes.data)
+            commands.run(queue)
+            staging.collect()
+            for source, target in zip(sources, targets[::-1], strict=True):
+                np.testing.assert_array_equal(source, target)
+
+
+def test_outputs_near_each_other_come_in_one_transfer(device: DeviceContext) -> None:
+    """Whatever lies between them; an output may also lie in another."""
+    import pyopencl as cl
+
+    content = random_bytes(20_000)
+    buffer = cl.Buffer(device.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=content)
+    ranges = [(9000, 11), (0, 100), (1000, 7), (40, 10), (8000, 500)]
+    outputs = [Region(buffer=buffer, size_bytes=size, offset_bytes=start) for start, size in ranges]
+    queue = device.queue()
+    with Staging(device, queue, [], outputs) as staging:
+        assert len(staging.reads) == (5 if device.facts.is_cpu else 2)
+        targets = [np.zeros(size, np.uint8) for _, size in ranges]
+        for index, target in enumerate(targets):
+            staging.expect(index, target.ctypes.data)
+        CommandList(device, staging.reads).run(queue)
+        staging.collect()
+    for target, (start, size) in zip(targets, ranges, strict=True):
+        np.testing.assert_array_equal(target, content[start : start + size])
+
+
+def test_an_execution_does_not_use_the_memory_of_the_one_before(opencl: DeviceContext) -> None:
+    queue = opencl.queue()
+    where, source, target = region(opencl, 4), random_bytes(4), np.zeros(4, np.uint8)
+    with Staging(opencl, queue, [where], [where], pinned_limit_bytes=0) as staging:
+        commands = CommandList(opencl, [*staging.writes, *staging.reads])
+        staging.put(0, source.ctypes.data)
+        staging.expect(0, target.ctypes.data)
+        commands.run(queue)
+        staging.collect()
+        with pytest.raises(OpFailed, match="writing to a buffer: CL_INVALID_VALUE"):
+            commands.run(queue)
+
+
+def test_without_pinned_memory_transfers_are_direct(
+    device: DeviceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_staging: Staging, size_bytes: int) -> None:
+        raise OutOfMemory(f"{size_bytes} bytes")
+
+    monkeypatch.setattr(Staging, "_pinned", refuse)
+    queue = device.queue()
+    where, source, target = region(device, 100), random_bytes(100), np.zeros(100, np.uint8)
+    with Staging(device, queue, [where], [where]) as staging:
+        staging.put(0, source.ctypes.data)
+        assert staging.writes[0].address == source.ctypes.data
+        staging.expect(0, target.ctypes.data)
+        CommandList(device, [*staging.writes, *staging.reads]).run(queue)
+        staging.collect()
+    np.testing.assert_array_equal(target, source)
+
+
+def test_pinned_memory_is_given_back_once(device: DeviceContext) -> None:
+    staging = Staging(device, device.queue(), [region(device, 100)], [region(device, 100)])
+    staging.put(0, random_bytes(100).ctypes.data)
+    staging.close()
+    staging.close()
+    assert all(transfer.address == 0 for transfer in (*staging.writes, *staging.reads))
+
+
+def test_pinned_memory_of_a_lost_device_is_let_go_of(
+    device: DeviceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staging = Staging(device, device.queue(), [region(device, 100)], [])
+    state = DeviceState("Test")
+    state.error(-2, "testing")
+    with monkeypatch.context() as patch:
+        patch.setattr(device, "state", state)
+        staging.close()
+
+
+def test_constants_are_uploaded(opencl: DeviceContext) -> None:
+    queue = opencl.queue()
+    where = region(opencl, 12)
+    target = np.zeros(3, np.float32)
+    upload(opencl, queue, where.buffer, np.array([1, 2], np.float32))
+    upload(opencl, queue, where.buffer, np.array([[3]], np.float32), offset_bytes=8)
+    upload(opencl, queue, where.buffer, b"")
+    with Staging(opencl, queue, [], [where]) as staging:
+        staging.expect(0, target.ctypes.data)
+        CommandList(opencl, staging.reads).run(queue)
+        staging.collect()
+    assert target.tolist() == [1, 2, 3]

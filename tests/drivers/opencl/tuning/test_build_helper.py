@@ -1,0 +1,102 @@
+"""How many processes help to build, and a program that one of them builds meanwhile."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.opencl_trials import as_gpu
+
+from neurald.drivers.compiler.support.worker_process import WorkerProcess
+from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceFacts, DeviceKind
+from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.tuning import build_helper
+from neurald.drivers.opencl.tuning.build_helper import built_elsewhere, process_count
+
+GOOD = "kernel void twice(global float* a) { a[get_global_id(0)] *= 2; }\n"
+BROKEN = "kernel void twice(global float* a) {\n"
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> list[WorkerProcess]:
+    """Those that have been started, for however little; there are cores for two."""
+    found: list[WorkerProcess] = []
+
+    def start(script: Path, about: dict[str, object]) -> WorkerProcess:
+        found.append(WorkerProcess(script, about))
+        return found[-1]
+
+    monkeypatch.setattr(build_helper, "WorkerProcess", start)
+    monkeypatch.setattr(build_helper, "_SHARE_BYTES", 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    return found
+
+
+def test_as_many_processes_help_as_there_are_cores_and_memory_for(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def count(facts: DeviceFacts, cores: int) -> int:
+        monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)))
+        return process_count(facts)
+
+    facts = replace(opencl.facts, kind=DeviceKind.GPU, global_memory_bytes=16 << 30)
+    assert [count(facts, cores) for cores in (1, 2, 16)] == [1, 2, 8]
+    assert count(replace(facts, global_memory_bytes=3 << 30), 16) == 3
+    assert count(replace(facts, global_memory_bytes=1 << 29), 16) == 1
+    assert count(replace(facts, kind=DeviceKind.CPU), 16) == 1
+
+
+def test_another_process_builds(
+    opencl: DeviceContext, processes: list[WorkerProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = as_gpu(opencl)
+    monkeypatch.setattr(Program, "from_source", None)
+    with built_elsewhere(device, GOOD) as finish:
+        assert not processes[0].has_ended
+        program = finish()
+    assert program.kernel("twice").function_name == "twice"
+    assert processes[0].has_ended
+
+
+@pytest.mark.parametrize("failure", ["does not build", "ends", "says nonsense", "gives damaged bytes"])
+def test_what_another_process_fails_at_is_built_here(
+    opencl: DeviceContext,
+    processes: list[WorkerProcess],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    failure: str,
+) -> None:
+    device = as_gpu(opencl)
+    # What an array of "", damaged bytes and no times is in msgpack.
+    answer = b"\x93\xa0\xc4\x04abcd\x90" if failure == "gives damaged bytes" else b"nonsense"
+    worker = tmp_path / "worker.py"
+    worker.write_text(
+        "import struct, sys\n"
+        "sys.stdin.buffer.read(8)\n"
+        f"sys.stdout.buffer.write(struct.pack('<Q', {len(answer)}) + {answer!r} if {failure != 'ends'} else b'')\n"
+    )
+    if failure != "does not build":
+        monkeypatch.setattr(build_helper, "_WORKER", worker)
+        with built_elsewhere(device, GOOD) as finish:
+            assert finish().kernel("twice").function_name == "twice"
+    else:
+        with (
+            pytest.raises(Exception, match="CL_BUILD_PROGRAM_FAILURE"),
+            built_elsewhere(device, BROKEN) as finish,
+        ):
+            finish()
+    assert processes[0].has_ended
+
+
+def test_a_process_that_nobody_waits_for_is_ended(
+    opencl: DeviceContext, processes: list[WorkerProcess]
+) -> None:
+    with pytest.raises(KeyboardInterrupt), built_elsewhere(as_gpu(opencl), GOOD):
+        raise KeyboardInterrupt
+    assert processes[0].has_ended
+
+
+def test_little_is_built_here(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_helper, "WorkerProcess", None)
+    with built_elsewhere(as_gpu(opencl), GOOD) as finish:
+        assert finish().kernel("twice").function_name == "twice"

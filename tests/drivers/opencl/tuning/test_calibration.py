@@ -1,0 +1,77 @@
+"""Calibration: measured once, kept, and never trusted where it is damaged."""
+
+from pathlib import Path
+
+import pytest
+
+from neurald.drivers.opencl.device import OpenClDevice
+from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.tuning import calibration
+from neurald.drivers.opencl.tuning.calibration import calibrated
+from neurald.hal.device import Device
+from neurald.hal.errors import OpFailed
+from neurald.hal.model.types import Model, OperandType
+
+
+@pytest.fixture
+def device(opencl: DeviceContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpenClDevice:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return OpenClDevice(opencl.facts)
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of devices, for each model that is measured; OpenCL is twice as fast."""
+    names: list[str] = []
+
+    def time_s(device: Device, model: Model) -> float:
+        names.append(device.name)
+        return 1.0 if device.name == "opencl" else 2.0
+
+    monkeypatch.setattr(calibration, "_time_s", time_s)
+    return names
+
+
+def files(tmp_path: Path) -> list[Path]:
+    return list((tmp_path / "neurald" / "calibration").iterdir())
+
+
+def test_it_is_measured_once(device: OpenClDevice, measured: list[str], tmp_path: Path) -> None:
+    for _ in range(3):
+        found = calibrated(device)
+        assert {each.exec_time for each in found.operand_performance.values()} == {0.5}
+        assert found.relaxed_float32_tensor.exec_time == 0.5
+        assert found.while_performance.exec_time > 1e5
+    assert set(found.operand_performance) == set(OperandType)
+    assert len(measured) == 8
+    assert len(files(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[1]", b'{"float32":-1,"relaxed":1,"float16":1,"quant8":1}']
+)
+def test_damage_is_measured_anew(
+    device: OpenClDevice, measured: list[str], tmp_path: Path, content: bytes
+) -> None:
+    calibrated(device)
+    (file,) = files(tmp_path)
+    file.write_bytes(content)
+    assert calibrated(device).relaxed_float32_scalar.exec_time == 0.5
+    assert len(measured) == 16
+
+
+def test_what_cannot_be_run_is_of_no_use(device: OpenClDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(device: Device, model: Model) -> float:
+        raise OpFailed("as the test wants it")
+
+    monkeypatch.setattr(calibration, "_time_s", fail)
+    assert {each.exec_time for each in calibrated(device).operand_performance.values()} == {1e6}
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(
+    device: OpenClDevice, measured: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "neurald").write_text("no folder")
+    for _ in range(2):
+        assert calibrated(device).relaxed_float32_scalar.exec_time == 0.5
+    assert len(measured) == 16

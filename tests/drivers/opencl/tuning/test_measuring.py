@@ -1,0 +1,230 @@
+"""Many kernels are measured with other processes' help, and whatever becomes of those: the times are the same, and none is left."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.opencl_trials import as_gpu, broken, good, slowed
+
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.tuning import build_helper, measuring
+from neurald.drivers.opencl.tuning.build_helper import Helper
+from neurald.drivers.opencl.tuning.measuring import Shard, Work, times_ns
+
+#: Workers that do not do what they should, after the first request.
+FAILURES = {
+    "ends": "import sys; sys.stdin.buffer.read(8)",
+    "is killed": "import os; os.kill(os.getpid(), 9)",
+    "says nonsense": r"import sys; sys.stdin.buffer.read(8); sys.stdout.buffer.write(b'\5' + bytes(7) + b'12345')",
+    "says too much": r"import sys; sys.stdin.buffer.read(8); sys.stdout.buffer.write(bytes([255]) * 100)",
+    "says nothing": "import time; time.sleep(600)",
+    "invents times": """
+import struct, sys, time
+sys.path[:] = __import__("json").loads(sys.argv[1])["path"]
+import msgspec
+def answer(error, times):
+    sys.stdin.buffer.read(struct.unpack("<Q", sys.stdin.buffer.read(8))[0])
+    text = msgspec.msgpack.encode((error, b"", times))
+    sys.stdout.buffer.write(struct.pack("<Q", len(text)) + text)
+    sys.stdout.buffer.flush()
+answer("", [])
+answer("", [-1.0] * 1000)
+""",
+}
+
+
+@pytest.fixture
+def helpers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Helper]]:
+    """What has helped; nothing is left of it after a test. A single source is worth a program, and a program a process."""
+    started: list[Helper] = []
+
+    def start(work: Work, device: DeviceContext, *, is_resident: bool) -> Helper:
+        started.append(Helper(work, device, is_resident=is_resident))
+        return started[-1]
+
+    monkeypatch.setattr(measuring, "Helper", start)
+    monkeypatch.setattr(measuring, "_SHARD_BYTES", 1)
+    monkeypatch.setattr(measuring, "_SHARDS_EACH", 1)
+    monkeypatch.setattr(build_helper, "process_count", lambda facts: 2)
+    monkeypatch.setattr(measuring, "process_count", lambda facts: 2)
+    yield started
+    assert started
+    for helper in started:
+        assert helper.process is not None
+        assert helper.process.has_ended
+        assert helper.process.is_closed
+    assert not [each for each in threading.enumerate() if each.name.startswith("neurald opencl")]
+
+
+@pytest.fixture
+def only_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process waits until others have done everything, or given something back."""
+    original = Work.next
+    waited: list[Work] = []
+
+    def next_(self: Work, *, is_here: bool = False) -> Shard | None:
+        if is_here and not waited:
+            waited.append(self)
+            with self._changed:
+                self._changed.wait_for(lambda: self._returned or not (self._waiting or self._taken), 60)
+        return original(self, is_here=is_here)
+
+    monkeypatch.setattr(Work, "next", next_)
+
+
+def some() -> list[Source]:
+    return [slowed(20000), good(), broken(1), slowed(30), broken(2)]
+
+
+def names(sources: list[Source]) -> set[str]:
+    return {source.name for source in sources}
+
+
+def test_others_build_and_measure(
+    opencl: DeviceContext, helpers: list[Helper], only_helpers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = some()
+    monkeypatch.setattr(measuring, "trials_of", None)
+    times = times_ns(as_gpu(opencl), sources, is_resident=False)
+    assert set(times) == names([sources[0], sources[1], sources[3]])
+    assert times[sources[0].name] > times[sources[1].name]
+
+
+def test_all_is_measured_once(opencl: DeviceContext, helpers: list[Helper]) -> None:
+    sources = [slowed(number) for number in range(4)]
+    assert set(times_ns(as_gpu(opencl), sources, is_resident=False)) == names(sources)
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.usefixtures("only_helpers")
+def test_what_others_fail_at_is_done_here(
+    opencl: DeviceContext,
+    helpers: list[Helper],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    failure: str,
+) -> None:
+    worker = tmp_path / "worker.py"
+    worker.write_text(FAILURES[failure])
+    monkeypatch.setattr(build_helper, "_WORKER", worker)
+    if failure == "says nothing":
+        monkeypatch.setattr(build_helper, "_BUILD_LIMIT_S", 0.5)
+    sources = some()[:3]
+    assert set(times_ns(as_gpu(opencl), sources, is_resident=False)) == names(sources[:2])
+    assert "helps to compile ended" in caplog.text
+
+
+@pytest.mark.usefixtures("only_helpers")
+def test_another_device_does_not_help(
+    opencl: DeviceContext, helpers: list[Helper], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Elsewhere:
+        platform_index, device_index, digest = 0, 0, "another device"
+
+    original = build_helper._started
+    monkeypatch.setattr(build_helper, "_started", lambda facts: original(Elsewhere()))  # type: ignore[arg-type]
+    sources = [good(), slowed(30)]
+    assert set(times_ns(as_gpu(opencl), sources, is_resident=False)) == names(sources)
+
+
+def test_an_interruption_leaves_nothing(
+    opencl: DeviceContext, helpers: list[Helper], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measuring, "_take_part", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        times_ns(as_gpu(opencl), some(), is_resident=False)
+
+
+def test_little_is_built_here(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "Helper", None)
+    sources = some()
+    assert set(times_ns(as_gpu(opencl), sources, is_resident=False)) == names(
+        [sources[0], sources[1], sources[3]]
+    )
+
+
+def drained(work: Work, measure: Callable[[Shard], None]) -> None:
+    while (shard := work.next(is_here=True)) is not None:
+        measure(shard)
+
+
+def test_a_shard_that_does_not_build_is_halved() -> None:
+    sources = tuple(slowed(number) for number in range(7))
+    work = Work([sources])
+    sizes = []
+
+    def measure(shard: Shard) -> None:
+        sizes.append(len(shard))
+        if sources[4] in shard:
+            work.split(shard, "it does not build")
+        else:
+            work.measured(shard, [1.0] * len(shard))
+
+    drained(work, measure)
+    assert sorted(sizes, reverse=True) == [7, 4, 3, 2, 2, 1, 1]
+    assert work.times_ns == {source.name: None if source is sources[4] else 1.0 for source in sources}
+
+
+def test_what_loses_the_device_is_left_out_and_the_rest_is_not() -> None:
+    sources = tuple(slowed(number) for number in range(4))
+    work = Work([sources])
+    shard = work.next()
+    assert shard == sources
+    work.measured(shard, [5.0])
+    rest = work.next()
+    assert rest == sources[2:]
+    work.measured(rest, [6.0])
+    assert work.next() is None
+    assert [work.times_ns[source.name] for source in sources] == [5.0, None, 6.0, None]
+
+
+def test_what_is_given_back_is_for_this_process() -> None:
+    first, second = (slowed(1),), (slowed(2),)
+    work = Work([first, second])
+    assert work.next() == first
+    work.give_back(first)
+    assert work.next() == second
+    assert work.next(is_here=True) == first
+    work.measured(first, [1.0])
+    work.measured(second, [2.0])
+    assert work.next() is None
+    assert work.next(is_here=True) is None
+
+
+def test_who_waits_gets_what_comes_back() -> None:
+    sources = (slowed(1), slowed(2))
+    work = Work([sources])
+    assert work.next() == sources
+    found: list[Shard | None] = []
+    waiting = threading.Thread(target=lambda: found.extend((work.next(), work.next())))
+    waiting.start()
+    work.split(sources, "it does not build")
+    waiting.join(60)
+    assert found == [sources[:1], sources[1:]]
+
+
+def test_nobody_waits_after_the_end() -> None:
+    work = Work([(slowed(1),)])
+    assert work.next() is not None
+    found: list[Shard | None] = []
+    waiting = threading.Thread(target=lambda: found.append(work.next()))
+    waiting.start()
+    work.close()
+    waiting.join(60)
+    assert found == [None]
+
+
+def test_progress_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(measuring, "_SILENCE_S", 0.0)
+    caplog.set_level("INFO", "neurald.drivers.opencl.tuning.measuring")
+    shards = [(slowed(1), slowed(2)), (slowed(3),)]
+    work = Work(shards)
+    drained(work, lambda shard: work.measured(shard, [1.0] * len(shard)))
+    assert "compiled and measured 2 of 3 kernels" in caplog.text
+    assert "compiled and measured 3 of 3 kernels" in caplog.text

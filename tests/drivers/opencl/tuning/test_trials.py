@@ -1,0 +1,118 @@
+"""Kernels are measured one by one, alone and as phases; what fails is told, and nothing of it disturbs the next one."""
+
+import math
+from dataclasses import replace
+
+import msgspec
+import pytest
+from support.opencl_trials import as_gpu, good, slowed
+from support.sweeps import sweep
+
+from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS, Source
+from neurald.drivers.opencl.platform.errors import DeviceState
+from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.tuning import trials
+from neurald.drivers.opencl.tuning.trials import Bench, Trials, trials_of
+from neurald.hal.errors import DeadObject
+
+
+def ones() -> Source:
+    """Computes what is not zero."""
+    return replace(good(), text=good().text.replace("a0[at] = (", "a0[at] = 1.0f + ("))
+
+
+def counting() -> Source:
+    """Takes long unless its workspace is zero."""
+    text = good().text.replace("__global int *status)", "__global uchar *workspace, __global int *status)")
+    text = text.replace(
+        "  if (at >=",
+        "  const int more = ((__global int *)workspace)[lid] ? 10000000 : 1;\n"
+        "  for (int i = 0; i < more; ++i) ((__local volatile uchar *)scratch)[0] = i;\n"
+        "  if (at >=",
+    )
+    return replace(good(), text=text, workspace_bytes=WORKSPACE_ZEROS)
+
+
+def times_of(
+    device: DeviceContext, sources: list[Source], *, is_resident: bool = False
+) -> list[float | None]:
+    text, tried = trials_of(sources, device.facts, is_resident=is_resident)
+    # As another process gets it.
+    tried = msgspec.msgpack.decode(msgspec.msgpack.encode(tried), type=Trials)
+    return list(Bench(device).times_ns(Program.from_source(device, text), tried))
+
+
+@sweep("is_resident", [False, True])
+def test_slower_kernels_take_longer(
+    opencl: DeviceContext, is_resident: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Runtimes on CPUs take long to compile more phases.
+    monkeypatch.setattr(trials, "_PHASES", 2)
+    fast, slow = times_of(as_gpu(opencl), [good(), slowed(2000)], is_resident=is_resident)
+    assert fast is not None
+    assert slow is not None
+    assert 0 <= fast < slow < math.inf
+
+
+def test_what_cannot_run_has_no_time(opencl: DeviceContext) -> None:
+    # Its kernel is not in the program.
+    text, tried = trials_of([good(), slowed(1)], opencl.facts, is_resident=False)
+    missing = msgspec.structs.replace(tried.calls[0], kernel="missing")
+    tried = msgspec.structs.replace(tried, calls=(missing, tried.calls[1]))
+    first, second = Bench(opencl).times_ns(Program.from_source(opencl, text), tried)
+    assert first is None
+    assert second is not None
+
+
+def test_memory_grows_with_what_is_measured(opencl: DeviceContext) -> None:
+    bench = Bench(opencl)
+    for groups in (1, 50, 2):
+        source = replace(good(), workspace_bytes=0)
+        text, tried = trials_of([source], opencl.facts, is_resident=False)
+        tried = msgspec.structs.replace(tried, arena_bytes=tried.arena_bytes * groups)
+        (time_ns,) = bench.times_ns(Program.from_source(opencl, text), tried)
+        assert time_ns is not None
+
+
+def test_a_workspace_is_zero_whatever_ran_before(opencl: DeviceContext) -> None:
+    """What does not compute zeros leaves its result where the next one counts."""
+    _, before, _, after = times_of(opencl, [good(), counting(), ones(), counting()])
+    assert before is not None
+    assert after is not None
+    assert after < 10 * before + 1e6
+
+
+def test_a_lost_device_is_told(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, tried = trials_of([good(), slowed(1)], opencl.facts, is_resident=False)
+    program = Program.from_source(opencl, text)
+    times = Bench(opencl).times_ns(program, tried)
+    assert next(times) is not None
+    state = DeviceState("Test")
+    state.error(-2, "testing")
+    monkeypatch.setattr(opencl, "state", state)
+    with pytest.raises(DeadObject):
+        next(times)
+
+
+def behind_a_workspace(line: str, instead: str) -> Source:
+    """A source whose arguments lie behind a workspace, with another line of text."""
+    text = good().text.replace("__global int *status)", "__global uchar *workspace, __global int *status)")
+    assert line in text
+    return replace(good(), text=text.replace(line, instead), workspace_bytes=WORKSPACE_ZEROS)
+
+
+def test_what_is_read_is_zero_whatever_ran_before(opencl: DeviceContext) -> None:
+    """One source writes where the next one has its inputs, as one with a longer result does; they may be positions."""
+    writing = behind_a_workspace("a0[at] = (", "a0[at + 64] = 1.0f + (")
+    reading = behind_a_workspace(
+        "  if (at >=",
+        "  int more = 1;\n"
+        "  for (int i = 0; i < 64; ++i) more += a1[i] != 0 ? 100000 : 0;\n"
+        "  for (int i = 0; i < more; ++i) ((__local volatile uchar *)scratch)[0] = i;\n"
+        "  if (at >=",
+    )
+    before, _, after = times_of(opencl, [reading, writing, reading])
+    assert before is not None
+    assert after is not None
+    assert after < max(100 * before, 1e6)

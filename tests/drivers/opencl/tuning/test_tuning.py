@@ -1,0 +1,138 @@
+"""Choices among sources: how many are measured, and that what does not build or run is never chosen."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+from support.opencl_trials import broken, good, slowed
+from support.sweeps import sweep
+
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.lazy_sources import LazySources
+from neurald.drivers.opencl.kernels.fused.chains import Chain
+from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.tuning import trials, tuning
+from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE, Tuner, Tuning
+from neurald.drivers.settings import Settings
+from neurald.hal.errors import BadData
+from neurald.hal.model.types import Preference
+
+
+def settings(text: str = "") -> Settings:
+    return Settings(TUNING_VARIABLE, environment={TUNING_VARIABLE: text})
+
+
+def texts(sources: Sequence[Source | None]) -> list[str | None]:
+    return [None if source is None else source.text for source in sources]
+
+
+def text_of(tuner: Tuner, *sources: Source) -> str:
+    """The text of what is chosen."""
+    (found,) = tuner.choose([sources])
+    assert found is not None
+    return found.text
+
+
+def test_preferences_say_how_much_is_measured(opencl: DeviceContext) -> None:
+    class Gpu:
+        is_cpu = False
+
+    found = [Tuning.of(each, Gpu(), settings()) for each in Preference]  # type: ignore[arg-type]
+    assert set(found) == set(Tuning)
+    if opencl.facts.is_cpu:
+        assert {Tuning.of(each, opencl.facts, settings()) for each in Preference} == {Tuning.FAST}
+    assert Tuning.of(Preference.LOW_POWER, opencl.facts, settings("exhaustive")) is Tuning.EXHAUSTIVE
+    with pytest.raises(BadData, match="fast, brief, exhaustive"):
+        Tuning.of(Preference.LOW_POWER, opencl.facts, settings("lots"))
+
+
+def test_without_measuring_the_first_is_taken(opencl: DeviceContext) -> None:
+    first, second = slowed(20000), good()
+    tuner = Tuner(opencl, Tuning.FAST)
+    assert tuner.choose([[first, second], [second]]) == [first, second]
+
+
+def test_the_fastest_is_taken(opencl: DeviceContext) -> None:
+    tuner = Tuner(opencl, Tuning.EXHAUSTIVE)
+    assert texts(tuner.choose([[slowed(20000), good()]])) == [good().text]
+
+
+@sweep("how", [Tuning.FAST, Tuning.BRIEF])
+def test_what_nobody_looks_at_is_not_made(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, how: Tuning
+) -> None:
+    made = []
+
+    def offered() -> Iterator[Source]:
+        for number in range(100):
+            made.append(number)
+            yield slowed(number)
+
+    monkeypatch.setattr(tuning, "times_ns", lambda device, sources, **_: {slowed(5).name: 1.0})
+    (chosen,) = Tuner(opencl, how).choose([LazySources(offered())])
+    assert len(made) == (1 if how is Tuning.FAST else 8)
+    assert texts([chosen]) == [slowed(0 if how is Tuning.FAST else 5).text]
+
+
+def test_the_same_work_is_measured_once(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[Source] = []
+
+    def times_ns(device: DeviceContext, sources: Sequence[Source], **_: object) -> dict[str, float]:
+        measured.extend(sources)
+        return {source.name: float(source.groups) for source in sources}
+
+    def source(number: int, groups: int, *, name: str = "neurald_f") -> Source:
+        shared = f"#ifndef {name}_is_there\n#define {name}_is_there\nvoid {name}(int z) {{}}\n#endif\n"
+        return replace(
+            good(), text=f"{shared}static void KERNEL_NAME() {{ {name}({number}{groups}); }}\n", groups=groups
+        )
+
+    monkeypatch.setattr(tuning, "times_ns", times_ns)
+    layers = [[source(number, 2), source(number, 1)] for number in range(3)]
+    others = [source(0, 5, name="neurald_g"), source(0, 3, name="neurald_g")]
+    chosen = Tuner(opencl, Tuning.EXHAUSTIVE).choose([*layers, others])
+    assert texts(chosen) == texts([*(each[1] for each in layers), others[1]])
+    assert sorted(each.groups for each in measured) == [1, 2, 3, 5]
+
+
+def test_what_cannot_be_a_phase_is_looked_at_only_where_nothing_else_is(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "is_offered", lambda facts: True)
+    monkeypatch.setattr(tuning, "times_ns", lambda device, sources, **_: {})
+    other = replace(slowed(1), has_barriers=True, local_size=32)
+    tuner = Tuner(opencl, Tuning.BRIEF)
+    assert texts(tuner.choose([[other, good()], [other, slowed(2)]])) == [good().text, slowed(2).text]
+    assert texts(tuner.choose([[other, replace(other, text="another")]])) == [other.text]
+
+
+def test_what_does_not_build_is_not_taken(opencl: DeviceContext) -> None:
+    tuner = Tuner(opencl, Tuning.BRIEF)
+    assert texts(tuner.choose([[broken(), good()]])) == [good().text]
+    # Where nothing builds the first is taken, and whoever builds it is told why.
+    neither = [broken(), replace(broken(), text="also broken")]
+    assert texts(tuner.choose([neither])) == [broken().text]
+
+
+@sweep("how", Tuning)
+def test_a_pair_is_taken_where_it_is_faster(opencl: DeviceContext, how: Tuning) -> None:
+    """Or, if nothing is measured, where that is likely."""
+    single, double = replace(good(), label="single"), slowed(20000)
+    is_measured = how is not Tuning.FAST
+    for first, pair, is_likely in ((double, single, not is_measured), (single, double, is_measured)):
+        offered = Chain(members=(0, 2), sources=(pair,), is_likely=is_likely)
+        found = Tuner(opencl, how).choose([[first], [single], [first]], [offered])
+        is_taken = pair is single
+        assert found == ([None, single, pair] if is_taken else [first, single, first])
+
+
+def test_phases_of_a_kernel_for_the_whole_step_are_measured_as_such(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a single work-group, which every device keeps."""
+    monkeypatch.setattr(tuning, "is_offered", lambda facts: True)
+    # Runtimes on CPUs take long to compile more phases.
+    monkeypatch.setattr(trials, "_PHASES", 2)
+    alone = DeviceContext(replace(opencl.facts, compute_units=1))
+    tuner = Tuner(alone, Tuning.EXHAUSTIVE)
+    assert texts(tuner.choose([[slowed(20000), broken(), good()]])) == [good().text]

@@ -1,0 +1,379 @@
+"""Limits, each just below, at and just above it; and what anybody else on this machine can do, which is nothing."""
+
+import contextlib
+import os
+import stat
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+from support.addition import AddingDevice, addition
+from support.addition import request as bound
+from support.daemon import daemon_process
+from support.errors import error_code
+from support.peer import Peer
+from support.sweeps import sweep
+
+import neurald as nd
+from neurald._proto import device_pb2
+from neurald.hal.accounting.limits import Limits, parse_limits
+from neurald.hal.admission.admission_queue import MOST_AT_ONCE
+from neurald.hal.admission.session import Session, Sessions
+from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
+from neurald.hal.errors import BadData, ResourceExhaustedPersistent, ResourceExhaustedTransient
+from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
+from neurald.hal.process import machine
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.rpc.transport.status import MAXIMUM_MESSAGE_BYTES
+from neurald.hal.rpc.wire import model as wire
+from neurald.hal.validation.validate import MAXIMUM_DEPTH, validate_model
+
+CONSTANT = np.ones((2, 3), np.float32)
+
+
+def served(
+    tmp_path: Path, pytest_request: pytest.FixtureRequest, limits: Limits, device: AddingDevice | None = None
+) -> DeviceServer:
+    server = DeviceServer(device or AddingDevice(), Address.parse(f"unix://{tmp_path}/d.sock"), limits=limits)
+    server.start()
+    pytest_request.addfinalizer(server.stop)
+    return server
+
+
+def test_limits_can_be_set() -> None:
+    limits = parse_limits(("sessions=8", "memory_bytes=512MiB", "model_bytes=1Gi"))
+    assert limits == replace(Limits(), sessions=8, memory_bytes=512 << 20, model_bytes=1 << 30)
+    assert parse_limits(()) == Limits()
+    for wrong in (
+        "seats=1",
+        "sessions",
+        "sessions=",
+        "sessions=0",
+        "sessions=-1",
+        "sessions=1.5",
+        "sessions=1kB",
+        "sessions=512MiB",
+        "memory_bytes=1kB",
+    ):
+        with pytest.raises(BadData, match=r"limit"):
+            parse_limits((wrong,))
+
+
+def test_every_limit_is_positive_and_leaves_something_to_others() -> None:
+    limits = Limits()
+    assert all(getattr(limits, each.name) > 0 for each in fields(Limits))
+    assert limits.user_sessions < limits.sessions
+
+
+def test_sessions_of_one_user() -> None:
+    sessions = Sessions(Limits(sessions=4, user_sessions=2))
+    first, _ = sessions.open(1), sessions.open(1)
+    with pytest.raises(ResourceExhaustedTransient, match="2 sessions of one user"):
+        sessions.open(1)
+    sessions.open(2)
+    sessions.open(None)
+    with pytest.raises(ResourceExhaustedTransient, match="4 sessions are open"):
+        sessions.open(3)
+    sessions.close(first)
+    sessions.open(1)
+
+
+def test_calls_of_one_session() -> None:
+    session = Session(Limits(calls=2))
+    with session.call():
+        with session.call(), pytest.raises(ResourceExhaustedTransient, match="2 calls"), session.call():
+            pass
+        with session.call():
+            pass
+
+
+def test_calls_of_one_user() -> None:
+    """More sessions give a user no more calls, but each may have one; another user has its own."""
+    sessions = Sessions(Limits(calls=3, user_calls=4))
+    first, second, third, other = (sessions.open(user) for user in (1, 1, 1, 2))
+    with contextlib.ExitStack() as under_way:
+        for session in (first, first, first, second):
+            under_way.enter_context(session.call())
+        with pytest.raises(ResourceExhaustedTransient, match="4 calls of one user"):
+            under_way.enter_context(second.call())
+        under_way.enter_context(third.call())
+        for _ in range(3):
+            under_way.enter_context(other.call())
+    for _ in range(3):
+        with second.call(), second.call(), second.call():
+            pass
+
+
+def test_two_clients_with_all_their_calls_leave_threads_to_others(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    device, proceed = AddingDevice(), threading.Event()
+    request.addfinalizer(proceed.set)
+    server = served(tmp_path, request, Limits(), device)
+    started = threading.Event()
+
+    def wait(*_: object) -> None:
+        started.set()
+        assert proceed.wait(30)
+
+    device.on_execute = wait
+    threads = []
+    for _ in range(2):
+        prepared = connect(str(server.address)).prepare_model(addition(CONSTANT), PrepareOptions())
+        threads += [
+            threading.Thread(target=execute, args=(prepared,), daemon=True) for _ in range(Limits().calls)
+        ]
+    for thread in threads:
+        thread.start()
+    assert started.wait(30)
+    while server.handler.waiting < len(threads) - MOST_AT_ONCE:
+        time.sleep(0.001)
+    device.on_execute = lambda *_: None
+    honest = connect(str(server.address)).prepare_model(addition(CONSTANT), PrepareOptions())
+    # The others have had their place for long soon.
+    execute(honest)
+    assert not proceed.is_set()
+    proceed.set()
+    for thread in threads:
+        thread.join(30)
+
+
+def test_one_client_cannot_take_all_threads(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    device, proceed = AddingDevice(), threading.Event()
+    request.addfinalizer(proceed.set)
+    server = served(tmp_path, request, Limits(calls=3), device)
+    greedy, other = connect(str(server.address)), connect(str(server.address))
+    prepared = greedy.prepare_model(addition(CONSTANT), PrepareOptions())
+    started = threading.Semaphore(0)
+
+    def wait(*_: object) -> None:
+        started.release()
+        assert proceed.wait(30)
+
+    device.on_execute = wait
+    threads = [threading.Thread(target=execute, args=(prepared,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in threads:
+        assert started.acquire(timeout=30)
+    with pytest.raises(ResourceExhaustedTransient, match="3 calls"):
+        execute(prepared)
+    other.prepare_model(addition(CONSTANT), PrepareOptions())
+    proceed.set()
+    for thread in threads:
+        thread.join()
+    execute(prepared)
+
+
+def execute(prepared: PreparedModel) -> None:
+    prepared.execute(bound(CONSTANT, np.zeros((2, 3), np.float32)), ExecuteOptions())
+
+
+@pytest.mark.parametrize(("limit", "is_allowed"), [(23, False), (24, True), (25, True)])
+def test_constants_of_a_model(
+    tmp_path: Path, request: pytest.FixtureRequest, limit: int, is_allowed: bool
+) -> None:
+    device = connect(str(served(tmp_path, request, Limits(model_bytes=limit)).address))
+    prepare(device, ResourceExhaustedPersistent if not is_allowed else None, "24 bytes")
+
+
+@pytest.mark.parametrize(("limit", "is_allowed"), [(1, True), (0, False)])
+def test_prepared_models(
+    tmp_path: Path, request: pytest.FixtureRequest, limit: int, is_allowed: bool
+) -> None:
+    device = connect(str(served(tmp_path, request, Limits(prepared_models=1)).address))
+    kept = [device.prepare_model(addition(CONSTANT), PrepareOptions()) for _ in range(1 - limit)]
+    prepare(device, ResourceExhaustedTransient if not is_allowed else None, "1 prepared models")
+    assert len(kept) == 1 - limit
+
+
+def prepare(device: RemoteDevice, error: type[nd.Error] | None, words: str) -> None:
+    def call() -> object:
+        return device.prepare_model(addition(CONSTANT), PrepareOptions())
+
+    if error is None:
+        call()
+        return
+    with pytest.raises(error, match=words):
+        call()
+
+
+@sweep(("operands", "is_allowed"), [(3, True), (4, True), (5, False)])
+def test_operands_of_a_model(monkeypatch: pytest.MonkeyPatch, operands: int, is_allowed: bool) -> None:
+    monkeypatch.setattr(wire, "MAXIMUM_OPERANDS", 4)
+    graph = Subgraph(
+        operands=(Operand(type=OperandType.INT32),) * operands, operations=(), inputs=(), outputs=()
+    )
+    data = wire.encode_model(Model(main=graph))
+    if is_allowed:
+        assert len(wire.decode_model(data, ()).main.operands) == operands
+        return
+    with pytest.raises(ResourceExhaustedPersistent, match="5 operands; at most 4"):
+        wire.decode_model(data, ())
+
+
+def nested(depth: int) -> Model:
+    """IF inside IF, so deep."""
+    kind = OperandType.TENSOR_FLOAT32
+    outer = Operand(type=kind, dimensions=(1,), lifetime=Lifetime.SUBGRAPH_INPUT)
+    result = Operand(type=kind, dimensions=(1,), lifetime=Lifetime.SUBGRAPH_OUTPUT)
+    leaf = Subgraph(
+        operands=(
+            Operand(type=OperandType.TENSOR_BOOL8, dimensions=(1,), lifetime=Lifetime.SUBGRAPH_INPUT),
+            outer,
+            result,
+        ),
+        operations=(Operation(type=nd.OperationType.FLOOR, inputs=(1,), outputs=(2,)),),
+        inputs=(0, 1),
+        outputs=(2,),
+    )
+    graphs = [leaf]
+    for index in range(depth):
+        condition = Operand(type=OperandType.TENSOR_BOOL8, dimensions=(1,), lifetime=Lifetime.SUBGRAPH_INPUT)
+        inner = Operand(type=OperandType.MODEL, lifetime=Lifetime.SUBGRAPH, subgraph=index)
+        graphs.append(
+            Subgraph(
+                operands=(condition, inner, outer, result),
+                operations=(Operation(type=nd.OperationType.IF, inputs=(0, 1, 1, 0, 2), outputs=(3,)),),
+                inputs=(0, 2),
+                outputs=(3,),
+            )
+        )
+    *referenced, main = graphs
+    return Model(main=main, referenced=tuple(referenced))
+
+
+def test_depth_of_control_flow() -> None:
+    for depth in (MAXIMUM_DEPTH - 1, MAXIMUM_DEPTH):
+        validate_model(nested(depth))
+    with pytest.raises(ResourceExhaustedPersistent, match="17 deep; at most 16"):
+        validate_model(nested(MAXIMUM_DEPTH + 1))
+
+
+def test_bytes_of_a_message(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    peer = Peer(served(tmp_path, request, Limits()))
+    request.addfinalizer(peer.close)
+    # Bytes that are no message: whether they get as far as being read is what tells.
+    assert peer.raw("PrepareModel", b"\xff" * MAXIMUM_MESSAGE_BYTES) is grpc.StatusCode.INVALID_ARGUMENT
+    too_long = peer.raw("PrepareModel", b"\xff" * (MAXIMUM_MESSAGE_BYTES + 1))
+    assert too_long is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_tokens_are_of_one_connection(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    server = served(tmp_path, request, Limits())
+    first, second = Peer(server), Peer(server)
+    for peer in (first, second):
+        request.addfinalizer(peer.close)
+    token = first.memory(CONSTANT.tobytes(), constant=True)
+    assert len(token) == 16
+    assert token != first.memory(CONSTANT.tobytes(), constant=True)
+    message = device_pb2.PrepareModelRequest(model=wire.model_to_wire(addition(CONSTANT), [token]))
+    assert error_code(second.call, "PrepareModel", message) is nd.ResultCode.BAD_DATA
+    handle = first.prepare()
+    release = device_pb2.ReleasePreparedModelRequest(prepared_model=handle)
+    assert error_code(second.call, "ReleasePreparedModel", release) is nd.ResultCode.BAD_DATA
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_sockets_and_their_directory_are_of_their_user_alone(tmp_path: Path) -> None:
+    for existing in (False, True):
+        home = tmp_path / str(existing)
+        directory = home / "neurald"
+        if existing:
+            directory.mkdir(mode=0o755, parents=True)
+        with daemon_process(listen="", environment={"XDG_RUNTIME_DIR": str(home)}):
+            assert mode(directory) == 0o700
+            paths = [path for path in directory.iterdir() if path.is_socket()]
+            assert len(paths) == 2
+            assert {mode(path) for path in paths} == {0o600}
+
+
+_STRANGER = """
+import os, socket, sys
+path, connecting = sys.argv[1:]
+os.setgid(65534); os.setuid(65534)
+side = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+side.settimeout(20)
+try:
+    side.connect(path)
+    print("read", len(side.recv(1024)))
+except PermissionError:
+    print("refused")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_gets_nothing(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    server = served(tmp_path, request, Limits())
+    path = server.address.memory_path
+
+    def stranger() -> str:
+        arguments = [sys.executable, "-c", _STRANGER, str(path), ""]
+        return subprocess.run(
+            arguments, capture_output=True, text=True, check=True, timeout=60
+        ).stdout.strip()
+
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == 0 and not mode(folder) & stat.S_IXOTH:
+            before = mode(folder)
+            request.addfinalizer(partial(folder.chmod, before))
+            folder.chmod(before | stat.S_IXOTH)
+    assert stranger() == "refused"
+    path.chmod(0o666)
+    assert stranger() == "read 0", "the daemon itself turns him away"
+    assert not server.handler.sessions.all()
+
+
+def test_nothing_that_executes_data_is_used() -> None:
+    root = Path(nd.__file__).parent
+    forbidden = (
+        "import pickle",
+        "from pickle",
+        "marshal",
+        "shelve",
+        "allow_pickle=True",
+        "diskcache",
+        "yaml.load",
+    )
+    called = ("eval(", "exec(")
+    found = []
+    for path in root.rglob("*.py"):
+        if "_proto" in path.parts:
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            words = line.replace(".", " .").replace("(", "( ").split()
+            if any(each in line for each in forbidden) or any(word in called for word in words):
+                found.append(f"{path.relative_to(root)}:{number}: {line.strip()}")
+    assert not found
+
+
+def test_the_memory_of_a_user_follows_from_that_of_a_session() -> None:
+    half = machine.memory_bytes() // 2
+    assert Limits().memory_of_user == half
+    assert parse_limits(("memory_bytes=256MiB",)).memory_of_user == 256 << 20
+    assert parse_limits(("memory_bytes=256MiB", "user_memory_bytes=2GiB")).memory_of_user == 2 << 30
+    assert parse_limits(("user_memory_bytes=1GiB",)).memory_of_user == 1 << 30
+    assert parse_limits(("memory_bytes=100TiB",)).memory_of_user == 100 << 40
+    assert 0 < Limits().total_memory_bytes < machine.memory_bytes()
+    assert 0 < Limits().user_descriptors < Limits().total_descriptors < machine.descriptors()
+
+
+def test_a_wrong_limit_is_answered_with_a_right_one() -> None:
+    for wrong in ("sessions=512MiB", "memory_bytes=many"):
+        with pytest.raises(BadData) as raised:
+            parse_limits((wrong,))
+        example = str(raised.value).rsplit(" ", 1)[-1]
+        assert example.startswith(wrong.partition("=")[0])
+        parse_limits((example,))

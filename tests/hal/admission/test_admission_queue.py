@@ -1,0 +1,367 @@
+"""Turns: a backlog is worked off fairly between users and clients, by priority within a user, and nobody starves."""
+
+import threading
+import time
+from collections.abc import Callable, Hashable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.addition import AddingDevice, addition, request
+from support.fakes import WithoutCacheAndBuffers
+from support.sweeps import sweep
+
+from neurald.hal.admission.admission_queue import (
+    AGEING_S,
+    LONG_S,
+    MOST_AT_ONCE,
+    Turn,
+    Turns,
+    executions_at_once,
+)
+from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.errors import Cancelled, MissedDeadlineTransient
+from neurald.hal.model.types import Priority, Request
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.client.device import connect
+from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.sync.cancellation import Cancellation
+
+LOW, MEDIUM, HIGH = Priority.LOW, Priority.MEDIUM, Priority.HIGH
+
+
+class Clock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Backlog:
+    """Executions that wait, each in a thread, and those that have their turn, on a clock of its own."""
+
+    def __init__(self, slots: int) -> None:
+        self.clock = Clock()
+        self.turns = Turns(slots, self.clock)
+        self.running: dict[str, Turn] = {}
+        self.order: list[str] = []
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._added = 0
+
+    def add(
+        self,
+        name: str,
+        priority: Priority = MEDIUM,
+        client: Hashable = None,
+        user: Hashable = None,
+    ) -> None:
+        def run() -> None:
+            turn = self.turns.take(priority, client=client, user=user)
+            with self._lock:
+                self.running[name] = turn
+                self.order.append(name)
+
+        self.clock.now += 1e-6
+        before = self.turns.waiting + len(self.order)
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+        self._until(lambda: self.turns.waiting + len(self.order) == before + 1)
+
+    def end(self, name: str, after_s: float = 0.0) -> None:
+        """Ends an execution; those that start now are in `order` when this returns."""
+        self.clock.now += after_s
+        waiting, started = self.turns.waiting, len(self.order)
+        self.turns.pass_on(self.running.pop(name))
+        self._until(lambda: self.turns.waiting + len(self.order) == waiting + started)
+
+    def settle(self) -> None:
+        """Waits until those that wait have looked at the clock."""
+        time.sleep(0.1)
+
+    def work_off(self, each_s: float) -> list[str]:
+        """Ends all executions, the oldest first, and tells the order in which those that waited started."""
+        before = len(self.order)
+        while self.running:
+            self.end(next(iter(self.running)), each_s)
+        return self.order[before:]
+
+    def _until(self, holds: Callable[[], bool]) -> None:
+        end = time.monotonic() + 30
+        while not holds():
+            assert time.monotonic() < end
+            time.sleep(0.0005)
+
+
+def test_priorities_order_a_backlog() -> None:
+    backlog = Backlog(1)
+    backlog.add("first", LOW)
+    for n in range(2):
+        backlog.add(f"low {n}", LOW)
+        backlog.add(f"medium {n}", MEDIUM)
+        backlog.add(f"high {n}", HIGH)
+    assert backlog.work_off(0.01) == ["high 0", "high 1", "medium 0", "medium 1", "low 0", "low 1"]
+
+
+def test_a_high_one_overtakes_low_ones_that_take_long() -> None:
+    """What ages is what gets nothing; a long execution under way does not make those behind it urgent."""
+    backlog = Backlog(1)
+    backlog.add("first", LOW, "slow")
+    for n in range(8):
+        backlog.add(f"low {n}", LOW, "slow")
+    backlog.add("high", HIGH, "slow")
+    assert backlog.work_off(3 * AGEING_S)[0] == "high"
+
+
+def test_low_priorities_are_not_starved() -> None:
+    backlog = Backlog(1)
+    backlog.add("high 0", HIGH)
+    backlog.add("low", LOW)
+    for n in range(1, 40):
+        backlog.add(f"high {n}", HIGH)
+    order = backlog.work_off(0.1)
+    assert 3 <= order.index("low") <= 2 * AGEING_S / 0.1 + 1
+
+
+def test_clients_of_one_user_take_turns() -> None:
+    """Forty-six that wait are no reason to wait for forty-six."""
+    backlog = Backlog(1)
+    for n in range(46):
+        backlog.add(f"busy {n}", client="busy")
+    for n in range(3):
+        backlog.add(f"other {n}", client="other")
+    order = backlog.work_off(0.02)
+    assert order[0] == "other 0"
+    assert all(order.index(f"other {n}") <= 2 * n for n in range(3))
+    assert any(name.startswith("busy") for name in order[:4])
+
+
+def test_a_place_is_kept_for_who_comes_again() -> None:
+    """With two slots a client that runs one after the other never waits for one of forty-six others."""
+    backlog = Backlog(2)
+    backlog.add("other", client="other")
+    for n in range(46):
+        backlog.add(f"busy {n}", client="busy")
+    for turn in range(5):
+        running = "other" if turn == 0 else f"other {turn}"
+        assert len(backlog.running) == 2
+        assert running in backlog.running
+        backlog.end(running, 0.02)
+        # Nobody takes its place in the moment in which it is away.
+        assert len(backlog.running) == 1
+        backlog.add(f"other {turn + 1}", client="other")
+        assert f"other {turn + 1}" in backlog.running
+        backlog.end(next(iter(backlog.running)), 0.01)
+        assert len(backlog.running) == 2
+    # Once it stays away, others get its place.
+    backlog.end("other 5", 0.01)
+    assert len(backlog.running) == 1
+    backlog.clock.now += 0.2
+    backlog.settle()
+    assert len(backlog.running) == 2
+
+
+def test_users_come_before_priorities() -> None:
+    """Whoever claims HIGH gets no more than its share beside another user."""
+    backlog = Backlog(1)
+    backlog.add("greedy", HIGH, "a", 1000)
+    for n in range(10):
+        backlog.add(f"greedy {n}", HIGH, ("a", n % 5), 1000)
+    for n in range(5):
+        backlog.add(f"modest {n}", LOW, "b", 1001)
+    order = backlog.work_off(0.02)
+    assert order[0] == "modest 0"
+    assert all(order.index(f"modest {n}") <= 2 * n for n in range(5))
+    assert sum(name.startswith("greedy") for name in order[:8]) >= 3
+
+
+def test_time_is_what_is_shared() -> None:
+    """A user whose executions take three times as long has a third as many of them."""
+    backlog = Backlog(1)
+    backlog.add("first", user="short")
+    for n in range(12):
+        backlog.add(f"short {n}", user="short")
+        backlog.add(f"long {n}", user="long")
+    short = long = 0
+    while short + long < 12:
+        (name,) = backlog.running
+        backlog.end(name, 0.03 if name.startswith("long") else 0.01)
+        short, long = (sum(each.startswith(kind) for each in backlog.order) for kind in ("short", "long"))
+    assert short >= 2.5 * (long - 1)
+
+
+def test_endless_executions_keep_only_their_own_client_from_the_device() -> None:
+    backlog = Backlog(2)
+    for n in range(8):
+        backlog.add(f"endless {n}", client="endless")
+    backlog.add("other", client="other")
+    assert len(backlog.running) == 2
+    backlog.clock.now += LONG_S
+    backlog.settle()
+    assert set(backlog.order) == {"endless 0", "endless 1", "other"}
+    for n in range(3):
+        backlog.add(f"honest {n}", client="honest")
+    # One alone waits no longer than the youngest execution is short.
+    backlog.clock.now += LONG_S
+    backlog.settle()
+    assert "honest 0" in backlog.running
+    assert not any(f"endless {n}" in backlog.running for n in range(2, 8))
+
+
+def test_there_is_an_end_to_what_long_ones_leave_room_for() -> None:
+    backlog = Backlog(1)
+    for n in range(MOST_AT_ONCE + 5):
+        backlog.add(f"endless {n}", client=n, user="greedy")
+        backlog.clock.now += LONG_S
+    backlog.settle()
+    assert len(backlog.running) == MOST_AT_ONCE
+    backlog.add("honest", user="honest")
+    backlog.settle()
+    assert "honest" in backlog.running
+
+
+def test_as_many_run_at_once_as_there_are_slots() -> None:
+    several = Turns(2)
+    turns = [several.take(LOW) for _ in range(2)]
+    with pytest.raises(MissedDeadlineTransient):
+        several.take(HIGH, time.monotonic() + 0.01)
+    assert several.waiting == 0
+    several.pass_on(turns[0])
+    several.take(LOW, time.monotonic())
+
+
+def test_who_is_cancelled_leaves_the_queue() -> None:
+    one = Turns(1)
+    turn = one.take(LOW)
+    cancellation = Cancellation()
+    threading.Timer(0.03, cancellation.cancel).start()
+    with pytest.raises(Cancelled):
+        one.take(HIGH, cancellation=cancellation)
+    assert one.waiting == 0
+    one.pass_on(turn)
+    one.pass_on(one.take(LOW, time.monotonic()))
+
+
+@sweep("deadline_s", [1e300, float("inf")])
+def test_no_deadline_is_too_far_away(deadline_s: float) -> None:
+    one = Turns(1)
+    turn = one.take(LOW)
+    threading.Timer(0.03, one.pass_on, [turn]).start()
+    one.pass_on(one.take(LOW, deadline_s))
+
+
+def test_whoever_is_interrupted_leaves_no_turn_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Turns(1)
+    turn = one.take(LOW)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(one, "_wait", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            one.take(LOW)
+    assert one.waiting == 0
+    one.pass_on(turn)
+    one.pass_on(one.take(LOW, time.monotonic()))
+
+
+def test_nothing_is_kept_of_clients_that_are_gone() -> None:
+    clock = Clock()
+    turns = Turns(2, clock)
+    for n in range(100):
+        turns.pass_on(turns.take(LOW, client=n, user=n % 7))
+        clock.now += 1.0
+    assert len(turns._users) <= 2
+
+
+def test_devices_say_how_many_run_at_once() -> None:
+    device = AddingDevice()
+    assert executions_at_once(device) == 4
+    assert executions_at_once(WithoutCacheAndBuffers()) == 4  # type: ignore[arg-type]
+    device.executions_at_once = 5
+    assert executions_at_once(device) == 5
+
+
+def test_a_daemon_takes_turns(tmp_path: Path) -> None:
+    device = AddingDevice()
+    device.executions_at_once = 1
+    first, go_on = threading.Event(), threading.Event()
+    order: list[float] = []
+
+    def wait(request: Request, options: ExecuteOptions) -> None:
+        argument = request.inputs[0]
+        order.append(
+            float(np.frombuffer(request.pools[argument.pool or 0].view(argument.offset, 4), np.float32)[0])
+        )
+        first.set()
+        assert go_on.wait(30)
+
+    device.on_execute = wait
+    server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/d.sock"))
+    server.start()
+    remote = connect(str(server.address))
+    model = addition(np.ones(1, np.float32))
+    threads = []
+    for n, priority in enumerate((LOW, LOW, MEDIUM, HIGH)):
+        prepared = remote.prepare_model(model, PrepareOptions(priority=priority))
+        values = request(np.array([n], np.float32), np.zeros(1, np.float32))
+        threads.append(threading.Thread(target=prepared.execute, args=(values, ExecuteOptions())))
+        threads[-1].start()
+        assert first.wait(30)
+        while server.handler.waiting < n:
+            time.sleep(0.001)
+    go_on.set()
+    for thread in threads:
+        thread.join(30)
+    remote.close()
+    server.stop()
+    assert order == [0, 3, 2, 1]
+
+
+def test_46_threads_of_one_client_do_not_slow_another(tmp_path: Path) -> None:
+    """Two connections to one daemon, whose device sleeps: what the one does costs the other next to nothing."""
+    device = AddingDevice()
+    device.executions_at_once = 2
+    device.on_execute = lambda request, options: time.sleep(0.02)
+    server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/d.sock"))
+    server.start()
+    model = addition(np.ones(1, np.float32))
+    busy, other = (connect(str(server.address)) for _ in range(2))
+    stop = threading.Event()
+
+    def work(remote: object) -> None:
+        while not stop.is_set():
+            run(busy_model)
+
+    def run(prepared: object) -> None:
+        values = request(np.zeros(1, np.float32), np.zeros(1, np.float32))
+        prepared.execute(values, ExecuteOptions())  # type: ignore[attr-defined]
+
+    def taken_s() -> float:
+        started = time.monotonic()
+        for _ in range(20):
+            run(other_model)
+        return time.monotonic() - started
+
+    busy_model, other_model = (each.prepare_model(model, PrepareOptions()) for each in (busy, other))
+    threads = [threading.Thread(target=work, args=(busy,), daemon=True) for _ in range(46)]
+    try:
+        alone_s = taken_s()
+        for thread in threads:
+            thread.start()
+        time.sleep(0.2)
+        beside_s = taken_s()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(30)
+        for each in (busy, other):
+            each.close()
+        server.stop()
+    # Without a share of its own it takes 24 times as long; this machine may be busy.
+    assert beside_s < 2.0 * alone_s

@@ -1,0 +1,107 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from neurald.hal.cache.secret import (
+    SECRET_VARIABLE,
+    authentication_code,
+    installation_secret,
+    secret_path,
+)
+from neurald.hal.errors import BadState
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "deep" / "secret"
+    monkeypatch.setenv(SECRET_VARIABLE, str(path))
+    return path
+
+
+def test_made_once_for_its_user_alone(place: Path) -> None:
+    secret = installation_secret()
+    assert len(secret) == 32
+    assert installation_secret() == secret == place.read_bytes()
+    assert place.stat().st_mode & 0o777 == 0o600
+    assert place.parent.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in place.parent.iterdir()] == ["secret"]
+
+
+def test_processes_that_make_it_at_the_same_time_agree(place: Path) -> None:
+    program = "from neurald.hal.cache.secret import installation_secret; print(installation_secret().hex())"
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(4)
+    ]
+    said = {process.communicate()[0].strip() for process in processes}
+    assert said == {installation_secret().hex()}
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o622])
+def test_one_that_others_can_touch_is_refused(place: Path, mode: int) -> None:
+    installation_secret()
+    place.chmod(mode)
+    with pytest.raises(BadState, match="not yours alone"):
+        installation_secret()
+
+
+@pytest.mark.parametrize("content", [b"", b"short", bytes(33)])
+def test_another_length_is_refused(place: Path, content: bytes) -> None:
+    place.parent.mkdir()
+    place.write_bytes(content)
+    place.chmod(0o600)
+    with pytest.raises(BadState, match=f"has {len(content)} bytes; 32 are expected"):
+        installation_secret()
+
+
+def test_links_pipes_and_directories_are_refused(place: Path, tmp_path: Path) -> None:
+    place.parent.mkdir()
+    other = tmp_path / "other"
+    other.write_bytes(bytes(32))
+    other.chmod(0o600)
+    place.symlink_to(other)
+    with pytest.raises(BadState, match="symbolic link"):
+        installation_secret()
+    place.unlink()
+    os.mkfifo(place, 0o600)
+    with pytest.raises(BadState, match="not yours alone"):
+        installation_secret()
+    place.unlink()
+    place.mkdir()
+    with pytest.raises(BadState):
+        installation_secret()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_one_of_another_user_is_refused(place: Path) -> None:
+    installation_secret()
+    os.chown(place, 12345, 12345)
+    with pytest.raises(BadState, match="not yours alone"):
+        installation_secret()
+
+
+def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SECRET_VARIABLE)
+    monkeypatch.setattr(
+        "neurald.hal.cache.secret.platformdirs.user_state_path", lambda name: Path("~") / name
+    )
+    with pytest.raises(BadState, match="no HOME"):
+        secret_path()
+
+
+def test_a_place_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SECRET_VARIABLE, "/dev/null/secret")
+    with pytest.raises(BadState, match="Not a directory"):
+        installation_secret()
+
+
+def test_codes_differ_by_secret_purpose_and_content() -> None:
+    codes = {
+        authentication_code(secret, purpose, content)
+        for secret in (bytes(32), b"\1" * 32)
+        for purpose in (b"a", b"b")
+        for content in (b"", b"c")
+    }
+    assert len(codes) == 8

@@ -1,0 +1,389 @@
+"""Models that are compiled in other processes: in turns, within limits, and without harm to the daemon."""
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.addition import AddingDevice, addition
+from support.addition import request as bound
+from support.compiling import DRIVER, FOR_EVER_S, NOTE, CompilingDevice, doing, family_path
+from support.errors import error_code
+from support.waiting import wait_until
+
+from neurald.hal.accounting.limits import Limits
+from neurald.hal.admission.session import Session
+from neurald.hal.compiling import pool as compile_pool
+from neurald.hal.compiling import queue
+from neurald.hal.compiling.contract import Compiled
+from neurald.hal.compiling.pool import CompilePool
+from neurald.hal.device import Device, ExecuteOptions, PrepareOptions
+from neurald.hal.errors import (
+    BadData,
+    Cancelled,
+    DeadObject,
+    MissedDeadlineTransient,
+    OpFailed,
+    ResourceExhaustedPersistent,
+    ResultCode,
+)
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.rpc.wire.model import encode_model
+from neurald.hal.sync.cancellation import Cancellation
+
+MODEL = addition(np.arange(6, dtype=np.float32).reshape(2, 3))
+#: Processes have ended after this time, though the machine may be busy.
+SOON_S = 20.0
+#: A caller whose deadline has passed waits no longer than this.
+QUICK_S = 2.0
+
+
+@pytest.fixture(scope="module")
+def shared_pool() -> Iterator[CompilePool]:
+    pool = CompilePool(DRIVER, CompilingDevice(), Limits(compile_bytes=128 << 20))
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session(Limits())
+
+
+Start = Callable[..., "Future[Compiled]"]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Compiles in a thread of its own."""
+    with ThreadPoolExecutor(16) as threads:
+        yield lambda *arguments, **options: threads.submit(compiled, *arguments, **options)
+
+
+def compiled(
+    pool: CompilePool,
+    session: Session,
+    options: PrepareOptions,
+    deadline_s: float | None = None,
+    cancellation: Cancellation | None = None,
+) -> Compiled:
+    compiler = pool.compiler(session, encode_model(MODEL), MODEL.pools, options)
+    return compiler.compile(deadline_s=deadline_s, cancellation=cancellation)
+
+
+def processes_of(pool: CompilePool) -> set[int]:
+    """The processes that compile."""
+    parent = pool.process
+    if parent is None:
+        return set()
+    return set(map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text("ascii").split()))
+
+
+def is_running(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text("ascii").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def test_what_is_compiled_comes_back(shared_pool: CompilePool, session: Session) -> None:
+    found = compiled(shared_pool, session, doing("echo", "some", "words"))
+    assert found.note == NOTE
+    assert found.artifact is not None
+    assert [bytes(each.view()) for each in found.artifact.model] == [b"some words"]
+    constant, empty = found.artifact.data
+    assert np.array_equal(np.frombuffer(constant.view(), np.float32), np.arange(6, dtype=np.float32))
+    assert empty.size == 0
+    assert constant.readonly
+
+
+def test_a_process_compiles_at_a_lower_priority_and_ends_with_its_model(
+    shared_pool: CompilePool, session: Session, start: Start
+) -> None:
+    future = start(shared_pool, session, doing("sleep", 0.5))
+    wait_until(lambda: processes_of(shared_pool))
+    (process,) = processes_of(shared_pool)
+    assert os.getpriority(os.PRIO_PROCESS, process) > os.getpriority(os.PRIO_PROCESS, 0)
+    future.result()
+    wait_until(lambda: not processes_of(shared_pool))
+
+
+@pytest.mark.parametrize(
+    ("what", "kind", "says"),
+    [
+        ("refuse", BadData, "not to its taste"),
+        ("fail", OpFailed, "its log|daemon's log"),
+        ("crash", OpFailed, "died of the model: SIGSEGV"),
+        ("arrays", ResourceExhaustedPersistent, "134217728 bytes.*compile_bytes"),
+        ("shared", ResourceExhaustedPersistent, "134217728 bytes.*compile_bytes"),
+        ("abort", ResourceExhaustedPersistent, "134217728 bytes.*compile_bytes"),
+    ],
+)
+def test_a_model_that_cannot_be_compiled_fails_alone(
+    shared_pool: CompilePool, session: Session, what: str, kind: type[Exception], says: str
+) -> None:
+    compiled(shared_pool, session, doing("echo"))
+    parent = shared_pool.process
+    with pytest.raises(kind, match=says):
+        compiled(shared_pool, session, doing(what))
+    assert compiled(shared_pool, session, doing("echo")).note == NOTE
+    assert shared_pool.process == parent
+
+
+@pytest.mark.parametrize("what", [("spin",), ("sleep", FOR_EVER_S)], ids=lambda words: str(words[0]))
+def test_compiling_may_take_so_long(session: Session, what: tuple[object, ...]) -> None:
+    pool = CompilePool(DRIVER, CompilingDevice(), Limits(compile_s=1))
+    try:
+        with pytest.raises(ResourceExhaustedPersistent, match=r"1 s .*\(compile_s\)"):
+            compiled(pool, session, doing(*map(str, what)))
+        wait_until(lambda: not processes_of(pool))
+    finally:
+        pool.close()
+
+
+def test_the_kernel_ends_a_process_that_nobody_watches(
+    shared_pool: CompilePool, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_pool, "_limits", Limits(compile_s=1))
+    monkeypatch.setattr(compile_pool, "_await_reply", lambda connection, *_: connection.recv(1, 2))
+    with pytest.raises(ResourceExhaustedPersistent, match=r"\(compile_s\)"):
+        compiled(shared_pool, session, doing("spin"))
+
+
+def test_a_deadline_ends_a_compilation(shared_pool: CompilePool, session: Session) -> None:
+    compiled(shared_pool, session, doing("echo"))
+    began = time.monotonic()
+    with pytest.raises(MissedDeadlineTransient, match="while the model was compiled"):
+        compiled(shared_pool, session, doing("spin"), deadline_s=began + 0.2)
+    assert 0.2 <= time.monotonic() - began < 0.2 + QUICK_S
+    wait_until(lambda: not processes_of(shared_pool), SOON_S)
+
+
+def test_cancelling_ends_a_compilation(shared_pool: CompilePool, session: Session, start: Start) -> None:
+    cancellation = Cancellation()
+    future = start(shared_pool, session, doing("spin"), cancellation=cancellation)
+    wait_until(lambda: processes_of(shared_pool))
+    cancellation.cancel()
+    with pytest.raises(Cancelled):
+        future.result(SOON_S)
+    wait_until(lambda: not processes_of(shared_pool), SOON_S)
+
+
+def test_the_end_of_a_session_ends_its_compilations_running_and_waiting(
+    session: Session, shared_pool: CompilePool, start: Start
+) -> None:
+    futures = [start(shared_pool, session, doing("spin")) for _ in range(6)]
+    wait_until(lambda: processes_of(shared_pool) and shared_pool.queue.waiting)
+    session.close()
+    for future in futures:
+        with pytest.raises((Cancelled, DeadObject)):
+            future.result(SOON_S)
+    wait_until(lambda: not processes_of(shared_pool), SOON_S)
+    with pytest.raises(DeadObject):
+        compiled(shared_pool, session, doing("echo"))
+
+
+def test_what_a_compiler_has_started_ends_with_it(
+    shared_pool: CompilePool, session: Session, start: Start
+) -> None:
+    cancellation = Cancellation()
+    path = family_path(os.getpid())
+    future = start(shared_pool, session, doing("family", os.getpid()), cancellation=cancellation)
+    wait_until(path.exists)
+    family = [int(word) for word in path.read_text().split()]
+    assert all(map(is_running, family))
+    cancellation.cancel()
+    assert isinstance(future.exception(SOON_S), Cancelled)
+    wait_until(lambda: not any(map(is_running, family)), SOON_S)
+
+
+def test_no_more_compile_at_a_time_than_there_are_compilers(session: Session, start: Start) -> None:
+    pool = CompilePool(DRIVER, CompilingDevice(), Limits(compilers=2))
+    try:
+        compiled(pool, session, doing("echo"))
+        futures = [start(pool, Session(Limits()), doing("sleep", 0.2)) for _ in range(6)]
+        most = 0
+        while not all(future.done() for future in futures):
+            most = max(most, len(processes_of(pool)))
+            time.sleep(0.005)
+        assert most <= 2 + 1  # one may be about to end
+        assert [future.result().note for future in futures] == [NOTE] * 6
+    finally:
+        pool.close()
+
+
+def test_users_take_turns(start: Start) -> None:
+    """One user wants twenty models compiled before another one comes with one."""
+    pool = CompilePool(DRIVER, CompilingDevice(), Limits(compilers=1))
+    ended: list[str] = []
+    lock = threading.Lock()
+
+    def note(name: str) -> Callable[[Future[Compiled]], None]:
+        def append(future: Future[Compiled]) -> None:
+            with lock:
+                ended.append(name)
+
+        return append
+
+    try:
+        many, few = Session(Limits(), user=1), Session(Limits(), user=2)
+        compiled(pool, many, doing("echo"))
+        futures = [start(pool, many, doing("sleep", 0.05)) for _ in range(10)]
+        wait_until(lambda: pool.queue.waiting >= 9)
+        for future in futures:
+            future.add_done_callback(note("many"))
+        other = start(pool, few, doing("sleep", 0.05))
+        other.add_done_callback(note("few"))
+        for future in (*futures, other):
+            future.result()
+        assert ended.index("few") <= 3
+    finally:
+        pool.close()
+
+
+def test_a_compilation_that_takes_long_does_not_keep_others_waiting(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue, "_LONG_S", 0.1)
+    pool = CompilePool(DRIVER, CompilingDevice(), Limits(compilers=1))
+    try:
+        bomb = start(pool, stuck := Session(Limits()), doing("spin"))
+        assert start(pool, Session(Limits()), doing("echo")).result(30.0).note == NOTE
+        assert not bomb.done()
+        stuck.close()
+        assert isinstance(bomb.exception(SOON_S), Cancelled)
+    finally:
+        pool.close()
+
+
+def test_the_process_that_forks_is_started_again(
+    shared_pool: CompilePool, session: Session, start: Start
+) -> None:
+    compiled(shared_pool, session, doing("echo"))
+    before = shared_pool.process
+    assert before is not None
+    future = start(shared_pool, session, doing("spin"))
+    wait_until(lambda: processes_of(shared_pool))
+    (child,) = processes_of(shared_pool)
+    os.kill(before, signal.SIGKILL)
+    with pytest.raises(OpFailed, match="can be prepared again"):
+        future.result(SOON_S)
+    wait_until(lambda: not is_running(child), SOON_S)
+    assert compiled(shared_pool, session, doing("echo")).note == NOTE
+    assert shared_pool.process != before
+
+
+def test_nothing_is_left_of_a_pool_that_was_closed(session: Session, start: Start) -> None:
+    pool = CompilePool(DRIVER, CompilingDevice(), Limits())
+    future = start(pool, session, doing("spin"))
+    wait_until(lambda: processes_of(pool))
+    parent, children = pool.process, processes_of(pool)
+    assert parent is not None
+    pool.close()
+    assert isinstance(future.exception(SOON_S), OpFailed)
+    wait_until(lambda: not any(map(is_running, (parent, *children))), SOON_S)
+    with pytest.raises(OpFailed, match="about to stop"):
+        compiled(pool, session, doing("echo"))
+
+
+def test_a_driver_that_cannot_be_made_is_told(session: Session) -> None:
+    pool = CompilePool("support.compiling:NoSuchDevice", CompilingDevice(), Limits())
+    try:
+        with pytest.raises(OpFailed, match="NoSuchDevice"):
+            compiled(pool, session, doing("echo"))
+    finally:
+        pool.close()
+
+
+def test_a_driver_that_was_changed_meanwhile_is_told(session: Session) -> None:
+    pool = CompilePool(DRIVER, CompilingDevice(version="0"), Limits())
+    try:
+        with pytest.raises(OpFailed, match=r"0 then, 1 now.*start it again"):
+            compiled(pool, session, doing("echo"))
+    finally:
+        pool.close()
+
+
+def test_the_log_comes_back_within_bounds(
+    shared_pool: CompilePool, session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "neurald"):
+        compiled(shared_pool, session, doing("log"))
+    messages = [record.getMessage() for record in caplog.records if record.name == "neurald.test"]
+    assert messages[1] == "line 0"
+    assert 10 < len(messages) < 1000
+    assert max(map(len, messages)) < 3000
+
+
+# Through a daemon
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[DeviceServer]:
+    server = served(CompilingDevice(), tmp_path, DRIVER)
+    yield server
+    server.stop()
+
+
+def served(device: Device, tmp_path: Path, driver: str | None) -> DeviceServer:
+    server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/d.sock"), driver=driver)
+    server.start()
+    return server
+
+
+def connected(server: DeviceServer) -> RemoteDevice:
+    return connect(str(server.address))
+
+
+def test_a_daemon_executes_what_was_compiled_elsewhere(server: DeviceServer) -> None:
+    prepared = connected(server).prepare_model(MODEL, doing("echo"))
+    values, result = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
+    prepared.execute(bound(values, result), ExecuteOptions())
+    assert np.array_equal(result, np.arange(1, 7, dtype=np.float32).reshape(2, 3))
+
+
+def test_a_device_that_does_not_compile_apart_prepares_where_it_is(tmp_path: Path) -> None:
+    seen: list[PrepareOptions] = []
+    device = AddingDevice()
+    device.on_prepare = lambda model, options: seen.append(options)
+    server = served(device, tmp_path, "support.addition:create")
+    try:
+        connected(server).prepare_model(MODEL, PrepareOptions())
+    finally:
+        server.stop()
+    assert seen[0].compiler is None
+
+
+def test_a_client_whose_deadline_passes_leaves_no_process(server: DeviceServer) -> None:
+    pool = server.handler._compilers
+    assert pool is not None
+    device = connected(server)
+    device.prepare_model(MODEL, doing("echo"))
+    options = PrepareOptions(cache_key=doing("spin").cache_key, deadline_s=time.monotonic() + 0.3)
+    assert error_code(lambda: device.prepare_model(MODEL, options)) in (
+        ResultCode.MISSED_DEADLINE_TRANSIENT,
+        ResultCode.MISSED_DEADLINE_PERSISTENT,
+    )
+    wait_until(lambda: not processes_of(pool), SOON_S)
+
+
+def test_a_client_that_goes_leaves_no_process(server: DeviceServer, start: Start) -> None:
+    pool = server.handler._compilers
+    assert pool is not None
+    device = connected(server)
+    with ThreadPoolExecutor(1) as threads:
+        future = threads.submit(device.prepare_model, MODEL, doing("spin"))
+        wait_until(lambda: processes_of(pool))
+        for session in server.handler.sessions.all():
+            server.handler.sessions.close(session)
+        wait_until(lambda: not processes_of(pool), SOON_S)
+        assert future.exception(SOON_S) is not None

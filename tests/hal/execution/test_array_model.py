@@ -1,0 +1,88 @@
+"""What drivers share in executions: requests become arrays, and arrays become outputs."""
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from support.addition import addition, request
+from support.sweeps import sweep
+
+from neurald.hal.device import ExecuteOptions
+from neurald.hal.errors import Cancelled, MissedDeadlinePersistent, MissedDeadlineTransient, OpFailed
+from neurald.hal.execution.array_model import ArrayModel, Limits, ReferenceExecutor
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Array
+from neurald.hal.sync.cancellation import Cancellation
+
+ONES = np.ones((2, 3), np.float32)
+
+
+class Returning(ArrayModel):
+    """Gives what it is told to."""
+
+    results: Sequence[Array] = ()
+    given: Sequence[Array | None] = ()
+
+    def run(self, inputs: Sequence[Array | None], limits: Limits) -> Sequence[Array]:
+        self.given = inputs
+        return self.results
+
+
+def returning(*results: Array) -> Returning:
+    model = Returning(addition(ONES))
+    model.results = results
+    return model
+
+
+def test_inputs_are_views_that_cannot_be_written() -> None:
+    model, result = returning(ONES * 5), np.zeros((2, 3), np.float32)
+    found = model.execute(request(ONES, result), ExecuteOptions())
+    assert found.output_shapes[0].dimensions == (2, 3)
+    np.testing.assert_array_equal(result, ONES * 5)
+    (given,) = model.given
+    assert given is not None
+    np.testing.assert_array_equal(given, ONES)
+    with pytest.raises(ValueError, match="read-only"):
+        given[0] = 0
+
+
+def test_an_output_that_does_not_fit_is_not_written() -> None:
+    short = np.zeros(5, np.float32)
+    found = returning(ONES).execute(request(ONES, short), ExecuteOptions())
+    assert not found.is_sufficient
+    assert found.output_shapes[0].dimensions == (2, 3)
+    np.testing.assert_array_equal(short, 0)
+
+
+@sweep("results", [(), (ONES, ONES), (ONES.T,), (ONES[:1],)])
+def test_wrong_results_are_refused(results: Sequence[Array]) -> None:
+    target = np.zeros((2, 3), np.float32)
+    with pytest.raises(OpFailed):
+        returning(*results).execute(request(ONES, target), ExecuteOptions())
+    np.testing.assert_array_equal(target, 0)
+
+
+def test_limits() -> None:
+    cancelled = Cancellation()
+    cancelled.cancel()
+    with pytest.raises(Cancelled, match="before operation 3"):
+        Limits(ExecuteOptions(cancellation=cancelled)).check("before operation 3")
+    with pytest.raises(MissedDeadlineTransient, match="before operation 3"):
+        Limits(ExecuteOptions(deadline_s=time.monotonic())).check("before operation 3")
+    Limits(ExecuteOptions(deadline_s=time.monotonic() + 60, cancellation=Cancellation())).check("here")
+    assert Limits(ExecuteOptions(loop_timeout_s=1000)).loop_deadline_s() < time.monotonic() + 16
+    target = np.zeros((2, 3), np.float32)
+    with pytest.raises(MissedDeadlinePersistent):
+        returning(ONES).execute(request(ONES, target), ExecuteOptions(deadline_s=0.0))
+    with pytest.raises(Cancelled):
+        returning(ONES).execute(request(ONES, target), ExecuteOptions(cancellation=cancelled))
+
+
+def test_kernels_stand_for_references() -> None:
+    limits = Limits(ExecuteOptions())
+    (right,) = ReferenceExecutor(addition(ONES)).run([ONES], limits)
+    np.testing.assert_array_equal(right, ONES * 2)
+    kernels = {OperationType.ADD: lambda call: (call.array("input1") * 7,)}
+    (other,) = ReferenceExecutor(addition(ONES), kernels).run([ONES], limits)
+    np.testing.assert_array_equal(other, ONES * 7)

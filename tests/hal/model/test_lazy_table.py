@@ -1,0 +1,80 @@
+"""Tables that import the modules which their values lie in, and that leave none of these values out."""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from pkgutil import walk_packages
+from types import ModuleType
+
+import pytest
+
+import neurald.hal.operations as operations
+import neurald.runtime.tflite.legalization as lowering
+from neurald.hal.model.lazy_table import LazyTable
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.operations import DEFINITIONS, WIDER
+from neurald.runtime.tflite.legalization import LOWERINGS
+
+
+def table() -> LazyTable[str, object]:
+    def part(module: ModuleType) -> Mapping[str, object]:
+        return {name: getattr(module, name) for name in module.__all__ if isinstance(name, str)}
+
+    return LazyTable("json", {"decoder": ("JSONDecoder",), "encoder": ("nothing",)}, part)
+
+
+def test_a_table() -> None:
+    found = table()
+    assert list(found) == ["JSONDecoder", "nothing"]
+    assert len(found) == 2
+    assert "JSONDecoder" in found
+    assert "other" not in found
+    assert found["JSONDecoder"] is found.get("JSONDecoder") is import_module("json.decoder").JSONDecoder
+    assert found.get("other") is None
+    assert found.get("other", 3) == 3
+    with pytest.raises(KeyError):
+        found["other"]
+
+
+def families(package: ModuleType, name: str) -> list[ModuleType]:
+    """The modules in a package and in its rooms that have a table of that name."""
+    modules = (import_module(found.name) for found in walk_packages(package.__path__, f"{package.__name__}."))
+    return [module for module in modules if hasattr(module, name)]
+
+
+def test_every_definition_is_in_the_table() -> None:
+    defined = {}
+    widening = {}
+    for module in families(operations, "DEFINITIONS"):
+        for definition in module.DEFINITIONS:
+            assert definition.type not in defined
+            defined[definition.type] = definition
+            if definition.widens is not None:
+                widening[definition.widens] = definition
+    assert dict(DEFINITIONS) == defined
+    assert dict(WIDER) == widening
+    for operation_type in OperationType:
+        assert DEFINITIONS.get(operation_type) is defined.get(operation_type)
+
+
+def test_every_lowering_is_in_the_table() -> None:
+    rules: dict[int, object] = {}
+    for module in families(lowering, "LOWERINGS"):
+        assert not rules.keys() & module.LOWERINGS.keys()
+        rules.update(module.LOWERINGS)
+    assert dict(LOWERINGS) == rules
+
+
+def test_what_is_not_asked_for_is_not_imported() -> None:
+    program = """
+import sys
+import neurald
+from neurald.hal.operations import DEFINITIONS
+neurald.load_tflite, neurald.CompilationBuilder, neurald.devices()
+DEFINITIONS[neurald.OperationType.ADD]
+heavy = ("hal.operations.recurrent.lstm", "runtime.tflite.legalization.convolution.convolution", "drivers.compiler.ir.graph", "drivers.cpu.preparation")
+print([name for name in (*(f"neurald.{each}" for each in heavy), "llvmlite.binding", "tflite") if name in sys.modules])
+"""
+    said = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
+    assert said.stdout.strip() == "[]"

@@ -1,0 +1,79 @@
+"""Memory that goes back to the system."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from neurald.hal.process.heap import Heap, resident_bytes
+
+MIB = 1 << 20
+
+
+class Process:
+    """A process with so much memory, of which half can be given back in so long."""
+
+    def __init__(self) -> None:
+        self.bytes = 50 * MIB
+        self.now = 100.0
+        self.trim_s = 0.0
+        self.trims = 0
+
+    def trim(self) -> None:
+        self.trims += 1
+        self.now += self.trim_s
+
+    def heap(self) -> Heap:
+        return Heap(lambda: self.bytes, self.trim, lambda: self.now)
+
+
+def test_only_what_is_worthwhile_is_given_back() -> None:
+    process = Process()
+    heap = process.heap()
+    for process.bytes in (50 * MIB, 57 * MIB, 10 * MIB, 17 * MIB):
+        heap.look()
+    assert process.trims == 0
+    process.bytes = 18 * MIB
+    heap.look()
+    heap.look()
+    assert process.trims == 2, "what is freed later looks like what is still used"
+
+
+def test_it_takes_little_time() -> None:
+    process = Process()
+    heap = process.heap()
+    process.bytes, process.trim_s = 500 * MIB, 0.2
+    began = process.now
+    while process.now < began + 200:
+        heap.look()
+        process.now += 0.5
+    assert 5 <= process.trims <= 10
+
+
+def test_this_process_has_memory() -> None:
+    assert 5 * MIB < resident_bytes() < 1 << 40
+
+
+PROGRAM = """
+import random, sys
+from neurald.hal.process.heap import Heap, resident_bytes
+heap = Heap()
+before = resident_bytes()
+pieces = [bytearray(2000) for _ in range(20_000)]
+kept = pieces[-1]
+del pieces
+freed = resident_bytes()
+heap.look()
+print(before, freed, resident_bytes())
+"""
+
+
+@pytest.mark.skipif("glibc" not in os.confstr("CS_GNU_LIBC_VERSION").lower(), reason="another allocator")  # type: ignore[union-attr]
+def test_glibc_gives_back_what_was_freed() -> None:
+    output = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    ).stdout
+    before, freed, after = map(int, output.split())
+    assert freed > before + 30 * MIB, "it would have been kept"
+    assert after < before + 8 * MIB

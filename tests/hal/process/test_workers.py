@@ -1,0 +1,146 @@
+"""Threads for calls."""
+
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+
+import pytest
+from support.waiting import wait_until
+
+from neurald.hal.process.workers import Workers
+
+
+def threads(name: str) -> int:
+    return sum(thread.name == name for thread in threading.enumerate())
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.node.nodeid)
+
+
+@pytest.fixture
+def workers(name: str) -> Iterator[Workers]:
+    workers = Workers(4, name, idle_s=0.05)
+    yield workers
+    workers.shutdown()
+    assert threads(name) == 0
+
+
+def test_threads_come_as_they_are_needed_and_go(workers: Workers, name: str) -> None:
+    leave = threading.Event()
+    futures = [workers.submit(leave.wait, 10) for _ in range(3)]
+    assert threads(name) == 3
+    leave.set()
+    assert [future.result(10) for future in futures] == [True] * 3
+    wait_until(lambda: threads(name) == 1)
+    assert workers.submit(divmod, 7, 2).result(10) == (3, 1)
+
+
+def test_calls_beyond_the_limit_wait(workers: Workers, name: str) -> None:
+    leave = threading.Event()
+    first = [workers.submit(leave.wait, 10) for _ in range(4)]
+    later = [workers.submit(threading.get_ident) for _ in range(20)]
+    assert threads(name) == 4
+    time.sleep(0.02)
+    assert not any(future.done() for future in later)
+    leave.set()
+    assert len({future.result(10) for future in later}) <= 4
+    assert all(future.result(10) for future in first)
+
+
+def test_one_call_after_another_takes_one_thread(workers: Workers) -> None:
+    leave = threading.Event()
+    for _ in range(3):
+        workers.submit(leave.wait, 10)
+    leave.set()
+    time.sleep(0.01)
+    used = set()
+    for _ in range(50):
+        used.add(workers.submit(threading.get_ident).result(10))
+        time.sleep(0.002)
+    assert len(used) == 1, "the others may go"
+
+
+def test_a_call_that_comes_as_a_thread_goes_is_run() -> None:
+    workers = Workers(2, "going", idle_s=0.0)
+    for number in range(300):
+        both = [workers.submit(divmod, number, each) for each in (2, 3)]
+        assert [future.result(10) for future in both] == [divmod(number, 2), divmod(number, 3)]
+    workers.shutdown()
+
+
+def test_errors_belong_to_the_call(workers: Workers) -> None:
+    def fail() -> None:
+        raise SystemExit(1)
+
+    with pytest.raises(SystemExit):
+        workers.submit(fail).result(10)
+    assert workers.submit(int, "5").result(10) == 5
+
+
+def test_nothing_of_a_call_is_kept(workers: Workers) -> None:
+    class Thing:
+        pass
+
+    thing = Thing()
+    gone = weakref.ref(thing)
+    workers.submit(id, thing).result(10)
+    del thing
+    wait_until(lambda: gone() is None)
+
+
+def test_where_no_thread_can_be_started_those_there_are_work(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave = threading.Event()
+    first = workers.submit(leave.wait, 10)
+
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        second = workers.submit(int, "7")
+    leave.set()
+    assert first.result(10)
+    assert second.result(10) == 7
+
+
+def test_where_there_is_no_thread_at_all_there_are_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    with pytest.raises(RuntimeError, match="can't start"):
+        Workers(4, "none")
+
+
+def test_an_interpreter_ends_with_workers_that_nobody_shut_down() -> None:
+    program = "from neurald.hal.process.workers import Workers; print(Workers(2, 'left', idle_s=0.05).submit(int, '7').result())"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=30, check=True)
+    assert ended.stdout == b"7\n"
+
+
+def test_a_shutdown(name: str) -> None:
+    workers = Workers(1, name, idle_s=60)
+    leave = threading.Event()
+    running, waiting = workers.submit(leave.wait, 10), workers.submit(int, "1")
+    workers.shutdown(wait=False)
+    with pytest.raises(RuntimeError, match="shutdown"):
+        workers.submit(int, "2")
+    leave.set()
+    assert running.result(10)
+    assert waiting.result(10) == 1
+    wait_until(lambda: threads(name) == 0)
+    other = Workers(1, name, idle_s=60)
+    leave.clear()
+    other.submit(leave.wait, 10)
+    dropped = other.submit(int, "1")
+    other.shutdown(wait=False, cancel_futures=True)
+    assert dropped.cancelled()
+    leave.set()
+    wait_until(lambda: threads(name) == 0)

@@ -1,0 +1,375 @@
+"""The side channel: sessions, memory in both directions of trust, and clients that break its rules."""
+
+import array
+import contextlib
+import ctypes
+import fcntl
+import gc
+import os
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.open_files import open_files
+from support.waiting import wait_until
+
+from neurald.hal.accounting.limits import Limits
+from neurald.hal.admission.session import Session, Sessions
+from neurald.hal.errors import (
+    BadData,
+    BadState,
+    DeadObject,
+    ResourceExhaustedPersistent,
+    ResourceExhaustedTransient,
+    UnavailableDevice,
+)
+from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.rpc.server.channel import ChannelClient, ChannelServer
+
+LIMITS = Limits(sessions=8, memories=4, memory_bytes=1 << 20)
+
+
+def no_bursts(session: Session, handle: int, connection: int, ring: int) -> None:
+    raise AssertionError("nobody asks for a burst")
+
+
+@pytest.fixture
+def sessions() -> Sessions:
+    return Sessions(LIMITS)
+
+
+@pytest.fixture
+def path(tmp_path: Path, sessions: Sessions) -> Iterator[Path]:
+    server = ChannelServer(tmp_path / "x.memory", sessions, no_bursts)
+    server.start()
+    yield tmp_path / "x.memory"
+    server.close()
+    assert not sessions.all()
+    assert not (tmp_path / "x.memory").exists()
+
+
+def connect(path: Path) -> ChannelClient:
+    return ChannelClient.connect(path, 5.0)
+
+
+def session_of(client: ChannelClient, sessions: Sessions) -> Session:
+    return sessions.find(client.session)
+
+
+def test_memory_is_shared_and_not_copied(path: Path, sessions: Sessions) -> None:
+    client = connect(path)
+    mine = SharedMemory.create(5000)
+    theirs = session_of(client, sessions).take_memory(client.register(mine))
+    assert theirs.size == 5000
+    mine.view(4990, 5)[:] = b"hello"
+    assert bytes(theirs.view(4990, 5)) == b"hello"
+    theirs.view(0, 2)[:] = b"ok"
+    assert bytes(mine.view(0, 2)) == b"ok"
+    client.close()
+
+
+def test_a_constant_memory_can_only_be_read(path: Path, sessions: Sessions) -> None:
+    client = connect(path)
+    theirs = session_of(client, sessions).take_memory(
+        client.register(SharedMemory.constant(memoryview(b"12345")))
+    )
+    assert theirs.readonly
+    assert bytes(theirs.view()) == b"12345"
+    client.close()
+
+
+def test_a_token_is_good_once_and_in_its_session(path: Path, sessions: Sessions) -> None:
+    first, second = connect(path), connect(path)
+    assert first.session != second.session
+    token = first.register(SharedMemory.create(1))
+    with pytest.raises(BadData, match="token"):
+        session_of(second, sessions).take_memory(token)
+    session_of(first, sessions).take_memory(token)
+    with pytest.raises(BadData, match="token"):
+        session_of(first, sessions).take_memory(token)
+    first.close()
+    second.close()
+
+
+def test_the_end_of_a_client_is_the_end_of_its_session(path: Path, sessions: Sessions) -> None:
+    client = connect(path)
+    token = client.session
+    client.register(SharedMemory.create(100))
+    assert client.is_open
+    client.close()
+    assert not client.is_open
+    wait_until(lambda: not sessions.all())
+    with pytest.raises(DeadObject):
+        sessions.find(token)
+    with pytest.raises(DeadObject):
+        client.register(SharedMemory.create(100))
+
+
+def test_the_end_of_the_daemon_is_seen(tmp_path: Path, sessions: Sessions) -> None:
+    server = ChannelServer(tmp_path / "s", sessions, no_bursts)
+    server.start()
+    client = connect(tmp_path / "s")
+    server.close()
+    wait_until(lambda: not client.is_open)
+    with pytest.raises(DeadObject):
+        client.register(SharedMemory.create(100))
+    client.close()
+
+
+def test_limits(path: Path, sessions: Sessions) -> None:
+    client = connect(path)
+    with pytest.raises(ResourceExhaustedPersistent, match="1048577 bytes"):
+        client.register(SharedMemory.create((1 << 20) + 1))
+    tokens = [client.register(SharedMemory.create(1 << 19)) for _ in range(2)]
+    with pytest.raises(ResourceExhaustedTransient):
+        client.register(SharedMemory.create(1))
+    session = session_of(client, sessions)
+    session.take_memory(tokens.pop())
+    gc.collect()
+    one = SharedMemory.create(1)
+    for _ in range(3):
+        client.register(one)
+    with pytest.raises(ResourceExhaustedTransient, match="makes 5"):
+        client.register(one)
+    client.close()
+
+
+def test_a_file_that_is_mapped_twice_counts_once(path: Path) -> None:
+    client = connect(path)
+    large = SharedMemory.create(1 << 20)
+    for _ in range(LIMITS.memories):
+        client.register(large)
+    client.close()
+
+
+def test_sessions_are_limited(path: Path, sessions: Sessions) -> None:
+    clients = [connect(path) for _ in range(LIMITS.sessions)]
+    with pytest.raises(ResourceExhaustedTransient, match="8 sessions"):
+        connect(path)
+    clients.pop().close()
+    wait_until(lambda: len(sessions.all()) == LIMITS.sessions - 1)
+    connect(path).close()
+    for client in clients:
+        client.close()
+
+
+class RawMemory:
+    """Stands for a memory, whatever is behind its descriptor."""
+
+    def __init__(self, fd: int, size: int, *, readonly: bool = False) -> None:
+        self.fd, self.size, self.readonly = fd, size, readonly
+
+
+def test_memory_that_is_not_safe_is_refused(path: Path, tmp_path: Path) -> None:
+    client = connect(path)
+    good = SharedMemory.create(4096)
+    unsealed = os.memfd_create("x", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
+    os.ftruncate(unsealed, 4096)
+    plain = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    os.ftruncate(plain, 4096)
+    reader, writer = os.pipe()
+    cases = [
+        (RawMemory(unsealed, 4096), "seals"),
+        (RawMemory(plain, 4096), "seals|shared memory"),
+        (RawMemory(reader, 4096), "no shared memory"),
+        (RawMemory(good.fd, 4095), "4096 bytes; 4095"),
+        (RawMemory(good.fd, 8192), "4096 bytes; 8192"),
+        (RawMemory(good.fd, 0), "4096 bytes; 0"),
+        (RawMemory(good.fd, 4096, readonly=True), "seals"),
+    ]
+    for memory, reason in cases:
+        with pytest.raises(BadData, match=reason):
+            client.register(memory)  # type: ignore[arg-type]
+    client.register(good)
+    client.close()
+    for fd in (unsealed, plain, reader, writer):
+        os.close(fd)
+    good.close()
+    with pytest.raises(BadState):
+        connect(path).register(good)
+
+
+def test_huge_pages_are_refused(path: Path) -> None:
+    size = 2 << 20
+    fd = os.memfd_create("x", os.MFD_ALLOW_SEALING | os.MFD_HUGETLB | os.MFD_HUGE_2MB)
+    try:
+        os.ftruncate(fd, size)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        client = connect(path)
+        # Without any huge page in the system it cannot be mapped in the first place.
+        with pytest.raises((BadData, ResourceExhaustedPersistent)):
+            client.register(RawMemory(fd, size))  # type: ignore[arg-type]
+        client.close()
+    except OSError as error:
+        pytest.skip(f"no huge pages here: {error}")
+    finally:
+        os.close(fd)
+
+
+def raw_connection(path: Path) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.settimeout(5)
+    connection.connect(str(path))
+    assert len(connection.recv(100)) == 8 + 17
+    return connection
+
+
+GOOD_PACKET = (4096).to_bytes(8, "little") + b"\0"
+
+
+@pytest.mark.parametrize(
+    ("packet", "count"),
+    [
+        (GOOD_PACKET, 0),
+        (GOOD_PACKET, 2),
+        (GOOD_PACKET, 3),
+        (GOOD_PACKET, 100),
+        (GOOD_PACKET[:-1], 1),
+        (GOOD_PACKET + b"\0", 1),
+        (b"", 1),
+        (b"", 0),
+        (b"x" * 5000, 1),
+        (b"x" * 5000, 0),
+    ],
+)
+def test_whoever_breaks_the_rules_is_cut_off(
+    path: Path, sessions: Sessions, packet: bytes, count: int
+) -> None:
+    memory = SharedMemory.create(4096)
+    other = connect(path)
+    before = open_files()
+    connection = raw_connection(path)
+    ancillary = (
+        [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [memory.fd] * count))] if count else []
+    )
+    connection.sendmsg([packet], ancillary)
+    assert connection.recv(100) == b""
+    connection.close()
+    wait_until(lambda: len(sessions.all()) == 1 and not open_files() - before)
+    other.register(memory)
+    other.close()
+
+
+def test_flags_that_are_not_known_are_refused(path: Path) -> None:
+    memory = SharedMemory.create(4096)
+    connection = raw_connection(path)
+    before = open_files()
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [memory.fd]))]
+    connection.sendmsg([GOOD_PACKET[:-1] + b"\2"], ancillary)
+    assert b"flags 0x2" in connection.recv(1000)
+    assert not open_files() - before
+    connection.close()
+
+
+def test_a_client_that_reads_nothing_stops_nobody(path: Path) -> None:
+    memory = SharedMemory.create(4096)
+    lazy = raw_connection(path)
+    lazy.settimeout(0.2)
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [memory.fd]))]
+    with contextlib.suppress(OSError):  # a full queue, or the daemon has hung up
+        for _ in range(100_000):
+            lazy.sendmsg([GOOD_PACKET], ancillary)
+    client = connect(path)
+    client.register(memory)
+    client.close()
+    lazy.close()
+
+
+SETRESUID = {"x86_64": 117, "aarch64": 147}.get(os.uname().machine, 0)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not SETRESUID, reason="only root can be another user")
+def test_other_users_are_turned_away(sessions: Sessions) -> None:
+    answers: list[bytes] = []
+
+    def visit(path: Path) -> None:
+        # The system call changes this thread alone; the C function would change all.
+        assert ctypes.CDLL(None).syscall(SETRESUID, -1, 65534, -1) == 0
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.settimeout(5)
+            connection.connect(str(path))
+            answers.append(connection.recv(100))
+
+    # Not in pytest's own folder, which other users cannot enter anyway.
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "s"
+        server = ChannelServer(path, sessions, no_bursts)
+        server.start()
+        path.parent.chmod(0o755)
+        path.chmod(0o666)
+        thread = threading.Thread(target=visit, args=(path,))
+        thread.start()
+        thread.join()
+        server.close()
+    assert answers == [b""]
+
+
+def test_sockets_are_for_their_user_alone(path: Path) -> None:
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_whoever_else_listens_there_is_no_daemon(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableDevice):
+        ChannelClient.connect(tmp_path / "nothing", 1.0)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(str(tmp_path / "s"))
+    with pytest.raises(UnavailableDevice):
+        ChannelClient.connect(tmp_path / "s", 1.0)
+    listener.listen()
+    started = time.monotonic()
+    with pytest.raises(UnavailableDevice):  # it never says a word
+        ChannelClient.connect(tmp_path / "s", 0.2)
+    assert time.monotonic() - started < 20
+    listener.close()
+
+
+def test_another_protocol_is_no_daemon(tmp_path: Path) -> None:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(str(tmp_path / "s"))
+    listener.listen()
+    thread = threading.Thread(target=lambda: listener.accept()[0].send(b"220 mail.example.org"))
+    thread.start()
+    with pytest.raises(UnavailableDevice, match="no neurald daemon"):
+        ChannelClient.connect(tmp_path / "s", 5.0)
+    thread.join()
+    listener.close()
+
+
+def test_threads_may_share_a_client(path: Path, sessions: Sessions) -> None:
+    client = connect(path)
+    session = session_of(client, sessions)
+    failures: list[Exception] = []
+
+    def work(number: int) -> None:
+        try:
+            for _ in range(50):
+                memory = SharedMemory.create(number + 1)
+                assert session.take_memory(client.register(memory)).size == number + 1
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    client.close()
+
+
+def test_nothing_leaks(path: Path, sessions: Sessions) -> None:
+    connect(path).close()
+    wait_until(lambda: not sessions.all())
+    gc.collect()
+    before = open_files()
+    for _ in range(100):
+        client = connect(path)
+        client.register(SharedMemory.create(4096))
+        client.close()
+    wait_until(lambda: not sessions.all())
+    gc.collect()
+    wait_until(lambda: not open_files() - before)

@@ -1,0 +1,120 @@
+"""How a server starts and stops."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.addition import AddingDevice
+from support.peer import CONSTANT, RESULTS, Peer, execution, pool, read
+
+from neurald._proto import device_pb2
+from neurald.hal.errors import BadData, BadState, Error, ResultCode
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.server.server import DeviceServer
+
+
+@pytest.fixture
+def device() -> AddingDevice:
+    return AddingDevice()
+
+
+@pytest.fixture(params=["unix", "tcp"])
+def server(request: pytest.FixtureRequest, tmp_path: Path, device: AddingDevice) -> Iterator[DeviceServer]:
+    place = f"unix://{tmp_path}/d.sock" if request.param == "unix" else "127.0.0.1:0"
+    server = DeviceServer(device, Address.parse(place))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def peer(server: DeviceServer) -> Iterator[Peer]:
+    peer = Peer(server)
+    yield peer
+    peer.close()
+
+
+def test_nothing_is_replaced(tmp_path: Path, device: AddingDevice) -> None:
+    (tmp_path / "d.sock").touch()
+    with pytest.raises(BadState, match="exists"):
+        DeviceServer(device, Address.parse(f"unix://{tmp_path}/d.sock")).start()
+    (tmp_path / "e.sock.memory").touch()
+    with pytest.raises(BadState, match=r"e\.sock\.memory cannot be bound"):
+        DeviceServer(device, Address.parse(f"unix://{tmp_path}/e.sock")).start()
+    assert not (tmp_path / "e.sock").exists()
+    with pytest.raises(BadState, match="cannot be bound"):
+        DeviceServer(device, Address.parse(f"unix://{tmp_path}/missing/e.sock")).start()
+
+
+def test_a_port_is_not_shared(device: AddingDevice) -> None:
+    first = DeviceServer(device, Address.parse("127.0.0.1:0"))
+    first.start()
+    assert first.address.port
+    with pytest.raises(BadState, match="somebody else"):
+        DeviceServer(device, first.address).start()
+    first.stop()
+
+
+def test_other_hosts_are_not_served_by_mistake(device: AddingDevice) -> None:
+    for place in ("0.0.0.0:0", "[::]:0", "192.0.2.1:1", "example.org:1"):
+        with pytest.raises(BadData, match="--insecure"):
+            DeviceServer(device, Address.parse(place))
+    server = DeviceServer(device, Address.parse("0.0.0.0:0"), insecure=True)
+    server.start()
+    with socket.create_connection(("127.0.0.1", server.address.port), 5):
+        pass
+    server.stop()
+
+
+def test_a_drain_waits_for_calls_and_their_results(
+    server: DeviceServer, peer: Peer, device: AddingDevice
+) -> None:
+    handle = peer.prepare()
+    entered, leave = threading.Event(), threading.Event()
+
+    def wait(*_: Any) -> None:
+        entered.set()
+        leave.wait(10)
+
+    device.on_execute = wait
+    replies: list[Any] = []
+    message = execution(handle, pool(peer.memory(CONSTANT.tobytes())), RESULTS)
+    late = execution(handle, pool(peer.memory(CONSTANT.tobytes())), RESULTS)
+    call = threading.Thread(target=lambda: replies.append(peer.call("Execute", message)))
+    call.start()
+    assert entered.wait(10)
+    assert not server.handler.drain(0.0, lambda: False)
+    assert peer.call("GetStatus", device_pb2.GetStatusRequest()).status == device_pb2.DEVICE_STATUS_OFFLINE
+    with pytest.raises(Error, match="about to stop") as caught:
+        peer.call("Execute", late)
+    assert caught.value.code is ResultCode.DEAD_OBJECT
+    drained: list[bool] = []
+    drain = threading.Thread(target=lambda: drained.append(server.handler.drain(10.0, lambda: False)))
+    drain.start()
+    leave.set()
+    call.join()
+    time.sleep(0.1)
+    assert not drained
+    read(peer, replies[0].results[0])
+    drain.join()
+    assert drained == [True]
+
+
+def test_results_that_nobody_reads_hold_up_a_drain_for_a_moment(server: DeviceServer, peer: Peer) -> None:
+    handle = peer.prepare()
+    peer.call("Execute", execution(handle, pool(peer.memory(bytes(24))), RESULTS))
+    started = time.monotonic()
+    assert not server.handler.drain(30.0, lambda: False)
+    assert time.monotonic() - started < 10
+
+
+def test_a_drain_can_be_forced(server: DeviceServer, peer: Peer, device: AddingDevice) -> None:
+    handle = peer.prepare()
+    peer.call("Execute", execution(handle, pool(peer.memory(bytes(24))), RESULTS))
+    started = time.monotonic()
+    assert not server.handler.drain(30.0, lambda: time.monotonic() > started + 0.1)
+    assert time.monotonic() < started + 5

@@ -1,0 +1,528 @@
+"""Ends of bursts that break the rules: what they lose is their burst, and nobody else notices."""
+
+import contextlib
+import fcntl
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.addition import AddingDevice, addition, request
+from support.open_files import open_files
+from support.peer import Peer
+from support.waiting import wait_until
+
+from neurald.hal.device import ExecuteOptions, OutputShape, PrepareOptions
+from neurald.hal.errors import BadData, DeadObject, Error, OpFailed, Unmappable
+from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.model.types import Argument, Request
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.client.burst_client import RemoteBurst
+from neurald.hal.rpc.client.connection import Connection
+from neurald.hal.rpc.client.device import connect
+from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.rpc.transport.burst_packet import (
+    ANSWER,
+    COMPLETION,
+    MAXIMUM_SLOTS,
+    MEMORY,
+    MEMORY_HEAD,
+    OUTCOME,
+    RELEASE,
+    RELEASE_HEAD,
+    SUBMISSION,
+    answer_packet,
+    error_packet,
+    pack_arguments,
+    request_packet,
+    require_success,
+    shapes_packet,
+)
+from neurald.hal.rpc.transport.burst_ring import RING_BYTES, RingEnd, Side
+from neurald.hal.rpc.transport.packet import receive_packet, rights
+
+RUN = ExecuteOptions()
+REQUEST = Request(
+    inputs=(Argument(pool=0, length=24),), outputs=(Argument(pool=0, offset=64, length=24),), pools=()
+)
+
+
+def burst_threads() -> int:
+    return sum(thread.name == "neurald burst" for thread in threading.enumerate())
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[DeviceServer]:
+    server = DeviceServer(AddingDevice(), Address.parse(f"unix://{tmp_path}/d.sock"))
+    server.start()
+    yield server
+    server.stop()
+    wait_until(lambda: burst_threads() == 0)
+
+
+@pytest.fixture
+def peer(server: DeviceServer) -> Iterator[Peer]:
+    peer = Peer(server)
+    yield peer
+    peer.close()
+
+
+class Raw:
+    """A client's end of a burst that sends what it likes."""
+
+    def __init__(self, peer: Peer) -> None:
+        assert peer.side is not None
+        self.memory = SharedMemory.create(RING_BYTES)
+        self.connection, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.connection.settimeout(10)
+        peer.side.configure_burst(peer.prepare(), self.theirs, self.memory)
+        self.ring = RingEnd(self.memory, self.connection, Side.CLIENT)
+        self.shared = SharedMemory.create(1024)
+
+    def ask(self, packet: bytes, *descriptors: int) -> None:
+        self.connection.sendmsg([packet], rights(descriptors) if descriptors else [])
+        answer = self.connection.recv(1 << 16)
+        while answer and answer[0] != ANSWER:  # it wakes us, or tells the outcome of a run
+            answer = self.connection.recv(1 << 16)
+        require_success(answer)
+
+    def prepare(self) -> None:
+        self.ask(MEMORY_HEAD.pack(MEMORY, 1, 1024, False), self.shared.fd)
+        self.ask(request_packet(0, pack_arguments(REQUEST, (1,))))
+
+    def run(self) -> bytes:
+        self.ring.put(SUBMISSION.pack(0, False, -1.0, 2.0))
+        while not self.ring.sleep(10):
+            packet = self.connection.recv(1 << 16)
+            assert packet, "the burst is over"
+        return self.ring.take()
+
+    def is_cut_off(self) -> bool:
+        """Whether the daemon has ended the burst; waits for that."""
+        try:
+            while self.connection.recv(1 << 16):
+                pass
+        except TimeoutError:
+            return False
+        except ConnectionError:
+            pass
+        return True
+
+    def close(self) -> None:
+        self.theirs.close()
+        self.connection.close()
+
+
+@pytest.fixture
+def raw(peer: Peer) -> Iterator[Raw]:
+    raw = Raw(peer)
+    raw.theirs.close()
+    yield raw
+    raw.close()
+
+
+@pytest.fixture
+def bystander(server: DeviceServer) -> Iterator[Callable[[], None]]:
+    """Checks that another client's burst works."""
+    remote = connect(str(server.address))
+    burst = remote.prepare_model(addition(np.ones(3)), PrepareOptions()).create_burst()
+    values, result = np.zeros(3, np.float32), np.zeros(3, np.float32)
+    wanted = request(values, result)
+
+    def check() -> None:
+        values[:] += 1
+        burst.execute(wanted, RUN)
+        assert result.tolist() == (values + 1).tolist()
+
+    check()
+    yield check
+    check()
+    burst.close()
+    remote.close()
+
+
+def test_the_bare_protocol(raw: Raw) -> None:
+    raw.prepare()
+    view = np.frombuffer(raw.shared.view(), np.float32)
+    view[:6] = 5
+    assert COMPLETION.unpack_from(raw.run())[0] == 1
+    assert view[16:22].tolist() == [5, 6, 7, 8, 9, 10]
+    assert COMPLETION.unpack_from(raw.run())[0] == 0
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        b"\0",
+        bytes(100),
+        bytes([RELEASE]),
+        bytes([ANSWER, 0]),
+        bytes([OUTCOME]) + bytes(20),
+        b"\xff" * 20,
+        bytes(70_000),
+    ],
+    ids=len,
+)
+def test_packets_that_are_none(raw: Raw, bystander: Callable[[], None], packet: bytes) -> None:
+    raw.connection.send(packet)
+    assert raw.is_cut_off()
+
+
+@pytest.mark.parametrize(
+    "submission",
+    [
+        SUBMISSION.pack(1, 0, -1.0, 2.0),
+        SUBMISSION.pack(0xFFFFFFFF, 0, -1.0, 2.0),
+        SUBMISSION.pack(0, 2, -1.0, 2.0),
+        SUBMISSION.pack(0, 0, float("nan"), 2.0),
+        SUBMISSION.pack(0, 0, -1.0, float("nan")),
+        SUBMISSION.pack(0, 0, -1.0, -2.0),
+    ],
+)
+def test_submissions_that_are_none(raw: Raw, bystander: Callable[[], None], submission: bytes) -> None:
+    raw.prepare()
+    raw.run()
+    raw.ring.put(submission)
+    assert raw.is_cut_off()
+
+
+@pytest.mark.parametrize("number", [2, 3, 0x7FFFFFFF, 0xFFFFFFFF])
+def test_numbers_out_of_turn(raw: Raw, bystander: Callable[[], None], number: int) -> None:
+    raw.prepare()
+    struct.pack_into("I", raw.memory.view(), 0, number)
+    raw.connection.send(struct.pack("<BI", 0, number))
+    assert raw.is_cut_off()
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        request_packet(64, pack_arguments(REQUEST, (1,))),
+        request_packet(0, pack_arguments(REQUEST, (2,))),
+        request_packet(0, pack_arguments(REQUEST, (0,))),
+        request_packet(0, pack_arguments(REQUEST, (1,)) + b"x"),
+        request_packet(0, pack_arguments(REQUEST, (1,))[:-1]),
+        request_packet(0, b""),
+        request_packet(0, struct.pack("<HH", 65535, 65535)),
+        *(
+            request_packet(
+                0,
+                pack_arguments(
+                    Request(
+                        inputs=(Argument(pool=0, offset=offset, length=length),),
+                        outputs=REQUEST.outputs,
+                        pools=(),
+                    ),
+                    (1,),
+                ),
+            )
+            for offset, length in ((1001, 24), (2**64 - 24, 24), (2**64 - 1, 2**64 - 1), (0, 25))
+        ),
+        request_packet(
+            0,
+            pack_arguments(
+                Request(
+                    inputs=(Argument(pool=0, length=24, dimensions=(2**63, 2**63)),),
+                    outputs=REQUEST.outputs,
+                    pools=(),
+                ),
+                (1,),
+            ),
+        ),
+    ],
+    ids=len,
+)
+def test_requests_that_are_none(raw: Raw, bystander: Callable[[], None], packet: bytes) -> None:
+    raw.prepare()
+    with pytest.raises(BadData):
+        raw.ask(packet)
+    # That is not breaking the rules, and what was known still is.
+    raw.run()
+
+
+def test_memories_that_are_none(raw: Raw, bystander: Callable[[], None]) -> None:
+    raw.prepare()
+    unsealed = os.memfd_create("unsealed", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(unsealed, 1024)
+    reader, writer = os.pipe()
+    for descriptor in (unsealed, reader):
+        with pytest.raises(BadData):
+            raw.ask(MEMORY_HEAD.pack(MEMORY, 2, 1024, False), descriptor)
+    for size in (0, 1023, 2**64 - 1):
+        with pytest.raises(BadData):
+            raw.ask(MEMORY_HEAD.pack(MEMORY, 2, size, False), raw.shared.fd)
+    with pytest.raises(BadData):
+        raw.ask(MEMORY_HEAD.pack(MEMORY, 2, 1024, True), raw.shared.fd)  # not constant at all
+    for slot in (0, 1):
+        with pytest.raises(BadData, match="taken"):
+            raw.ask(MEMORY_HEAD.pack(MEMORY, slot, 1024, False), raw.shared.fd)
+    with pytest.raises(BadData):
+        raw.ask(MEMORY_HEAD.pack(MEMORY, 2, 1024, False)[:-1], raw.shared.fd)
+    raw.run()
+    for descriptor in (unsealed, reader, writer):
+        os.close(descriptor)
+
+
+def test_more_slots_than_there_are(raw: Raw) -> None:
+    for slot in range(1, MAXIMUM_SLOTS + 1):
+        raw.ask(MEMORY_HEAD.pack(MEMORY, slot, 1024, False), raw.shared.fd)
+    with pytest.raises(Error, match="slots"):
+        raw.ask(MEMORY_HEAD.pack(MEMORY, MAXIMUM_SLOTS + 1, 1024, False), raw.shared.fd)
+    raw.connection.send(RELEASE_HEAD.pack(RELEASE, 5))
+    raw.ask(MEMORY_HEAD.pack(MEMORY, MAXIMUM_SLOTS + 1, 1024, False), raw.shared.fd)
+
+
+@pytest.mark.parametrize("descriptors", [0, 2])
+def test_a_wrong_number_of_descriptors(raw: Raw, bystander: Callable[[], None], descriptors: int) -> None:
+    before = open_files()
+    packet = MEMORY_HEAD.pack(MEMORY, 2, 1024, False)
+    raw.connection.sendmsg([packet], rights([raw.shared.fd] * descriptors) if descriptors else [])
+    assert raw.is_cut_off()
+    wait_until(lambda: open_files() < before)
+
+
+def test_a_released_slot_takes_its_requests_along(raw: Raw, bystander: Callable[[], None]) -> None:
+    raw.prepare()
+    raw.run()
+    raw.connection.send(RELEASE_HEAD.pack(RELEASE, 1))
+    with pytest.raises(BadData, match="no memory"):
+        raw.ask(request_packet(1, pack_arguments(REQUEST, (1,))))
+    raw.ring.put(SUBMISSION.pack(0, False, -1.0, 2.0))
+    assert raw.is_cut_off()
+
+
+def test_answers_that_nobody_reads(raw: Raw, bystander: Callable[[], None]) -> None:
+    packet = request_packet(0, b"")
+    with contextlib.suppress(ConnectionError):
+        for _ in range(100_000):
+            raw.connection.send(packet)
+    assert raw.is_cut_off()
+
+
+def test_words_that_flip(raw: Raw, bystander: Callable[[], None]) -> None:
+    raw.prepare()
+    view, stop = raw.memory.view(), threading.Event()
+
+    def flip() -> None:
+        random = np.random.default_rng(0)
+        while not stop.is_set():
+            offset = int(random.integers(8, 48))
+            view[offset] = int(random.integers(256))
+
+    thread = threading.Thread(target=flip)
+    thread.start()
+    try:
+        for _ in range(200):
+            raw.ring.put(SUBMISSION.pack(0, False, -1.0, 2.0))
+            try:
+                while not raw.ring.sleep(5):
+                    if not raw.connection.recv(1 << 16):
+                        return
+            except ConnectionError:
+                return
+            raw.ring.take()
+            bystander()
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_client_that_vanishes(raw: Raw, bystander: Callable[[], None]) -> None:
+    raw.prepare()
+    raw.ring.put(SUBMISSION.pack(0, False, -1.0, 2.0))
+    raw.connection.close()
+    wait_until(lambda: burst_threads() == 1)
+
+
+def test_a_client_that_keeps_the_daemons_end(peer: Peer, server: DeviceServer) -> None:
+    raw = Raw(peer)
+    raw.prepare()
+    raw.run()
+    # The description is one: what is set here is set for the daemon too.
+    flags = fcntl.fcntl(raw.theirs, fcntl.F_GETFL)
+    fcntl.fcntl(raw.theirs, fcntl.F_SETFL, flags & ~os.O_NONBLOCK)
+    stop = threading.Event()
+
+    def steal() -> None:
+        raw.theirs.settimeout(0.01)
+        while not stop.is_set():
+            with contextlib.suppress(OSError):
+                raw.theirs.recv(1 << 16)
+
+    thread = threading.Thread(target=steal)
+    thread.start()
+    for _ in range(200):
+        with contextlib.suppress(OSError):
+            raw.connection.send(request_packet(0, b""))
+    stop.set()
+    thread.join()
+    peer.close()
+    wait_until(lambda: burst_threads() == 0)
+    raw.close()
+
+
+def test_bursts_that_cannot_be(peer: Peer, bystander: Callable[[], None]) -> None:
+    assert peer.side is not None
+    handle, ring = peer.prepare(), SharedMemory.create(RING_BYTES)
+    before = open_files()
+    stream, other = socket.socketpair()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with stream, other, ours, theirs:
+        for connection, memory, number in (
+            (stream, ring, handle),
+            (theirs, SharedMemory.create(RING_BYTES * 2), handle),
+            (theirs, SharedMemory.constant(memoryview(bytes(RING_BYTES))), handle),
+            (theirs, ring, handle + 1),
+        ):
+            with pytest.raises(BadData):
+                peer.side.configure_burst(number, connection, memory)
+    with Path("/dev/null").open() as file, pytest.raises(BadData, match="connection"):
+        peer.side.configure_burst(handle, file, ring)  # type: ignore[arg-type]
+    assert not open_files() - before
+
+
+# Daemons
+
+
+class Imposter:
+    """A daemon's end of a burst that answers as it is told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, server: DeviceServer) -> None:
+        def configure(_: Connection, handle: int, connection: socket.socket, ring: SharedMemory) -> None:
+            self.connection = connection.dup()
+            self.connection.settimeout(10)
+            self.ring = RingEnd(ring, self.connection, Side.DAEMON)
+
+        monkeypatch.setattr(Connection, "configure_burst", configure)
+        self.remote = connect(str(server.address))
+        prepared = self.remote.prepare_model(addition(np.ones(3)), PrepareOptions())
+        burst = prepared.create_burst()
+        assert isinstance(burst, RemoteBurst)
+        self.burst = burst
+        self.request = request(np.ones(3, np.float32), np.zeros(3, np.float32))
+
+    def serve(self, complete: Callable[[], None]) -> threading.Thread:
+        def work() -> None:
+            for _ in range(2):
+                receive_now(self.connection)
+                self.connection.send(answer_packet(None))
+            while not self.ring.sleep(10):
+                receive_now(self.connection)
+            self.ring.take()
+            complete()
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        return thread
+
+    def close(self) -> None:
+        self.connection.close()
+        self.burst.close()
+        self.remote.close()
+
+
+def receive_now(connection: socket.socket) -> None:
+    while True:
+        try:
+            receive_packet(connection, 1 << 16, 1).close_descriptors()
+        except BlockingIOError:
+            time.sleep(0.001)
+        else:
+            return
+
+
+@pytest.fixture
+def imposter(monkeypatch: pytest.MonkeyPatch, server: DeviceServer) -> Iterator[Imposter]:
+    imposter = Imposter(monkeypatch, server)
+    yield imposter
+    imposter.close()
+
+
+def test_a_daemon_that_completes_out_of_turn(imposter: Imposter) -> None:
+    def complete() -> None:
+        imposter.ring.put(COMPLETION.pack(False, 0, -1, -1, -1))
+        imposter.ring.put(COMPLETION.pack(False, 0, -1, -1, -1))
+
+    imposter.serve(complete)
+    with pytest.raises(OpFailed):
+        imposter.burst.execute(imposter.request, RUN)
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        b"",
+        b"\x09",
+        shapes_packet(1, [OutputShape(dimensions=(3,))] * 2),
+        shapes_packet(1, [OutputShape(dimensions=(3,) * 17)]),
+        shapes_packet(1, [OutputShape(dimensions=(3,))])[:-1],
+        error_packet(1, Unmappable("x"))[:3],
+    ],
+    ids=len,
+)
+def test_a_daemon_that_tells_nonsense(imposter: Imposter, packet: bytes) -> None:
+    def complete() -> None:
+        if packet:
+            imposter.connection.send(packet)
+        imposter.ring.put(COMPLETION.pack(True, 0, -1, -1, -1))
+
+    imposter.serve(complete)
+    with pytest.raises(OpFailed):
+        imposter.burst.execute(imposter.request, RUN)
+    with pytest.raises(DeadObject):
+        imposter.burst.execute(imposter.request, RUN)
+
+
+def test_a_daemon_that_never_told_any_shape(imposter: Imposter) -> None:
+    imposter.serve(lambda: imposter.ring.put(COMPLETION.pack(False, 0, -1, -1, -1)))
+    with pytest.raises(OpFailed, match="no shapes"):
+        imposter.burst.execute(imposter.request, RUN)
+
+
+@pytest.mark.parametrize("packet", [b"", b"\xff", bytes(3), bytes([OUTCOME])], ids=len)
+def test_a_daemon_that_answers_a_question_otherwise(imposter: Imposter, packet: bytes) -> None:
+    """The burst ends at once, with an error that blames the daemon.
+
+    An empty packet stands for the completion of an execution that was never submitted.
+    """
+
+    def answer() -> None:
+        receive_now(imposter.connection)
+        if packet:
+            imposter.connection.send(packet)
+        else:
+            imposter.ring.put(COMPLETION.pack(False, 0, -1, -1, -1))
+            imposter.connection.send(struct.pack("<BI", 0, 1))
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    start = time.monotonic()
+    with pytest.raises(OpFailed, match="broke the rules"):
+        imposter.burst.execute(imposter.request, RUN)
+    assert time.monotonic() - start < 5
+    thread.join()
+    with pytest.raises(DeadObject):
+        imposter.burst.execute(imposter.request, RUN)
+
+
+def test_a_daemon_that_hangs_up(imposter: Imposter) -> None:
+    imposter.serve(lambda: imposter.connection.shutdown(socket.SHUT_RDWR))
+    with pytest.raises(DeadObject):
+        imposter.burst.execute(imposter.request, RUN)
+
+
+def test_an_unknown_code_is_a_failure(imposter: Imposter) -> None:
+    def complete() -> None:
+        packet = bytearray(error_packet(1, Unmappable("x")))
+        packet[5] = 99
+        imposter.connection.send(packet)
+        imposter.ring.put(COMPLETION.pack(True, 0, -1, -1, -1))
+
+    imposter.serve(complete)
+    with pytest.raises(OpFailed, match="99"):
+        imposter.burst.execute(imposter.request, RUN)

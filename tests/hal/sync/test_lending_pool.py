@@ -1,0 +1,174 @@
+"""Pools: who waits gets a thing in its turn, and none is ever lost."""
+
+import os
+import threading
+import time
+from collections import Counter
+from functools import partial
+
+import pytest
+from support.sweeps import sweep
+from support.waiting import wait_until
+
+from neurald.hal.errors import Cancelled, MissedDeadlineTransient, OutOfMemory
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.lending_pool import FairLock, Pool
+
+
+def is_waited_for(pool: Pool[str], threads: int) -> bool:
+    return pool.waiting == threads
+
+
+def test_first_come_first_served() -> None:
+    pool = Pool(["thing"], str, 1)
+    thing, order = pool.take(), list[int]()
+
+    def use(number: int) -> None:
+        with pool.using():
+            order.append(number)
+
+    threads = [threading.Thread(target=use, args=(number,)) for number in range(20)]
+    for number, thread in enumerate(threads):
+        thread.start()
+        wait_until(partial(is_waited_for, pool, number + 1))
+    pool.give_back(thing)
+    for thread in threads:
+        thread.join()
+    assert order == list(range(20))
+
+
+def test_who_comes_again_and_again_does_not_keep_it() -> None:
+    """A thread that gives a thing back and takes it at once again comes after those who wait."""
+    pool = Pool([0], int, 1)
+    thing, got = pool.take(), threading.Event()
+
+    def take() -> None:
+        pool.take()
+        got.set()
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    wait_until(lambda: pool.waiting)
+    pool.give_back(thing)
+    with pytest.raises(MissedDeadlineTransient):
+        pool.take(time.monotonic() + 0.01)
+    assert got.wait(30)
+    thread.join()
+
+
+@pytest.mark.parametrize("threads", [8, 16])
+def test_threads_share_evenly(threads: int) -> None:
+    """More threads than things: none has half as many turns again as another."""
+    pool, stop = Pool([0], int, 4), threading.Event()
+    counts: Counter[int] = Counter()
+
+    def work(number: int) -> None:
+        while not stop.is_set():
+            with pool.using():
+                counts[number] += 1
+                time.sleep(0.0005)
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    time.sleep(0.6)
+    stop.set()
+    for worker in workers:
+        worker.join()
+    assert len(counts) == threads
+    assert max(counts.values()) <= 1.5 * min(counts.values()) + 5
+
+
+def test_as_many_as_there_may_be_are_made() -> None:
+    made = iter(range(1, 10))
+    pool = Pool([0], lambda: next(made), 3)
+    assert sorted(pool.take() for _ in range(3)) == [0, 1, 2]
+    with pytest.raises(MissedDeadlineTransient, match="other executions"):
+        pool.take(time.monotonic())
+
+
+def test_one_that_cannot_be_made_may_be_made_later() -> None:
+    fails = [True]
+
+    def make() -> int:
+        if fails:
+            raise OutOfMemory("no room")
+        return 1
+
+    pool = Pool([0], make, 2)
+    assert pool.take() == 0
+    with pytest.raises(OutOfMemory):
+        pool.take()
+    fails.clear()
+    assert pool.take() == 1
+
+
+def test_a_wait_ends_by_cancellation() -> None:
+    pool = Pool([0], int, 1)
+    pool.take()
+    cancellation = Cancellation()
+    threading.Timer(0.03, cancellation.cancel).start()
+    with pytest.raises(Cancelled):
+        pool.take(None, cancellation)
+    assert pool.waiting == 0
+    pool.give_back(0)
+    assert pool.take(time.monotonic()) == 0
+
+
+@sweep("deadline_s", [1e300, float("inf")])
+def test_no_deadline_is_too_far_away(deadline_s: float) -> None:
+    pool = Pool([0], int, 1)
+    thing = pool.take()
+    threading.Timer(0.03, pool.give_back, [thing]).start()
+    assert pool.take(deadline_s) == 0
+
+
+def test_what_comes_to_one_who_is_interrupted_goes_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = Pool(["thing"], str, 1)
+    thing = pool.take()
+
+    def interrupted(*_: object) -> None:
+        pool.give_back(thing)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pool, "_wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pool.take()
+    assert pool.take(time.monotonic()) == "thing"
+
+
+def test_a_child_of_a_fork_waits_for_nobody_of_its_parent() -> None:
+    pool = Pool([0], int, 1)
+    thing = pool.take()
+    thread = threading.Thread(target=pool.take)
+    thread.start()
+    wait_until(lambda: pool.waiting)
+    child = os.fork()
+    if not child:
+        os._exit(0 if pool.take(time.monotonic() + 5) == 0 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    pool.give_back(thing)
+    thread.join()
+
+
+def test_a_lock() -> None:
+    lock, inside, most = FairLock(), [0], [0]
+
+    def work() -> None:
+        for _ in range(100):
+            with lock:
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+                inside[0] -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1]
+    lock.acquire()
+    with pytest.raises(MissedDeadlineTransient):
+        lock.acquire(time.monotonic() + 0.01)
+    lock.release()

@@ -1,0 +1,46 @@
+"""What operations are bound to, kept as long as their graph is."""
+
+import gc
+
+import numpy as np
+import pytest
+from support.addition import addition
+
+from neurald.hal.errors import BadData
+from neurald.hal.model.types import Subgraph
+from neurald.hal.validation import shape_inference
+from neurald.hal.validation.shape_inference import bind_operations
+
+
+def graph() -> Subgraph:
+    return addition(np.ones(3, np.float32)).main
+
+
+def test_a_graph_is_bound_once_while_it_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, other = graph(), graph()
+    bindings = bind_operations(first)
+    assert len(bindings) == len(first.operations)
+    assert bind_operations(other) == bindings
+    assert bind_operations(other) is not bindings
+    with monkeypatch.context() as patch:
+        patch.setattr(shape_inference, "_bound", pytest.fail)
+        assert bind_operations(first) is bindings
+    number = id(first)
+    assert number in shape_inference._bindings
+    del first
+    gc.collect()
+    assert number not in shape_inference._bindings
+
+
+def test_what_cannot_be_bound_is_refused_every_time() -> None:
+    whole = graph()
+    (operation,) = whole.operations
+    wrong = Subgraph(
+        operands=whole.operands,
+        operations=(type(operation)(type=operation.type, inputs=(), outputs=operation.outputs),),
+        inputs=whole.inputs,
+        outputs=whole.outputs,
+    )
+    for _ in range(2):
+        with pytest.raises(BadData, match="0 inputs"):
+            bind_operations(wrong)

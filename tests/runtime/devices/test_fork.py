@@ -1,0 +1,362 @@
+"""Applications that fork while they are connected to a daemon: children are right or told why not, parents undisturbed."""
+
+import contextlib
+import gc
+import importlib
+import os
+import pkgutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.daemon import daemon_process
+from support.forking import in_child
+from support.models import add_model
+from support.sweeps import sweep
+
+import neurald as nd
+from neurald.drivers.compiler.support import gc_pause
+from neurald.drivers.cpu.native import llvm
+from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.process import fork
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.rpc.client.device import RemoteDevice
+
+SHAPE = (64,)
+
+
+@pytest.fixture
+def device() -> Iterator[RemoteDevice]:
+    with daemon_process("sample-float-fast", None) as (_, address):
+        remote = nd.connect(address)
+        yield remote
+        remote.close()
+
+
+def run(compilation: nd.Compilation, value: float) -> bool:
+    values = np.full(SHAPE, value, np.float32)
+    return bool((compilation.run(values, values)[0] == 2 * value).all())
+
+
+def compiled(device: RemoteDevice) -> nd.Compilation:
+    return nd.CompilationBuilder(add_model(SHAPE), devices=[device]).finish()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["run", "burst"])
+def test_a_child_is_told_that_it_has_no_session(device: RemoteDevice, how: str) -> None:
+    compilation = compiled(device)
+    burst = compilation.create_burst() if how == "burst" else None
+    execution = nd.Execution(compilation, reusable=True)
+    values, result = np.full(SHAPE, 3, np.float32), np.zeros(SHAPE, np.float32)
+    execution.set_input(0, values)
+    execution.set_input(1, values)
+    execution.set_output(0, result)
+    execution.compute(burst=burst)
+
+    def work() -> None:
+        for _ in range(3):
+            with pytest.raises(nd.Error, match="forked"):
+                execution.compute(burst=burst)
+
+    for turn in range(3):
+        in_child(work)
+        values[:] = turn
+        execution.compute(burst=burst)
+        assert (result == 2 * turn).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_a_child_that_connects_is_told_why_it_cannot(device: RemoteDevice, is_busy: bool) -> None:
+    """Whatever other threads of the parent are doing with gRPC at the time of the fork."""
+    compilation = compiled(device)
+    wrong: list[int] = []
+    ends = threading.Event()
+
+    def work_on() -> None:
+        number = 0
+        while not ends.is_set():
+            number += 1
+            if not run(compilation, number):
+                wrong.append(number)
+
+    worker = threading.Thread(target=work_on, daemon=True)
+    if is_busy:
+        worker.start()
+
+    def work() -> None:
+        with pytest.raises(nd.Error, match="spawn"):
+            nd.connect(device.address)
+        with pytest.raises(nd.Error, match="spawn"):
+            nd.connect(f"unix:///nowhere-{os.getpid()}.sock")
+        with pytest.raises(nd.Error, match="forked"):
+            compiled(device)
+
+    for _ in range(8):
+        in_child(work)
+    ends.set()
+    if is_busy:
+        worker.join()
+    assert not wrong
+    assert run(compilation, 7)
+
+
+@pytest.mark.slow
+def test_the_cpu_stands_in_in_children(device: RemoteDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (nd.devices()[0], device))
+    compilation = nd.CompilationBuilder(add_model(SHAPE)).finish()
+    assert compilation.plan.steps[0].device is device
+    assert run(compilation, 1)
+    wrong: list[int] = []
+    ends = threading.Event()
+
+    def work_on() -> None:
+        number = 0
+        while not ends.is_set():
+            number += 1
+            if not run(compilation, number):
+                wrong.append(number)
+
+    def work() -> None:
+        assert all(run(compilation, 1000 + number) for number in range(200))
+
+    workers = [threading.Thread(target=work_on, daemon=True) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    with contextlib.ExitStack() as cleanup:
+        cleanup.callback(ends.set)
+        for _ in range(4):
+            in_child(work)
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+_POOL = """
+import multiprocessing, os, sys
+import numpy as np
+import neurald as nd
+from support.models import add_model
+
+device = nd.connect(sys.argv[1])
+compilation = nd.CompilationBuilder(add_model((64,)), devices=[device]).finish()
+burst = compilation.create_burst()
+
+
+def run(number):
+    values = np.full((64,), number, np.float32)
+    try:
+        return "right" if (compilation.run(values, values)[0] == 2 * number).all() else "wrong"
+    except nd.Error as error:
+        return "told" if "forked" in str(error) or "spawn" in str(error) else repr(error)
+
+
+if __name__ == "__main__":
+    assert run(1) == "right"
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        print(sorted(set(pool.map(run, range(400)))), flush=True)
+    process = os.fork()
+    if process == 0:
+        sys.exit(0)  # with all that interpreters do at their end
+    print(os.waitpid(process, 0)[1], run(2))
+"""
+
+
+@pytest.mark.slow
+def test_a_pool_of_processes_and_a_child_that_ends_as_interpreters_do(device: RemoteDevice) -> None:
+    command = [sys.executable, "-c", _POOL, device.address]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert found.stdout.split("\n")[:2] == ["['told']", "0 right"], found.stderr
+
+
+def test_working_memory_is_a_copy_in_a_child() -> None:
+    memory = SharedMemory.working(10_000)
+    shared = SharedMemory.create(10_000)
+    before = np.frombuffer(memory.view(), np.uint8)
+    before[:] = 5
+    copy_of_descriptor = memory.fd
+
+    def work() -> None:
+        assert (before == 5).all()
+        before[:] = 9
+        shared.view()[0] = 1
+        assert memory.fd == copy_of_descriptor
+        assert os.pread(memory.fd, 3, 0) == b"\x09\x09\x09", (
+            "the descriptor is of other memory than the mapping"
+        )
+        again = SharedMemory.received(os.dup(memory.fd), memory.size, constant=False)
+        again.view()[0] = 77
+        assert before[0] == 77
+
+    in_child(work)
+    assert (before == 5).all()
+    assert shared.view()[0] == 1, "memory that an application made is shared"
+
+
+def matrices(size: int, count: int) -> nd.Model:
+    """A model that multiplies a matrix by the identity again and again, in memory of the device's between."""
+    builder = nd.ModelBuilder()
+    source = value = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (size, size))
+    weights = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (size, size))
+    builder.set_operand_value(weights, np.eye(size, dtype=np.float32))
+    bias = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (size,))
+    builder.set_operand_value(bias, np.zeros(size, np.float32))
+    activation = builder.add_operand(nd.OperandType.INT32)
+    builder.set_operand_value(activation, 0)
+    for _ in range(count):
+        result = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (size, size))
+        builder.add_operation(nd.OperationType.FULLY_CONNECTED, [value, weights, bias, activation], [result])
+        value = result
+    builder.identify_inputs_and_outputs([source], [value])
+    return builder.finish()
+
+
+def on_cpu(model: nd.Model, threads: int) -> nd.Compilation:
+    builder = nd.CompilationBuilder(model, [nd.devices()[0]], threads)
+    builder.set_caching(None)
+    return builder.finish()
+
+
+def shared_mappings() -> set[str]:
+    """Where this process has writable memory that is no file's, and that a child would share."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return {line for line in lines if line.split()[1] == "rw-s" and "/dev/zero" in line}
+
+
+@sweep("threads", [1, 2])
+def test_a_device_in_this_process_computes_in_memory_of_its_own(threads: int) -> None:
+    """Else a child and its parent would write intermediate values over each other's."""
+    before = shared_mappings()
+    compilation = on_cpu(matrices(16, 3), threads)
+    values = np.arange(256, dtype=np.float32).reshape(16, 16)
+    assert (compilation.run(values)[0] == values).all()
+    assert shared_mappings() <= before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+def test_children_compute_on_the_cpu_at_the_same_time(threads: int) -> None:
+    compilation = on_cpu(matrices(64, 6), threads)
+
+    def check() -> None:
+        for number in range(100):
+            values = np.full((64, 64), 1000 * os.getpid() % 65_521 + number, np.float32)
+            assert (compilation.run(values)[0] == values).all()
+
+    check()
+    children = [threading.Thread(target=in_child, args=(check,)) for _ in range(3)]
+    results: list[BaseException] = []
+    hook, threading.excepthook = threading.excepthook, lambda told: results.append(told.exc_value)  # type: ignore[arg-type]
+    try:
+        for child in children:
+            child.start()
+        check()
+        for child in children:
+            child.join()
+    finally:
+        threading.excepthook = hook
+    assert not results
+
+
+def test_no_module_keeps_a_lock_that_a_child_could_find_taken() -> None:
+    held_over = {
+        ("neurald.drivers.cpu.native.llvm", "_lock"),
+        ("neurald.drivers.opencl.runtime.native_loop", "_lock"),
+    }
+    daemons = {("neurald.hal.rpc.server.server", "_parsing_large")}
+    found = set()
+    for folder in ("hal", "runtime", "drivers"):
+        root = importlib.import_module(f"neurald.{folder}")
+        for module in pkgutil.walk_packages(root.__path__, f"neurald.{folder}."):
+            if module.name.endswith(("_worker", "__main__")):
+                continue
+            try:
+                members = vars(importlib.import_module(module.name))
+            except (ImportError, nd.Error):
+                continue  # of a library that is not installed
+            found |= {
+                (module.name, name)
+                for name, member in members.items()
+                if isinstance(member, type(threading.Lock()) | type(threading.RLock()))
+                and member not in fork._locks
+            }
+    assert found - daemons <= held_over
+    assert ("neurald.drivers.cpu.native.llvm", "_lock") in found
+
+
+def test_a_fork_waits_while_llvm_is_in_use() -> None:
+    taken = threading.Event()
+    ended: list[bool] = []
+
+    def hold() -> None:
+        with llvm._lock:
+            taken.set()
+            time.sleep(0.1)
+            ended.append(True)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    taken.wait()
+
+    def work() -> None:
+        assert ended, "the other thread was in the midst of it"
+        assert llvm._lock.acquire(blocking=False)
+
+    in_child(work)
+    holder.join()
+    assert llvm._lock.acquire(blocking=False)
+    llvm._lock.release()
+
+
+def test_a_child_collects_garbage_though_others_compiled() -> None:
+    taken, ends = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with gc_pause.put_off():
+            taken.set()
+            ends.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    taken.wait()
+
+    def work() -> None:
+        assert gc.isenabled()
+        with gc_pause.put_off():
+            assert not gc.isenabled()
+        assert gc.isenabled()
+
+    in_child(work)
+    assert not gc.isenabled()
+    ends.set()
+    holder.join()
+    assert gc.isenabled()
+
+
+def test_locks_that_others_held_are_free_in_a_child() -> None:
+    lock = forkable_lock()
+    taken, ends = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            taken.set()
+            ends.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    taken.wait()
+
+    def work() -> None:
+        assert lock.acquire(timeout=1)
+
+    in_child(work)
+    assert lock.locked()
+    ends.set()
+    holder.join()

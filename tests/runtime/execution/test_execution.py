@@ -1,0 +1,375 @@
+"""Execution: states, buffers, results, and what a device may answer."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.devices import AnsweringDevice, PausedDevice
+from support.errors import error_code
+from support.models import FLOAT, add_model, bound_execution, compiled_add
+from support.sweeps import sweep
+
+import neurald as nd
+from neurald.hal.device import ExecutionResult, OutputShape
+from neurald.hal.errors import BadData, DeadObject, MissedDeadlinePersistent, UnavailableDevice
+from neurald.hal.model.types import Request
+
+pytestmark = pytest.mark.quick
+
+BAD_DATA, BAD_STATE = nd.ResultCode.BAD_DATA, nd.ResultCode.BAD_STATE
+
+
+@pytest.fixture(scope="module")
+def compilation() -> nd.Compilation:
+    return compiled_add()
+
+
+def test_compute(compilation: nd.Compilation) -> None:
+    execution, output = bound_execution(compilation)
+    execution.compute()
+    np.testing.assert_array_equal(output, np.full((2, 3), 3))
+    assert execution.output_dimensions(0) == (2, 3)
+    assert execution.output_rank(0) == 2
+
+
+def test_one_shot_computes_once(compilation: nd.Compilation) -> None:
+    execution, _ = bound_execution(compilation)
+    execution.compute()
+    assert error_code(execution.compute) is BAD_STATE
+    assert error_code(execution.start_compute) is BAD_STATE
+
+
+def test_reusable_computes_again_with_the_bound_buffers(compilation: nd.Compilation) -> None:
+    execution = nd.Execution(compilation, reusable=True)
+    first, second = np.zeros((2, 3), np.float32), np.ones((2, 3), np.float32)
+    output = np.zeros((2, 3), np.float32)
+    execution.set_input(0, first)
+    execution.set_input(1, second)
+    execution.set_output(0, output)
+    for value in range(3):
+        first[:] = value
+        execution.compute()
+        np.testing.assert_array_equal(output, first + 1)
+
+
+def test_concurrent_use_is_bad_state() -> None:
+    device = PausedDevice()
+    compilation = nd.CompilationBuilder(add_model(), [device]).finish()
+    execution, output = bound_execution(compilation, reusable=True)
+    event = execution.start_compute()
+    assert device.started.wait(30)
+    assert not event.is_done
+    for call in (
+        execution.compute,
+        execution.start_compute,
+        lambda: execution.output_dimensions(0),
+        lambda: execution.duration(nd.Duration.IN_DRIVER),
+        lambda: execution.set_reusable(False),
+    ):
+        assert error_code(call) is BAD_STATE
+    device.proceed.set()
+    event.wait()
+    event.wait()
+    assert event.code is nd.ResultCode.NO_ERROR
+    np.testing.assert_array_equal(output, np.full((2, 3), 3))
+    execution.compute()
+
+
+def test_many_threads_on_one_reusable_execution(compilation: nd.Compilation) -> None:
+    execution, _ = bound_execution(compilation, reusable=True)
+    codes: list[nd.ResultCode] = []
+
+    def work() -> None:
+        for _ in range(50):
+            try:
+                execution.compute()
+                codes.append(nd.ResultCode.NO_ERROR)
+            except nd.Error as error:
+                codes.append(error.code)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(codes) <= {nd.ResultCode.NO_ERROR, BAD_STATE}
+    assert nd.ResultCode.NO_ERROR in codes
+
+
+def test_missing_arguments_can_be_bound_afterwards(compilation: nd.Compilation) -> None:
+    execution = nd.Execution(compilation)
+    execution.set_input(0, np.ones((2, 3), np.float32))
+    with pytest.raises(nd.Error, match="input 1 is not bound"):
+        execution.compute()
+    execution.set_input(1, np.ones((2, 3), np.float32))
+    assert error_code(execution.compute) is BAD_DATA
+    output = np.zeros((2, 3), np.float32)
+    execution.set_output(0, output)
+    execution.compute()
+    np.testing.assert_array_equal(output, np.full((2, 3), 2))
+
+
+@sweep(
+    "array",
+    [
+        np.zeros((2, 2), np.float32),
+        np.zeros((3, 2), np.float32),
+        np.zeros(6, np.float32),
+        np.zeros((2, 3), np.float64),
+        np.zeros((2, 3), np.int32),
+        np.zeros((3, 2), np.float32).T,
+        [[0.0] * 3] * 2,
+    ],
+    ids=str,
+)
+def test_wrong_arrays(compilation: nd.Compilation, array: Any) -> None:
+    execution, _ = bound_execution(compilation)
+    fresh = nd.Execution(compilation)
+    assert error_code(lambda: fresh.set_input(0, array)) is BAD_DATA
+    fresh.set_input(0, np.zeros((2, 3), np.float32))
+    assert error_code(lambda: execution.set_input(0, array)) is BAD_STATE
+
+
+def test_wrong_indexes_and_outputs(compilation: nd.Compilation) -> None:
+    execution = nd.Execution(compilation)
+    good = np.zeros((2, 3), np.float32)
+    for index in (-1, 2, 1 << 40):
+        assert error_code(execution.set_input, index, good) is BAD_DATA
+    assert error_code(lambda: execution.set_output(1, good)) is BAD_DATA
+    assert error_code(lambda: execution.set_output(0, np.zeros((2, 2), np.float32))) is BAD_DATA
+    good.flags.writeable = False
+    assert error_code(lambda: execution.set_output(0, good)) is BAD_DATA
+    assert error_code(execution.set_output, 0, None) is nd.ResultCode.UNEXPECTED_NULL
+
+
+def test_set_twice_and_after_start(compilation: nd.Compilation) -> None:
+    execution, _ = bound_execution(compilation, reusable=True)
+    good = np.zeros((2, 3), np.float32)
+    memory = nd.Memory.allocate(64)
+    calls: list[Callable[[], Any]] = [
+        lambda: execution.set_input(0, good),
+        lambda: execution.set_output(0, good),
+        lambda: execution.set_input_from_memory(1, memory, 0, 24),
+        lambda: execution.set_output_from_memory(0, memory, 0, 24),
+    ]
+    for call in calls:
+        assert error_code(call) is BAD_STATE
+    execution.compute()
+    for call in (
+        *calls,
+        lambda: execution.set_reusable(True),
+        lambda: execution.set_measure_timing(True),
+        lambda: execution.set_timeout(1),
+        lambda: execution.set_loop_timeout(1),
+    ):
+        assert error_code(call) is BAD_STATE
+
+
+def test_memory_arguments(compilation: nd.Compilation) -> None:
+    memory = nd.Memory.allocate(192)
+    np.frombuffer(memory.view(0, 24), np.float32)[:] = 4
+    np.frombuffer(memory.view(64, 24), np.float32)[:] = 5
+    execution = nd.Execution(compilation)
+    for offset, length in ((0, 20), (0, 28), (180, 24), (-8, 24)):
+        assert error_code(execution.set_input_from_memory, 0, memory, offset, length) is BAD_DATA
+    execution.set_input_from_memory(0, memory, 0, 24)
+    execution.set_input_from_memory(1, memory, 64, 24)
+    execution.set_output_from_memory(0, memory, 128, 24)
+    execution.compute()
+    np.testing.assert_array_equal(np.frombuffer(memory.view(128, 24), np.float32), 9)
+
+
+def open_shape_model(dimensions: tuple[int, ...] = (0, 3)) -> nd.Compilation:
+    return compiled_add(dimensions)
+
+
+@sweep("rows", [1, 2, 7])
+def test_open_shapes_take_any_size(rows: int) -> None:
+    compilation = open_shape_model()
+    first = np.ones((rows, 3), np.float32)
+    (result,) = compilation.run(first, first)
+    np.testing.assert_array_equal(result, np.full((rows, 3), 2))
+
+
+def test_short_buffer_reports_the_shape_that_is_needed() -> None:
+    compilation = open_shape_model()
+    execution = nd.Execution(compilation)
+    for position in range(2):
+        execution.set_input(position, np.ones((4, 3), np.float32))
+    short = np.zeros((2, 3), np.float32)
+    execution.set_output(0, short)
+    with pytest.raises(nd.OutputInsufficientSize) as caught:
+        execution.compute()
+    assert caught.value.dimensions == ((4, 3),)
+    assert caught.value.code is nd.ResultCode.OUTPUT_INSUFFICIENT_SIZE
+    assert execution.output_dimensions(0) == (4, 3)
+    assert not short.any()
+
+
+def test_open_shapes_that_contradict_the_model() -> None:
+    compilation = open_shape_model()
+    execution = nd.Execution(compilation)
+    for shape in ((2, 4), (3,), (1, 2, 3)):
+        assert error_code(execution.set_input, 0, np.ones(shape, np.float32)) is BAD_DATA
+    memory = nd.Memory.allocate(64)
+    assert error_code(lambda: execution.set_input_from_memory(0, memory, 0, 24)) is BAD_DATA
+    execution.set_input_from_memory(0, memory, 0, 24, (2, 3))
+
+
+def test_unknown_rank() -> None:
+    builder = nd.ModelBuilder()
+    first, second = builder.add_operand(FLOAT), builder.add_operand(FLOAT)
+    none = builder.add_operand(nd.OperandType.INT32)
+    builder.set_operand_value(none, 0)
+    output = builder.add_operand(FLOAT)
+    builder.add_operation(nd.OperationType.ADD, [first, second, none], [output])
+    builder.identify_inputs_and_outputs([first, second], [output])
+    compilation = nd.CompilationBuilder(builder.finish()).finish()
+    (result,) = compilation.run(np.ones((4, 1), np.float32), np.ones(5, np.float32))
+    np.testing.assert_array_equal(result, np.full((4, 5), 2))
+
+
+def test_run_checks_its_arguments(compilation: nd.Compilation) -> None:
+    good = np.ones((2, 3), np.float32)
+    for arrays in ((good,), (good, good, good), (good, good.astype(np.float64)), (good, "text")):
+        assert error_code(compilation.run, *arrays) is BAD_DATA
+    (result,) = compilation.run(good.T.copy().T, [[1, 2, 3]] * 2)
+    np.testing.assert_array_equal(result, [[2, 3, 4]] * 2)
+
+
+def test_omitting_an_input_that_is_not_optional(compilation: nd.Compilation) -> None:
+    assert error_code(lambda: compilation.run(np.ones((2, 3), np.float32), None)) is nd.ResultCode.OP_FAILED
+
+
+def test_results_before_completion_and_bad_indexes(compilation: nd.Compilation) -> None:
+    execution, _ = bound_execution(compilation)
+    assert error_code(lambda: execution.output_dimensions(0)) is BAD_STATE
+    assert error_code(lambda: execution.duration(nd.Duration.IN_DRIVER)) is BAD_STATE
+    execution.compute()
+    assert error_code(lambda: execution.output_dimensions(1)) is BAD_DATA
+    assert error_code(lambda: execution.duration(nd.Duration.IN_DRIVER)) is BAD_STATE
+    assert error_code(lambda: execution.duration(7)) is BAD_DATA  # type: ignore[arg-type]
+
+
+def test_durations(compilation: nd.Compilation) -> None:
+    execution, _ = bound_execution(compilation)
+    execution.set_measure_timing()
+    execution.compute()
+    on_hardware = execution.duration(nd.Duration.ON_HARDWARE)
+    in_driver = execution.duration(nd.Duration.IN_DRIVER)
+    assert on_hardware is not None
+    assert in_driver is not None
+    assert 0 < on_hardware <= in_driver
+
+
+def test_a_deadline_that_cannot_be_met(compilation: nd.Compilation) -> None:
+    execution, _ = bound_execution(compilation)
+    execution.set_timeout(1e-9)
+    assert error_code(execution.compute) in (
+        nd.ResultCode.MISSED_DEADLINE_TRANSIENT,
+        nd.ResultCode.MISSED_DEADLINE_PERSISTENT,
+    )
+    assert error_code(lambda: execution.output_dimensions(0)) is BAD_STATE
+
+
+def answers(shapes: list[tuple[tuple[int, ...] | None, bool]]) -> Callable[[Request], ExecutionResult]:
+    result = ExecutionResult(
+        output_shapes=tuple(OutputShape(dimensions=d, sufficient=ok) for d, ok in shapes)
+    )
+    return lambda _: result
+
+
+@sweep(
+    ("shapes", "code"),
+    [
+        ([((2, 3), True)], nd.ResultCode.NO_ERROR),
+        ([], nd.ResultCode.OP_FAILED),
+        ([((2, 3), True), ((2, 3), True)], nd.ResultCode.OP_FAILED),
+        ([((2, 4), True)], nd.ResultCode.OP_FAILED),
+        ([((2, 3, 1), True)], nd.ResultCode.OP_FAILED),
+        ([((-2, 3), True)], nd.ResultCode.OP_FAILED),
+        ([((2, 3), False)], nd.ResultCode.OUTPUT_INSUFFICIENT_SIZE),
+        ([(None, False)], nd.ResultCode.OUTPUT_INSUFFICIENT_SIZE),
+        ([((2, 4), False)], nd.ResultCode.OP_FAILED),
+    ],
+)
+def test_what_a_device_says_of_shapes_is_checked(
+    shapes: list[tuple[tuple[int, ...] | None, bool]], code: nd.ResultCode
+) -> None:
+    device = AnsweringDevice(answers(shapes))
+    execution, _ = bound_execution(nd.CompilationBuilder(add_model(), [device]).finish())
+    event = execution.start_compute()
+    assert event.code is code
+    if code is nd.ResultCode.NO_ERROR:
+        event.wait()
+    else:
+        assert error_code(event.wait) is code
+
+
+@sweep("error", [DeadObject, MissedDeadlinePersistent, UnavailableDevice])
+def test_errors_of_an_explicit_device_reach_the_caller(error: type[nd.Error]) -> None:
+    def fail(_: Request) -> ExecutionResult:
+        raise error("as told")
+
+    compilation = nd.CompilationBuilder(add_model(), [AnsweringDevice(fail)]).finish()
+    for start in (nd.Execution.compute, lambda e: e.start_compute().wait()):
+        execution, _ = bound_execution(compilation)
+        assert error_code(start, execution) is error.code
+
+
+def test_null_compilation() -> None:
+    assert error_code(nd.Execution, None) is nd.ResultCode.UNEXPECTED_NULL
+
+
+def test_step_durations(compilation: nd.Compilation) -> None:
+    execution, _ = bound_execution(compilation)
+    execution.set_measure_timing()
+    execution.compute()
+    (step,) = execution.step_durations()
+    assert (step.step, step.device, step.runs) == (0, "cpu", 1)
+    assert 0 < (step.compute_ns or 0) <= step.total_ns
+    assert step.queue_ns is not None
+    unmeasured, _ = bound_execution(compilation)
+    assert error_code(unmeasured.step_durations) is BAD_STATE
+    unmeasured.compute()
+    assert error_code(unmeasured.step_durations) is BAD_STATE
+
+
+@sweep(("first", "second", "output"), [(0, 64, 0), (0, 64, 8), (0, 64, 60), (0, 0, 20)])
+def test_an_output_where_an_input_lies_is_refused(
+    compilation: nd.Compilation, first: int, second: int, output: int
+) -> None:
+    memory = nd.Memory.allocate(256)
+    execution = nd.Execution(compilation)
+    execution.set_input_from_memory(0, memory, first, 24)
+    execution.set_input_from_memory(1, memory, second, 24)
+    execution.set_output_from_memory(0, memory, output, 24)
+    with pytest.raises(BadData, match=r"output 0 lies where input|input . lies where output 0"):
+        execution.compute()
+
+
+def test_inputs_may_lie_in_one_place(compilation: nd.Compilation) -> None:
+    values = np.ones((2, 3), np.float32)
+    execution = nd.Execution(compilation)
+    execution.set_input(0, values)
+    execution.set_input(1, values)
+    output = np.zeros((2, 3), np.float32)
+    execution.set_output(0, output)
+    execution.compute()
+    np.testing.assert_array_equal(output, values + values)
+
+
+def test_a_burst_that_is_none(compilation: nd.Compilation) -> None:
+    execution, _ = bound_execution(compilation)
+    assert error_code(lambda: execution.compute(burst=compilation)) is BAD_DATA  # type: ignore[arg-type]
+
+
+def test_step_durations_of_a_fenced_execution(compilation: nd.Compilation) -> None:
+    execution, _ = bound_execution(compilation)
+    execution.set_measure_timing()
+    execution.start_compute_with_dependencies().wait()
+    (step,) = execution.step_durations()
+    assert (step.step, step.device, step.runs, step.transfer_ns) == (0, "cpu", 1, 0)
+    assert 0 < (step.compute_ns or 0) <= step.total_ns

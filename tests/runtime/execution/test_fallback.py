@@ -1,0 +1,293 @@
+"""Devices that fail at run time: the CPU stands in, and they get another chance."""
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from support.devices import FailingDevice
+from support.errors import error_code
+from support.fakes import FakePreparedModel
+from support.models import add_model, bound_execution
+from support.sweeps import sweep
+
+import neurald as nd
+from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
+from neurald.hal.errors import (
+    BadData,
+    Cancelled,
+    DeadObject,
+    Error,
+    MissedDeadlineTransient,
+    OpFailed,
+    ResourceExhaustedTransient,
+    Unreachable,
+    error_for,
+)
+from neurald.hal.model.types import Model, Request
+from neurald.runtime.execution import fallback as recovery
+from neurald.runtime.execution.fallback import DEAD, FAILING, UNREACHABLE, RetryPolicy
+from neurald.runtime.plan.preparer import Prepared, Preparer
+
+pytestmark = pytest.mark.quick
+
+Compile = Callable[[FailingDevice], nd.Compilation]
+
+
+@pytest.fixture
+def with_fallback(monkeypatch: pytest.MonkeyPatch) -> Compile:
+    """Compiles for all devices, which are the CPU and one more."""
+
+    def compile_for(device: FailingDevice) -> nd.Compilation:
+        cpu = nd.devices()[0]
+        monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu, device))
+        return nd.CompilationBuilder(add_model()).finish()
+
+    return compile_for
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "DEAD", RetryPolicy(first_pause_s=0.0, longest_pause_s=0.0))
+    monkeypatch.setattr(recovery, "FAILING", RetryPolicy(first_pause_s=0.0, longest_pause_s=0.0))
+
+
+def compute(compilation: nd.Compilation) -> None:
+    execution, output = bound_execution(compilation)
+    execution.compute()
+    np.testing.assert_array_equal(output, np.full((2, 3), 3))
+
+
+def wait_for_recovery() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "neurald recovery":
+            thread.join(30)
+
+
+CODES = [code for code in nd.ResultCode if code not in (nd.ResultCode.NO_ERROR,)]
+
+
+@pytest.mark.parametrize("code", CODES, ids=str)
+def test_any_error_falls_back(code: nd.ResultCode, with_fallback: Compile) -> None:
+    device = FailingDevice(error=error_for(code, "no"))
+    error, device.error = device.error, None
+    compilation = with_fallback(device)
+    compute(compilation)
+    assert device.executions == 1
+    assert compilation.recovery.fallbacks == ()
+    device.error = error
+    compute(compilation)
+    assert device.executions == 2
+
+
+@sweep("code", CODES, ids=str)
+def test_an_explicit_list_gets_the_code(code: nd.ResultCode) -> None:
+    device = FailingDevice()
+    compilation = nd.CompilationBuilder(add_model(), [device]).finish()
+    device.error = error_for(code, "no")
+    execution, _ = bound_execution(compilation)
+    assert error_code(execution.compute) is code
+    execution, _ = bound_execution(compilation)
+    assert execution.start_compute().code is code
+    execution, _ = bound_execution(compilation)
+    assert execution.start_compute_with_dependencies([]).code is code
+
+
+def test_a_failure_is_remembered_and_the_device_retried(
+    with_fallback: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "FAILING", RetryPolicy(first_pause_s=3600.0, longest_pause_s=7200.0))
+    device = FailingDevice()
+    compilation = with_fallback(device)
+    device.error = OpFailed("overheated")
+    for _ in range(5):
+        compute(compilation)
+    assert device.executions == 1
+    (fallback,) = compilation.recovery.fallbacks
+    assert (fallback.step, fallback.device, fallback.failures) == (0, "failing", 1)
+    assert "overheated" in fallback.reason
+    assert 3500 < fallback.retry_in_s <= 3600
+
+
+def test_failures_side_by_side_are_none_in_a_row(
+    with_fallback: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "FAILING", RetryPolicy(first_pause_s=3600.0, longest_pause_s=7200.0))
+    together = threading.Barrier(4)
+
+    class Crowded(FailingDevice):
+        def wrap(self, prepared: PreparedModel) -> PreparedModel:
+            class Prepared(FakePreparedModel):
+                def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+                    together.wait(30)
+                    raise OpFailed("overheated")
+
+            return Prepared()
+
+    compilation = with_fallback(Crowded())
+    executions = [bound_execution(compilation) for _ in range(together.parties)]
+    for event in [execution.start_compute() for execution, _ in executions]:
+        event.wait(30)
+    (fallback,) = compilation.recovery.fallbacks
+    assert fallback.failures == 1
+
+
+def test_a_device_that_works_again_is_used_again(with_fallback: Compile) -> None:
+    device = FailingDevice()
+    compilation = with_fallback(device)
+    device.error = OpFailed("overheated")
+    compute(compilation)
+    compute(compilation)
+    assert compilation.recovery.fallbacks[0].failures == 2
+    device.error = None
+    compute(compilation)
+    assert device.executions == 3
+    assert compilation.recovery.fallbacks == ()
+
+
+def test_the_model_is_prepared_once_for_the_cpu(
+    with_fallback: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = FailingDevice()
+    compilation = with_fallback(device)
+    prepare, prepared = Preparer.prepare, []
+
+    def noted(preparer: Preparer, on: nd.Device, model: Model) -> Prepared:
+        prepared.append(on.name)
+        return prepare(preparer, on, model)
+
+    monkeypatch.setattr(Preparer, "prepare", noted)
+    for error in (OpFailed("overheated"), DeadObject("killed"), OpFailed("overheated again")):
+        device.error = error
+        for _ in range(3):
+            compute(compilation)
+            wait_for_recovery()
+    assert prepared.count(nd.devices()[0].name) == 1
+
+
+def test_a_dead_device_is_prepared_again_in_the_background(with_fallback: Compile) -> None:
+    device = FailingDevice()
+    compilation = with_fallback(device)
+    device.error = DeadObject("killed")
+    for _ in range(4):
+        compute(compilation)
+        wait_for_recovery()
+    assert device.executions == 1
+    assert len(device.prepared) == 1
+    device.error = None
+    compute(compilation)
+    wait_for_recovery()
+    compute(compilation)
+    assert device.executions == 2
+    assert len(device.prepared) == 2
+    assert compilation.recovery.fallbacks == ()
+
+
+def test_an_explicit_dead_device_is_prepared_again_by_who_needs_it() -> None:
+    device = FailingDevice()
+    compilation = nd.CompilationBuilder(add_model(), [device]).finish()
+    device.error = DeadObject("killed")
+    for _ in range(2):
+        execution, _ = bound_execution(compilation)
+        with pytest.raises(DeadObject):
+            execution.compute()
+    device.error = None
+    compute(compilation)
+    assert len(device.prepared) == 2
+
+
+@pytest.mark.parametrize(("error", "pause_s"), [(DeadObject("died"), 3600), (Unreachable("silent"), 60)])
+def test_a_driver_that_dies_is_left_alone_for_longer_than_one_that_is_away(
+    error: Error, pause_s: float, with_fallback: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "DEAD", RetryPolicy(first_pause_s=3600.0, longest_pause_s=7200.0))
+    monkeypatch.setattr(recovery, "UNREACHABLE", RetryPolicy(first_pause_s=60.0, longest_pause_s=120.0))
+    device = FailingDevice()
+    compilation = with_fallback(device)
+    device.error = error
+    compute(compilation)
+    (fallback,) = compilation.recovery.fallbacks
+    assert pause_s - 30 < fallback.retry_in_s <= pause_s
+    assert UNREACHABLE.longest_pause_s < DEAD.longest_pause_s
+
+
+def test_the_report_keeps_what_has_failed(with_fallback: Compile) -> None:
+    device = FailingDevice()
+    compilation = with_fallback(device)
+    assert not compilation.report.failures
+    device.error = OpFailed("overheated")
+    compute(compilation)
+    device.error = None
+    compute(compilation)
+    assert compilation.recovery.fallbacks == ()
+    (failure,) = compilation.report.failures
+    assert (failure.step, failure.device, failure.failures) == (0, "failing", 1)
+    assert "overheated" in failure.reason
+
+
+def test_pauses_double_up_to_a_limit() -> None:
+    policy = RetryPolicy(first_pause_s=1.0, longest_pause_s=10.0)
+    assert [policy.pause_s(n) for n in (1, 2, 3, 4, 5, 100, 10**6)] == [1, 2, 4, 8, 10, 10, 10]
+    assert DEAD.longest_pause_s < FAILING.longest_pause_s
+
+
+@pytest.mark.parametrize("error", [MissedDeadlineTransient("late"), Cancelled("stop")])
+def test_what_the_application_asked_for_is_no_failure(error: Error, with_fallback: Compile) -> None:
+    device = FailingDevice()
+    compilation = with_fallback(device)
+    device.error = error
+    execution, _ = bound_execution(compilation)
+    execution.set_timeout(60)
+    assert error_code(execution.compute) is error.code
+    assert compilation.recovery.fallbacks == ()
+
+
+def test_no_duration_is_known_after_a_fallback(with_fallback: Compile) -> None:
+    device = FailingDevice()
+    compilation = with_fallback(device)
+    device.error = ResourceExhaustedTransient("busy")
+    execution, _ = bound_execution(compilation)
+    execution.set_measure_timing()
+    execution.compute()
+    assert execution.duration(nd.Duration.IN_DRIVER) is None
+
+
+def test_fenced_executions_fall_back_too(with_fallback: Compile) -> None:
+    device = FailingDevice()
+    compilation = with_fallback(device)
+    device.error = BadData("no")
+    execution, output = bound_execution(compilation)
+    event = execution.start_compute_with_dependencies([])
+    event.wait()
+    assert event.was_redone
+    np.testing.assert_array_equal(output, np.full((2, 3), 3))
+
+
+def test_an_execution_that_depends_on_a_redone_one_is_redone(with_fallback: Compile) -> None:
+    device = FailingDevice()
+    compilation = with_fallback(device)
+    first, between = bound_execution(compilation)
+    output = np.zeros((2, 3), np.float32)
+    second = nd.Execution(nd.CompilationBuilder(add_model(), [nd.devices()[0]]).finish())
+    second.set_input(0, between)
+    second.set_input(1, between)
+    second.set_output(0, output)
+    device.error = OpFailed("no")
+    event = second.start_compute_with_dependencies([first.start_compute_with_dependencies([])])
+    event.wait()
+    np.testing.assert_array_equal(output, np.full((2, 3), 6))
+
+
+def test_substitutions_count_what_the_cpu_ran_in_place_of_a_device(with_fallback: Compile) -> None:
+    device = FailingDevice()
+    compilation = with_fallback(device)
+    compute(compilation)
+    assert not compilation.recovery.substitutions
+    device.error = OpFailed("overheated")
+    for _ in range(3):
+        compute(compilation)
+    device.error = None
+    compute(compilation)
+    (found,) = compilation.recovery.substitutions
+    assert (found.step, found.device, found.executions) == (0, "failing", 3)
+    assert "overheated" in found.reason

@@ -1,0 +1,208 @@
+"""Executions that depend on others, of one device, of several, in this process and in daemons."""
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from support.daemon import running_daemon
+from support.devices import FailingDevice, PausedDevice
+from support.errors import error_code
+from support.models import add_model, bound_execution
+from support.sweeps import sweep
+
+import neurald as nd
+from neurald.hal.errors import Cancelled, OpFailed
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.fence import Fence
+from neurald.runtime.execution.event import Event
+
+SHAPE = (2, 3)
+NBYTES = 24
+
+
+@pytest.fixture(scope="module")
+def addresses() -> Iterator[tuple[str, str]]:
+    with running_daemon() as first, running_daemon() as second:
+        yield first, second
+
+
+@pytest.fixture(params=["in process", "two daemons", "mixed"])
+def compilations(request: pytest.FixtureRequest, addresses: tuple[str, str]) -> list[nd.Compilation]:
+    """The same addition for two devices."""
+    cpu = nd.devices()[0]
+    first, second = map(nd.connect, addresses)
+    devices = {"in process": (cpu, cpu), "two daemons": (first, second), "mixed": (first, cpu)}
+    return [nd.CompilationBuilder(add_model(), [device]).finish() for device in devices[request.param]]
+
+
+def execution_on(
+    compilation: nd.Compilation, memory: nd.Memory, a: int, b: int, result: int, *, reusable: bool = False
+) -> nd.Execution:
+    """Adds the values at two offsets of a memory, in slots of 64 bytes."""
+    execution = nd.Execution(compilation, reusable=reusable)
+    execution.set_input_from_memory(0, memory, a * 64, NBYTES)
+    execution.set_input_from_memory(1, memory, b * 64, NBYTES)
+    execution.set_output_from_memory(0, memory, result * 64, NBYTES)
+    return execution
+
+
+def values(memory: nd.Memory, slot: int) -> "np.ndarray[tuple[int, int], np.dtype[np.float32]]":
+    return np.frombuffer(memory.view(slot * 64, NBYTES), np.float32).reshape(SHAPE)
+
+
+def test_chains_over_devices(compilations: list[nd.Compilation]) -> None:
+    memory = nd.Memory.allocate(16 * 64)
+    values(memory, 0)[:] = 1
+    events: list[Event] = []
+    for n in range(10):
+        execution = execution_on(compilations[n % 2], memory, n, n, n + 1)
+        events.append(execution.start_compute_with_dependencies(events[-1:]))
+    events[-1].wait()
+    np.testing.assert_array_equal(values(memory, 10), np.full(SHAPE, 2**10))
+    assert all(event.is_done for event in events)
+
+
+def test_joins(compilations: list[nd.Compilation]) -> None:
+    memory = nd.Memory.allocate(4 * 64)
+    values(memory, 0)[:] = 1
+    branches = [
+        execution_on(compilations[n], memory, 0, 0, 1 + n).start_compute_with_dependencies([]) for n in (0, 1)
+    ]
+    joined = execution_on(compilations[0], memory, 1, 2, 3).start_compute_with_dependencies(branches)
+    joined.wait()
+    np.testing.assert_array_equal(values(memory, 3), np.full(SHAPE, 4))
+
+
+def test_arrays_are_read_once_the_dependencies_are_over(compilations: list[nd.Compilation]) -> None:
+    first, between = bound_execution(compilations[0])
+    output = np.zeros(SHAPE, np.float32)
+    second = nd.Execution(compilations[1])
+    second.set_input(0, between)
+    second.set_input(1, between)
+    second.set_output(0, output)
+    fence = Fence()
+    gate = Event.from_fence_fd(fence.fd)
+    event = first.start_compute_with_dependencies([gate])
+    last = second.start_compute_with_dependencies([event])
+    assert not last.is_done
+    fence.signal()
+    last.wait()
+    np.testing.assert_array_equal(output, np.full(SHAPE, 6))
+
+
+def test_an_event_without_a_fence_is_waited_for_too() -> None:
+    device = PausedDevice()
+    paused, output = bound_execution(nd.CompilationBuilder(add_model(), [device]).finish())
+    event = paused.start_compute()
+    execution, result = bound_execution(nd.CompilationBuilder(add_model(), [nd.devices()[0]]).finish())
+    last = execution.start_compute_with_dependencies([event])
+    assert device.started.wait(30)
+    assert not last.is_done
+    device.proceed.set()
+    last.wait()
+    np.testing.assert_array_equal(output, result)
+
+
+def test_a_dependency_that_failed_fails_what_depends_on_it() -> None:
+    device = FailingDevice()
+    failing = nd.CompilationBuilder(add_model(), [device]).finish()
+    device.error = OpFailed("on fire")
+    first, _ = bound_execution(failing)
+    cpu, _ = bound_execution(nd.CompilationBuilder(add_model(), [nd.devices()[0]]).finish())
+    event = cpu.start_compute_with_dependencies([first.start_compute_with_dependencies([])])
+    with pytest.raises(OpFailed, match="depends on failed: on fire"):
+        event.wait()
+
+
+def test_durations_after_fences() -> None:
+    execution, _ = bound_execution(nd.CompilationBuilder(add_model(), [nd.devices()[0]]).finish())
+    execution.set_measure_timing()
+    execution.start_compute_with_dependencies([]).wait()
+    launched = execution.duration(nd.Duration.IN_DRIVER)
+    fenced = execution.duration(nd.Duration.FENCED_IN_DRIVER)
+    assert launched is not None
+    assert fenced is not None
+    assert 0 < fenced <= launched
+
+
+def test_what_is_refused() -> None:
+    compilation = nd.CompilationBuilder(add_model(), [nd.devices()[0]]).finish()
+    execution, output = bound_execution(compilation)
+    start = execution.start_compute_with_dependencies
+    assert error_code(lambda: start([None])) is nd.ResultCode.UNEXPECTED_NULL  # type: ignore[list-item]
+    assert error_code(lambda: start([3])) is nd.ResultCode.BAD_DATA  # type: ignore[list-item]
+    assert error_code(lambda: start([], -1.0)) is nd.ResultCode.BAD_DATA
+    assert error_code(lambda: nd.Execution(compilation).start_compute_with_dependencies([])) is (
+        nd.ResultCode.BAD_DATA
+    )
+    start([]).wait()
+    np.testing.assert_array_equal(output, np.full(SHAPE, 3))
+    assert error_code(lambda: start([])) is nd.ResultCode.BAD_STATE
+
+
+def test_outputs_must_be_fully_specified() -> None:
+    builder = nd.ModelBuilder()
+    ends = [builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (0, 3)) for _ in range(2)]
+    builder.add_operation(nd.OperationType.RELU, inputs=ends[:1], outputs=ends[1:])
+    builder.identify_inputs_and_outputs(ends[:1], ends[1:])
+    execution = nd.Execution(nd.CompilationBuilder(builder.finish(), [nd.devices()[0]]).finish())
+    execution.set_input(0, np.ones(SHAPE, np.float32))
+    execution.set_output(0, np.ones(SHAPE, np.float32))
+    assert error_code(lambda: execution.start_compute_with_dependencies([])) is nd.ResultCode.BAD_DATA
+    execution.compute()
+
+
+@sweep("where", ["in process", "daemon"])
+def test_cancel(where: str, addresses: tuple[str, str]) -> None:
+    device = nd.devices()[0] if where == "in process" else nd.connect(addresses[0])
+    compilation = nd.CompilationBuilder(endless_loop(), [device]).finish()
+    execution = nd.Execution(compilation)
+    execution.set_input(0, np.zeros(1, np.float32))
+    execution.set_output(0, np.zeros(1, np.float32))
+    execution.set_loop_timeout(15)
+    execution.cancel()
+    event = execution.start_compute()
+    threading.Timer(0.2, execution.cancel).start()
+    with pytest.raises(Cancelled):
+        event.wait(60)
+
+
+def test_a_callback_of_a_cancelled_cancellation_is_called_at_once() -> None:
+    cancellation = Cancellation()
+    calls: list[int] = []
+    cancellation.call_on_cancel(lambda: calls.append(1))
+    cancellation.cancel()
+    cancellation.cancel()
+    cancellation.call_on_cancel(lambda: calls.append(2))
+    assert calls == [1, 2]
+
+
+def endless_loop() -> nd.Model:
+    """`while x < 1: x = x * 1`."""
+    float32 = nd.OperandType.TENSOR_FLOAT32
+    condition = nd.ModelBuilder()
+    x = condition.add_operand(float32, (1,))
+    one = condition.add_operand(float32, (1,))
+    condition.set_operand_value(one, np.ones(1, np.float32))
+    less = condition.add_operand(nd.OperandType.TENSOR_BOOL8, (1,))
+    condition.add_operation(nd.OperationType.LESS, inputs=[x, one], outputs=[less])
+    condition.identify_inputs_and_outputs([x], [less])
+    body = nd.ModelBuilder()
+    x = body.add_operand(float32, (1,))
+    one = body.add_operand(float32, (1,))
+    body.set_operand_value(one, np.ones(1, np.float32))
+    none = body.add_operand(nd.OperandType.INT32)
+    body.set_operand_value(none, 0)
+    y = body.add_operand(float32, (1,))
+    body.add_operation(nd.OperationType.MUL, inputs=[x, one, none], outputs=[y])
+    body.identify_inputs_and_outputs([x], [y])
+    builder = nd.ModelBuilder()
+    graphs = [builder.add_operand(nd.OperandType.MODEL) for _ in range(2)]
+    builder.set_operand_value_from_model(graphs[0], condition.finish())
+    builder.set_operand_value_from_model(graphs[1], body.finish())
+    x = builder.add_operand(float32, (1,))
+    y = builder.add_operand(float32, (1,))
+    builder.add_operation(nd.OperationType.WHILE, inputs=[*graphs, x], outputs=[y])
+    builder.identify_inputs_and_outputs([x], [y])
+    return builder.finish()

@@ -1,0 +1,289 @@
+"""Devices that bind a request once: what an execution that computes again leaves to them, and what not."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.devices import SampleDevice
+from support.errors import error_code
+from support.fakes import FakePreparedModel
+from support.models import accumulator, add_model, bound_execution, ones
+from support.sweeps import sweep
+
+import neurald as nd
+from neurald.hal.device import Burst, ExecuteOptions, ExecutionResult, PreparedModel
+from neurald.hal.errors import OpFailed
+from neurald.hal.model.types import Request
+from neurald.hal.sync.cancellation import Cancellation
+
+
+class ReusingDevice(SampleDevice):
+    """Counts how it was called; what it bound raises `error`, if there is one, or waits for `proceed`."""
+
+    def __init__(self) -> None:
+        super().__init__("reusing")
+        self.executed = 0
+        self.again = 0
+        self.error: BaseException | None = None
+        self.started = threading.Event()
+        self.proceed = threading.Event()
+        self.proceed.set()
+        self.result: ExecutionResult | None = None
+
+    def wrap(self, prepared: PreparedModel) -> PreparedModel:
+        device = self
+
+        class Prepared(FakePreparedModel):
+            def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+                device.executed += 1
+                if isinstance(device.error, OpFailed):
+                    raise device.error
+                result = prepared.execute(request, options)
+                device.result = result if device.result is None else device.result
+                return device.result
+
+            def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None]:
+                def execute(cancellation: Cancellation) -> None:
+                    device.again += 1
+                    device.started.set()
+                    assert device.proceed.wait(30)
+                    cancellation.require_not_cancelled("by then")
+                    if device.error is not None:
+                        raise device.error
+                    assert prepared.execute(request, ExecuteOptions()).is_sufficient
+
+                return execute
+
+        return Prepared()
+
+
+def compiled(device: ReusingDevice, model: nd.Model | None = None) -> nd.Compilation:
+    return nd.CompilationBuilder(model or add_model(), [device]).finish()
+
+
+def test_the_first_computation_is_whole_and_others_are_bound() -> None:
+    device = ReusingDevice()
+    execution = nd.Execution(compiled(device), reusable=True)
+    value, output = np.zeros((2, 3), np.float32), np.zeros((2, 3), np.float32)
+    execution.set_input(0, value)
+    execution.set_input(1, np.ones((2, 3), np.float32))
+    execution.set_output(0, output)
+    for turn in range(5):
+        value[:] = turn
+        execution.compute()
+        np.testing.assert_array_equal(output, value + 1)
+        assert execution.output_dimensions(0) == (2, 3)
+    assert (device.executed, device.again) == (1, 4)
+
+
+def test_other_ways_to_compute_are_whole() -> None:
+    device = ReusingDevice()
+    compilation = compiled(device)
+    execution, _ = bound_execution(compilation, reusable=True)
+    with compilation.create_burst() as burst:
+        for _ in range(2):
+            execution.compute(burst=burst)
+            execution.start_compute().wait()
+            execution.start_compute_with_dependencies().wait()
+    assert (device.executed, device.again) == (6, 0)
+    # What was bound before them is not used after them without a whole computation.
+    for _ in range(2):
+        execution.compute()
+        execution.compute()
+        execution.start_compute().wait()
+    assert (device.executed, device.again) == (10, 2)
+
+
+@sweep("setting", ["timing", "limit"])
+def test_limits_and_durations_need_whole_computations(setting: str) -> None:
+    device = ReusingDevice()
+    execution, _ = bound_execution(compiled(device), reusable=True)
+    if setting == "timing":
+        execution.set_measure_timing()
+    else:
+        execution.set_timeout(60.0)
+    for _ in range(3):
+        execution.compute()
+    assert (device.executed, device.again) == (3, 0)
+
+
+def test_a_failure_is_looked_at_by_a_whole_computation() -> None:
+    device = ReusingDevice()
+    execution, output = bound_execution(compiled(device), reusable=True)
+    execution.compute()
+    device.error = OpFailed("no")
+    for turn in range(1, 3):
+        assert error_code(execution.compute) is nd.ResultCode.OP_FAILED
+        assert (device.executed, device.again) == (1 + turn, 1)
+        assert error_code(execution.output_shapes) is nd.ResultCode.BAD_STATE
+    device.error = None
+    output[:] = 0
+    execution.compute()
+    execution.compute()
+    assert (device.executed, device.again) == (4, 2)
+    np.testing.assert_array_equal(output, np.full((2, 3), 3))
+
+
+def test_an_interrupted_one_can_be_computed_again() -> None:
+    device = ReusingDevice()
+    execution, output = bound_execution(compiled(device), reusable=True)
+    execution.compute()
+    device.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        execution.compute()
+    device.error = None
+    assert error_code(execution.output_shapes) is nd.ResultCode.BAD_STATE
+    output[:] = 0
+    execution.compute()
+    np.testing.assert_array_equal(output, np.full((2, 3), 3))
+    assert execution.output_shapes() == [(2, 3)]
+
+
+def test_concurrent_use_is_bad_state() -> None:
+    device = ReusingDevice()
+    execution, _ = bound_execution(compiled(device), reusable=True)
+    execution.compute()
+    device.started.clear()
+    device.proceed.clear()
+    codes: list[nd.ResultCode] = []
+    thread = threading.Thread(target=lambda: codes.append(error_code(execution.compute)))
+    thread.start()
+    try:
+        assert device.started.wait(30)
+        assert error_code(execution.compute) is nd.ResultCode.BAD_STATE
+        assert error_code(execution.output_shapes) is nd.ResultCode.BAD_STATE
+        execution.cancel()
+    finally:
+        device.proceed.set()
+        thread.join()
+    # It was told, and what was cancelled is not computed once more as a whole.
+    assert codes == [nd.ResultCode.OP_FAILED]
+    assert (device.executed, device.again) == (1, 1)
+    execution.compute()
+    execution.compute()
+    assert execution.output_shapes() == [(2, 3)]
+
+
+def test_variables_take_turns() -> None:
+    device = ReusingDevice()
+    compilation = compiled(device, accumulator())
+    execution, output = nd.Execution(compilation, reusable=True), np.empty((2, 3), np.float32)
+    execution.set_input(0, ones())
+    execution.set_output(0, output)
+
+    def compute(expected: int) -> None:
+        execution.compute()
+        assert (output == expected).all()
+        assert (compilation.state.value("total") == expected).all()
+
+    for turn in range(7):
+        compute(11 + turn)
+    assert device.again >= 4
+    before = device.again
+    # Whoever else changes the variables is noticed.
+    compilation.state.reset()
+    compute(11)
+    assert compilation.run(ones())[0][0, 0] == 12
+    for turn in range(7):
+        compute(13 + turn)
+    assert device.again > before
+    device.error = OpFailed("no")
+    assert error_code(execution.compute) is nd.ResultCode.OP_FAILED
+    assert (compilation.state.value("total") == 19).all()
+    device.error = None
+    compute(20)
+
+
+def test_executions_that_share_variables() -> None:
+    compilation = compiled(ReusingDevice(), accumulator())
+    executions = []
+    for _ in range(2):
+        execution, output = nd.Execution(compilation, reusable=True), np.empty((2, 3), np.float32)
+        execution.set_input(0, ones())
+        execution.set_output(0, output)
+        executions.append((execution, output))
+    expected = 10
+    for turns in (1, 1, 3, 1, 5, 2):
+        for execution, output in executions:
+            for _ in range(turns):
+                expected += 1
+                execution.compute()
+                assert (output == expected).all()
+
+
+class BurstingDevice(SampleDevice):
+    """Has bursts of its own, and keeps the options of what goes through them."""
+
+    def __init__(self) -> None:
+        super().__init__("bursting")
+        self.error: Exception | None = None
+        self.renews = False
+        self.options: list[ExecuteOptions] = []
+
+    def wrap(self, prepared: PreparedModel) -> PreparedModel:
+        device, known = self, prepared.execute
+
+        class OwnBurst:
+            def __init__(self) -> None:
+                self.result: ExecutionResult | None = None
+
+            def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+                device.options.append(options)
+                if device.error is not None:
+                    raise device.error
+                result = known(request, options)
+                if self.result is None or device.renews:
+                    self.result = result
+                return self.result
+
+            def close(self) -> None:
+                pass
+
+        class Prepared(FakePreparedModel):
+            def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+                return known(request, options)
+
+            def create_burst(self) -> Burst:
+                return OwnBurst()
+
+        return Prepared()
+
+
+def test_through_a_burst(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = BurstingDevice()
+    compilation = nd.CompilationBuilder(add_model(), [device]).finish()
+    whole: list[nd.Burst] = []
+    execute = nd.Burst.execute
+
+    def counted(self: nd.Burst, *arguments: Any) -> ExecutionResult:
+        whole.append(self)
+        return execute(self, *arguments)
+
+    monkeypatch.setattr(nd.Burst, "execute", counted)
+    execution, output = bound_execution(compilation, reusable=True)
+    with compilation.create_burst() as burst, compilation.create_burst() as other:
+        for _ in range(4):
+            output[:] = 0
+            execution.compute(burst=burst)
+            np.testing.assert_array_equal(output, np.full((2, 3), 3))
+        assert (len(whole), len(device.options)) == (1, 4)
+        assert all(options.cancellation is not None for options in device.options)
+        # Another burst, another result, or a failure: the whole way.
+        execution.compute(burst=other)
+        execution.compute(burst=other)
+        execution.compute(burst=burst)
+        assert whole == [burst, other, burst]
+        device.renews = True
+        execution.compute(burst=burst)
+        assert len(whole) == 4
+        device.renews = False
+        device.error = OpFailed("no")
+        assert error_code(lambda: execution.compute(burst=burst)) is nd.ResultCode.OP_FAILED
+        assert len(whole) == 5
+        device.error = None
+        execution.compute(burst=burst)
+        execution.compute()
+        assert execution.output_shapes() == [(2, 3)]
+    assert error_code(lambda: execution.compute(burst=burst)) is nd.ResultCode.BAD_STATE

@@ -1,0 +1,243 @@
+"""Explanations: lines, JSON, the page, sizes and transfers."""
+
+import json
+import random
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+from support.graphs import all_but, candidate, chain, model, only, random_graph
+from support.sweeps import sweep
+
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model, OperandType, Preference
+from neurald.runtime.explain.explanation import Explanation, explain
+from neurald.runtime.partitioning.options import Partitioning
+from neurald.runtime.partitioning.overrides import pin
+from neurald.runtime.partitioning.partitioner import partition
+from neurald.runtime.partitioning.placement import Candidate
+
+ADD, MUL, SUB, IF = OperationType.ADD, OperationType.MUL, OperationType.SUB, OperationType.IF
+
+
+def explained(
+    subject: Model, candidates: list[Candidate], *notes: str, options: Partitioning | None = None
+) -> Explanation:
+    result = partition(subject, candidates, Preference.FAST_SINGLE_ANSWER, options or Partitioning())
+    return explain(subject, candidates, result, notes)
+
+
+def pair(subject: Model) -> list[Candidate]:
+    return [
+        candidate("cpu", model=subject, is_cpu=True),
+        candidate("gpu:0", all_but(MUL), model=subject, time=0.5, control_flow=0.5),
+    ]
+
+
+CHAIN = chain(ADD, MUL, ADD)
+
+
+def test_one_line_for_each_operation() -> None:
+    found = explained(
+        CHAIN, pair(CHAIN), "gpu:0 failed: step 0", options=Partitioning(overrides=(pin("cpu", 2),))
+    )
+    assert str(found).splitlines() == [
+        "operation 0 ADD -> gpu:0: score 0.5 against cpu 1",
+        "operation 1 MUL -> cpu: score 1, the only device that can",
+        "operation 2 ADD -> cpu: pin operations 2 to cpu",
+        "note: gpu:0 failed: step 0",
+    ]
+    assert found.text() == str(found)
+
+
+def test_every_other_device_and_why_not() -> None:
+    found = explained(CHAIN, pair(CHAIN))
+    assert [[(r.device, r.reason) for r in o.rejected] for o in found.operations] == [
+        [("cpu", "score 1 against 0.5")],
+        [("gpu:0", "no rule for MUL")],
+        [("cpu", "score 1 against 0.5")],
+    ]
+    assert [(r.device, r.type, r.reason, r.operations) for r in found.refusals()] == [
+        ("cpu", "ADD", "score 1 against 0.5", ("0", "2")),
+        ("gpu:0", "MUL", "no rule for MUL", ("1",)),
+    ]
+
+
+def test_steps_shares_and_transfers() -> None:
+    found = explained(CHAIN, pair(CHAIN))
+    assert [(s.device, s.operations, s.steps) for s in found.shares] == [("cpu", 1, 1), ("gpu:0", 2, 2)]
+    assert [(s.step, s.device, s.operations) for s in found.steps] == [
+        (0, "gpu:0", (0,)),
+        (1, "cpu", (1,)),
+        (2, "gpu:0", (2,)),
+    ]
+    (value,) = found.steps[1].inputs
+    assert (value.operand, value.name, value.type, value.dimensions, value.bytes) == (
+        1,
+        "v1",
+        "TENSOR_FLOAT32",
+        (2, 3),
+        24,
+    )
+    assert [(t.source, t.target, t.value.name) for t in found.transfers] == [
+        ("gpu:0", "cpu", "v1"),
+        ("cpu", "gpu:0", "v2"),
+    ]
+    assert found.transferred_bytes == 48
+    assert [o.steps for o in found.operations] == [(0,), (1,), (2,)]
+    assert [o.after for o in found.operations] == [(), (0,), (1,)]
+
+
+def test_a_value_that_two_operations_of_a_device_read_moves_once() -> None:
+    subject = model("a", [(ADD, "a", "b"), (MUL, "b", "c"), (MUL, "b", "d")], "c d")
+    assert len(explained(subject, pair(subject)).transfers) == 1
+
+
+def test_unknown_sizes() -> None:
+    lines = [(ADD, "a", "b"), (MUL, "b", "c"), (MUL, "s", "d")]
+    subject = model(
+        "a s",
+        lines,
+        "c d",
+        types={"s": OperandType.TENSOR_STRING},
+        dimensions={"b": (0, 3), "c": None},
+    )
+    found = explained(subject, pair(subject))
+    assert {v.name: v.bytes for s in found.steps for v in (*s.inputs, *s.outputs)} == {
+        "a": 24,
+        "b": None,
+        "c": None,
+        "s": None,
+        "d": 24,
+    }
+    assert found.transferred_bytes == 0
+    assert "size unknown" in found.to_html()
+    assert "rank unknown" in found.to_html()
+
+
+def flow() -> Model:
+    inner = [chain(ADD, MUL).main, chain(SUB).main]
+    lines = [(IF, "c @1 @2 x", "y"), (IF, "c @1 @1 y", "z"), (ADD, "z", "w")]
+    types = {"c": OperandType.TENSOR_BOOL8}
+    return model("c x", lines, "w", referenced=inner, types=types, dimensions={"c": (1,)})
+
+
+def test_interpreted_branches_are_explained_as_well() -> None:
+    subject = flow()
+    found = explained(subject, pair(subject))
+    lines = str(found).splitlines()
+    assert lines[0].startswith("operation 0 IF -> interpreter: score")
+    assert lines[3:] == [
+        "graph 1 operation 0 ADD -> gpu:0: score 0.5 against cpu 1",
+        "graph 1 operation 1 MUL -> cpu: score 1, the only device that can",
+        "graph 2 operation 0 SUB -> gpu:0: score 0.5 against cpu 1",
+    ]
+    branch = {(o.graph, o.operation): o.steps for o in found.operations}
+    # Graph 1 is used three times.
+    assert branch == {
+        (0, 0): (),
+        (0, 1): (),
+        (0, 2): (7,),
+        (1, 0): (0, 3, 5),
+        (1, 1): (1, 4, 6),
+        (2, 0): (2,),
+    }
+    assert found.shares[-1].device == "interpreter"
+    assert found.shares[-1].operations == 2
+    assert found.operations[0].branches == (1, 2)
+    # The interpreter works in the host's memory, as the CPU device does.
+    assert [(t.graph, t.source, t.target) for t in found.transfers] == [
+        (0, "cpu", "gpu:0"),
+        (1, "gpu:0", "cpu"),
+    ]
+    page = found.to_html()
+    assert page.count("<svg") == 3
+    assert "interpreted: graphs 1, 2" in page
+
+
+def test_json_is_all_of_it() -> None:
+    found = explained(CHAIN, pair(CHAIN), "a note")
+    document = json.loads(json.dumps(found.to_json()))
+    assert document["notes"] == ["a note"]
+    assert document["transferred_bytes"] == 48
+    assert document["operations"][1] == {
+        "graph": 0,
+        "operation": 1,
+        "type": "MUL",
+        "steps": [1],
+        "device": "cpu",
+        "reason": "score 1, the only device that can",
+        "rejected": [{"device": "gpu:0", "reason": "no rule for MUL"}],
+        "after": [0],
+        "branches": [],
+    }
+    assert document["steps"][0]["outputs"][0]["bytes"] == 24
+    assert document["shares"][1] == {"device": "gpu:0", "operations": 2, "steps": 2}
+
+
+class Page(HTMLParser):
+    """What a page is made of."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[str] = []
+        self.open: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += (name for name, _ in attrs)
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+HOSTILE = '<script>alert("1")</script>&\' onload=x \x1b[2J \ud800\u202e'
+
+
+def test_the_page_escapes_and_loads_nothing() -> None:
+    operands = tuple(replace(operand, name=HOSTILE) for operand in CHAIN.main.operands)
+    subject = Model(main=replace(CHAIN.main, operands=operands))
+    candidates = pair(subject)
+    candidates[1] = candidate(HOSTILE, all_but(MUL), model=subject, time=0.5)
+    page = explained(subject, candidates, HOSTILE).to_html(title=HOSTILE)
+    parsed = Page(page)
+    assert parsed.open == []
+    assert set(parsed.tags) <= {
+        *("html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "ul", "li", "span", "br"),
+        *("table", "tr", "th", "td", "div", "svg", "path", "g", "rect", "text"),
+    }
+    assert not [name for name in parsed.attributes if name.startswith(("on", "src", "href"))]
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+    page.encode()
+    assert not re.search(r"https?:|@import|url\(", page)
+
+
+def test_the_page_draws_every_operation_and_edge() -> None:
+    subject = Model(main=random_graph(random.Random(1), 60, (ADD, MUL)))
+    found = explained(subject, pair(subject))
+    page = found.to_html()
+    assert page.count("<rect") == 60
+    assert page.count("<path") == sum(len(o.after) for o in found.operations)
+    crossing = sum(
+        found.operations[source].device != o.device for o in found.operations for source in o.after
+    )
+    assert page.count('class="crossing"') == crossing > 0
+    assert page.count("<title>") == 61
+
+
+@sweep("operations", [1, 700])
+def test_large_models(operations: int) -> None:
+    subject = Model(main=random_graph(random.Random(2), operations, (ADD, MUL, SUB)))
+    candidates = [*pair(subject), candidate("third", only(SUB), model=subject, time=0.2)]
+    found = explained(subject, candidates)
+    assert len(found.operations) == operations
+    assert str(found).count("\n") == operations - 1
+    assert found.to_html().count("<rect") == operations

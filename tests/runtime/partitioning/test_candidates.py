@@ -1,0 +1,133 @@
+"""find_candidates: who is asked about what, and what becomes of devices that fail."""
+
+from collections.abc import Sequence
+
+import pytest
+from support.devices import SampleDevice
+from support.graphs import graph, model
+from support.models import add_model
+
+import neurald as nd
+from neurald.hal.device import Capabilities, Verdict
+from neurald.hal.errors import BadData, DeadObject
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import DeviceType, Model, OperandType
+from neurald.runtime.partitioning.candidates import find_candidates
+from neurald.runtime.partitioning.groups import MAIN
+from neurald.runtime.partitioning.options import PartitioningMode
+
+ADD, MUL, IF = OperationType.ADD, OperationType.MUL, OperationType.IF
+CPU = nd.devices()[0]
+
+
+class Recorder(SampleDevice):
+    """Remembers what it was asked about."""
+
+    def __init__(self, name: str = "recorder") -> None:
+        super().__init__(name)
+        self.asked: list[Model] = []
+
+    def supported_operations(self, model: Model) -> Sequence[Verdict]:
+        self.asked.append(model)
+        return super().supported_operations(model)
+
+
+def flow() -> Model:
+    """An IF of two graphs; what it says of types is as ADD and MUL want it, so that feature levels can be found."""
+    types = {"none": OperandType.INT32, "c": OperandType.TENSOR_BOOL8}
+    shapes = {"none": (), "c": (1,)}
+    inner = [
+        graph("v none", [(kind, "v v none", "w")], "w", types=types, dimensions=shapes) for kind in (ADD, MUL)
+    ]
+    lines = [(IF, "c @1 @2 x none", "y")]
+    return model("c x none", lines, "y", referenced=inner, types=types, dimensions=shapes)
+
+
+def test_candidates_come_in_the_order_of_the_devices() -> None:
+    found = find_candidates(add_model(), [SampleDevice("a"), CPU, SampleDevice("b")])
+    assert [(c.name, c.is_cpu) for c in found] == [("a", False), ("cpu", True), ("b", False)]
+    assert all(c.verdicts.keys() == {MAIN} for c in found)
+
+
+def test_devices_are_asked_about_branches_as_models_of_their_own() -> None:
+    device, subject = Recorder(), flow()
+    found = find_candidates(subject, [CPU, device])
+    assert found[1].verdicts.keys() == {MAIN, 1, 2}
+    assert {id(asked.main) for asked in device.asked} == {id(subject.main), *map(id, subject.referenced)}
+    assert all(asked.referenced is subject.referenced for asked in device.asked)
+
+
+def test_branches_are_nobodys_business_without_the_cpu_device() -> None:
+    device = Recorder()
+    (found,) = find_candidates(flow(), [device])
+    assert len(device.asked) == 1
+    assert found.why_not((1, 0)) == "it was not asked about graph 1"
+
+
+def test_graphs_that_are_never_interpreted_are_not_asked_about() -> None:
+    subject = flow()
+    types = {"none": OperandType.INT32, "c": OperandType.TENSOR_BOOL8}
+    shapes = {"none": (), "c": (1,), "x": (0, 3)}
+    main = graph("c x none", [(IF, "c @1 @2 x none", "y")], "y", types=types, dimensions=shapes)
+    device = Recorder()
+    find_candidates(Model(main=main, referenced=subject.referenced), [CPU, device])
+    assert len(device.asked) == 1
+
+
+def test_with_mode_none_no_driver_is_asked() -> None:
+    device = Recorder()
+
+    class Loud(Recorder):
+        def capabilities(self) -> Capabilities:
+            raise AssertionError("it was asked")
+
+    loud = Loud("loud")
+    found = find_candidates(add_model(), [device, CPU, loud], PartitioningMode.NONE)
+    assert device.asked == loud.asked == []
+    assert [c.name for c in found] == ["recorder", "cpu", "loud"]
+    assert found[0].why_not((MAIN, 0)) == "not asked, because partitioning is off"
+    assert not found[1].why_not((MAIN, 0))
+    (alone,) = find_candidates(add_model(), [device], PartitioningMode.NONE)
+    assert device.asked == []
+    assert alone.why_not((MAIN, 0))
+
+
+def test_the_cpu_device_is_that_of_this_process_if_it_is_listed() -> None:
+    class Remote(SampleDevice):
+        type = DeviceType.CPU
+
+    found = find_candidates(add_model(), [Remote("first"), CPU, Remote("second")])
+    assert [c.is_cpu for c in found] == [False, True, False]
+    found = find_candidates(add_model(), [SampleDevice("a"), Remote("first"), Remote("second")])
+    assert [c.is_cpu for c in found] == [False, True, False]
+
+
+def test_a_device_that_fails_supports_nothing() -> None:
+    class Dead(SampleDevice):
+        def supported_operations(self, model: Model) -> Sequence[Verdict]:
+            raise DeadObject("gone")
+
+    class Mute(SampleDevice):
+        def capabilities(self) -> Capabilities:
+            raise DeadObject("gone")
+
+    dead, mute = find_candidates(add_model(), [Dead("dead"), Mute("mute")])
+    assert dead.why_not((MAIN, 0)) == "gone"
+    assert mute.why_not((MAIN, 0)) == "its capabilities are not known: gone"
+
+
+def test_an_old_device_is_asked_about_what_its_level_has() -> None:
+    device = SampleDevice("old")
+    device.feature_level = nd.FeatureLevel.LEVEL_1
+    _, old = find_candidates(flow(), [CPU, device])
+    assert old.why_not((MAIN, 0)) == "newer than its feature level, LEVEL_1"
+    # The branches of an IF that is interpreted are not too new.
+    assert not old.why_not((1, 0))
+    assert not old.why_not((2, 0))
+
+
+def test_wrong_lists() -> None:
+    with pytest.raises(BadData, match="empty"):
+        find_candidates(add_model(), [])
+    with pytest.raises(BadData, match="listed 2 times"):
+        find_candidates(add_model(), [SampleDevice("a"), SampleDevice("a")])

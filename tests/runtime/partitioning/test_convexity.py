@@ -1,0 +1,81 @@
+"""is_convex against a search for paths; check_groups against sequences that are wrong in one way."""
+
+import random
+
+import pytest
+from support.graphs import graph, model, random_graph
+from support.sweeps import sweep
+
+from neurald.hal.errors import OpFailed
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Subgraph
+from neurald.runtime.model.boundary import waits_for, writers
+from neurald.runtime.partitioning.convexity import check_groups, is_convex
+from neurald.runtime.partitioning.groups import MAIN, IfGroup, StepGroup
+
+pytestmark = pytest.mark.quick
+
+ADD, IF = OperationType.ADD, OperationType.IF
+
+
+def reachable(subject: Subgraph) -> list[set[int]]:
+    """For each operation all that it depends on."""
+    written_by = writers(subject)
+    before: list[set[int]] = []
+    for position in range(len(subject.operations)):
+        sources = {written_by[index] for index in waits_for(subject, position)}
+        before.append(sources.union(*(before[source] for source in sources)))
+    return before
+
+
+@sweep("seed", range(40))
+def test_against_a_search_for_paths(seed: int) -> None:
+    generator = random.Random(seed)
+    subject = random_graph(generator, 14, (ADD,))
+    before = reachable(subject)
+    everything = range(len(subject.operations))
+    for _ in range(40):
+        members = set(generator.sample(everything, k=generator.randint(0, 8)))
+        passes_outside = any(
+            first in before[between] and between in before[last]
+            for first in members
+            for last in members
+            for between in set(everything) - members
+        )
+        assert is_convex(subject, members) == (not passes_outside)
+
+
+DIAMOND = model("a", [(ADD, "a", "b"), (ADD, "b", "c"), (ADD, "b", "d"), (ADD, "c d", "e")], "e")
+
+
+def step(*operations: int, number: int = MAIN) -> StepGroup:
+    return StepGroup(graph=number, device=0, operations=operations)
+
+
+def test_right_sequences() -> None:
+    for groups in ([step(0, 1, 2, 3)], [step(0), step(2, 1), step(3)], [step(0, 2), step(1, 3)]):
+        check_groups(DIAMOND, groups)
+
+
+@sweep(
+    ("groups", "words"),
+    [
+        ([step(0, 3), step(1, 2)], "operation 3 ADD runs before operand 2 is written"),
+        ([step(1, 0, 2, 3)], "operation 1 ADD runs before operand 1"),
+        ([step(0, 1, 2)], "operation 3 is in no step"),
+        ([], "operation 0 is in no step"),
+        ([step(0, 1), step(1, 2, 3)], "operation 1 ADD is in more than one step"),
+    ],
+)
+def test_wrong_sequences(groups: list[StepGroup], words: str) -> None:
+    with pytest.raises(OpFailed, match=words):
+        check_groups(DIAMOND, groups)
+
+
+def test_branches_are_checked() -> None:
+    inner = graph("a", [(ADD, "a", "b"), (ADD, "b", "c")], "c")
+    subject = model("c x", [(IF, "c @1 @1 x", "y")], "y", referenced=[inner])
+    right, wrong = (step(0, 1, number=1),), (step(1, 0, number=1),)
+    check_groups(subject, [IfGroup(graph=MAIN, operation=0, then_groups=right, else_groups=right)])
+    with pytest.raises(OpFailed, match="graph 1: operation 1 ADD runs before"):
+        check_groups(subject, [IfGroup(graph=MAIN, operation=0, then_groups=right, else_groups=wrong)])

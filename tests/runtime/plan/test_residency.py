@@ -1,0 +1,83 @@
+"""Values between steps of one device stay in its memory, and come to the host only where a step elsewhere reads them."""
+
+import numpy as np
+import pytest
+from support.buffers import KeepingDevice
+from support.sweeps import sweep
+
+import neurald as nd
+from neurald.hal.errors import DeadObject
+from neurald.runtime.execution.compound_executor import CompoundExecutor
+
+Op = nd.OperationType
+FLOAT = nd.OperandType.TENSOR_FLOAT32
+X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
+
+
+def branches(*, cpu_reads: bool) -> nd.Model:
+    """a = x + x; b = tanh(a or x); c = a + b: a and c are for the device, b is for the CPU device."""
+    builder = nd.ModelBuilder()
+    x, a, b, c = (builder.add_operand(FLOAT, (2, 3)) for _ in range(4))
+    none = builder.add_operand(nd.OperandType.INT32)
+    builder.set_operand_value(none, 0)
+    builder.add_operation(Op.ADD, [x, x, none], [a])
+    builder.add_operation(Op.TANH, [a if cpu_reads else x], [b])
+    builder.add_operation(Op.MUL, [a, b, none], [c])
+    builder.identify_inputs_and_outputs([x], [c])
+    return builder.finish()
+
+
+def compiled(device: nd.Device, model: nd.Model) -> nd.Compilation:
+    builder = nd.CompilationBuilder(model, [nd.devices()[0], device])
+    rules = (
+        nd.pin(device.name, operation_type=Op.ADD),
+        nd.pin("cpu", operation_type=Op.TANH),
+        nd.pin(device.name, operation_type=Op.MUL),
+    )
+    builder.set_partitioning(nd.Partitioning(overrides=rules))
+    return builder.finish()
+
+
+def expected(*, cpu_reads: bool) -> np.ndarray:
+    a = X + X
+    return a * np.tanh(a if cpu_reads else X)
+
+
+def host_copies(compilation: nd.Compilation) -> int:
+    assert isinstance(compilation.executor, CompoundExecutor)
+    return compilation.executor.host_copies
+
+
+@sweep("cpu_reads", [False, True])
+def test_only_what_the_cpu_reads_comes_to_the_host(*, cpu_reads: bool) -> None:
+    device = KeepingDevice("keeping")
+    compilation = compiled(device, branches(cpu_reads=cpu_reads))
+    for run in range(1, 4):
+        (result,) = compilation.run(X)
+        np.testing.assert_allclose(result, expected(cpu_reads=cpu_reads), rtol=1e-6)
+        assert host_copies(compilation) == (run if cpu_reads else 0)
+    # One for a, which every execution uses again, and none for b, which the CPU device writes.
+    assert len(device.buffers) == 1
+
+
+def test_a_buffer_that_is_lost_is_replaced() -> None:
+    device = KeepingDevice("keeping")
+    compilation = compiled(device, branches(cpu_reads=False))
+    compilation.run(X)
+    device.buffers[0].lost = True
+    (result,) = compilation.run(X)
+    np.testing.assert_allclose(result, expected(cpu_reads=False), rtol=1e-6)
+    assert len(device.buffers) == 2
+
+
+def test_a_device_without_memory_to_spare_uses_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = KeepingDevice("keeping")
+    compilation = compiled(device, branches(cpu_reads=True))
+
+    def refuse(_: object) -> None:
+        raise DeadObject("no memory")
+
+    monkeypatch.setattr(device, "allocate", refuse)
+    (result,) = compilation.run(X)
+    np.testing.assert_allclose(result, expected(cpu_reads=True), rtol=1e-6)
+    assert host_copies(compilation) == 0
