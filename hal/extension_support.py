@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
+from neurald.hal.accounting.pacing import paced
 from neurald.hal.device import Device, declared_extensions
 from neurald.hal.errors import BadData
 from neurald.hal.model.extension import Extension, Needed, extensions_needed
@@ -25,7 +26,7 @@ def refused_operations(
     """
     if model not in _needed:
         graph = model.main
-        _needed[model] = [extensions_needed(model, graph, operation) for operation in graph.operations]
+        _needed[model] = [extensions_needed(model, graph, operation) for operation in paced(graph.operations)]
     declared = {extension.name: extension for extension in declared_extensions(device)}
 
     def objection(needed: Needed) -> str:

@@ -9,6 +9,9 @@ A client that comes again as soon as it has its result would find its place take
 free for a short while for who had it, about as long as its last execution took. And an execution that takes long, or
 never ends, keeps only others of its own client from the device: after `LONG_S` its place is lent to others once more, as long as
 no more than `MOST_AT_ONCE` run.
+
+Where there are guest places, a client of which nothing runs need not wait for other clients at all: its first execution takes
+a guest place if all slots are taken, and the operating system shares the processors out.
 """
 
 import threading
@@ -32,8 +35,10 @@ MOST_AT_ONCE: Final = 16
 #: A place is kept free for a client for so long, and as long as its last execution took, but no longer than that.
 _GRACE_S: Final = 2e-3
 _LONGEST_GRACE_S: Final = 0.1
-#: How often who waits looks whether it was cancelled, and whether a place has become free by time.
+#: How often who waits looks whether it was cancelled, and whether a place has become free by time. Many who wait look
+#: less often each: what they do all together must not cost those who run.
 _LOOK_S: Final = 0.02
+_LOOK_OFTEN: Final = 4
 
 _S = TypeVar("_S")
 _RANKS: Final = {priority: rank for rank, priority in enumerate(sorted(Priority))}
@@ -181,6 +186,7 @@ class Turns:
         clock: tells seconds, as `time.monotonic` does.
         long_s: what takes longer keeps nobody but its own client from the device.
         most_at_once: how many run at the same time at most, with long ones; a user of whom none runs may have one beyond that.
+        guests: how many more may run, each the only one of its client. Those that take long do not count.
         what: what has turns, for error messages.
     """
 
@@ -191,11 +197,13 @@ class Turns:
         *,
         long_s: float = LONG_S,
         most_at_once: int = MOST_AT_ONCE,
+        guests: int = 0,
         what: str = "executions",
     ) -> None:
         self._slots = slots
         self._long_s = long_s
         self._most_at_once = most_at_once
+        self._guests = guests
         self._what = what
         self._clock = clock
         self._lock = threading.Lock()
@@ -269,7 +277,8 @@ class Turns:
 
     def _wait(self, turn: Turn, deadline_s: float | None, cancellation: Cancellation | None) -> None:
         """Waits for a moment, and looks whether time has made room."""
-        left = _LOOK_S if deadline_s is None else min(_LOOK_S, deadline_s - time.monotonic())
+        look_s = _LOOK_S * max(1.0, self._waiting / _LOOK_OFTEN)
+        left = look_s if deadline_s is None else min(look_s, deadline_s - time.monotonic())
         if turn.ready.acquire(timeout=max(0.0, left)):
             return
         if cancellation is not None:
@@ -368,6 +377,8 @@ class Turns:
     def _may_start(self, client: _Client, now: float) -> bool:
         """Whether there is room for one more execution of a client."""
         running = len(self._running)
+        if not client.running and self._guests and self._young(now) < self._slots + self._guests:
+            return True
         most = self._most_at_once + (0 if client.user.running else len(self._users))
         if running >= most:
             return False
@@ -380,6 +391,10 @@ class Turns:
             if counted >= self._slots:
                 return False
         return client.running < self._limit(client, now)
+
+    def _young(self, now: float) -> int:
+        """How many executions run that have not taken long yet."""
+        return sum(1 for turn in self._running if now - (turn.started_at or now) < self._long_s)
 
     def _limit(self, client: _Client, now: float) -> int:
         """How many executions of a client may run, so that there is room for what others want: at least one."""

@@ -19,6 +19,7 @@ from types import MappingProxyType
 import numpy as np
 
 from neurald.hal.accounting.account import Reservation, reserve
+from neurald.hal.accounting.pacing import step
 from neurald.hal.device import (
     LOOP_TIMEOUT_MAXIMUM_S,
     Artifact,
@@ -69,10 +70,13 @@ class Limits:
     def check(self, where: str) -> None:
         """Raises where the execution is not to go on; `where` is for the message: "before operation 3 CONV_2D".
 
+        In a daemon it gives way to other clients there, see `neurald.hal.accounting.pacing`.
+
         Raises:
             Cancelled: it was cancelled.
             MissedDeadlineTransient: its deadline has passed.
         """
+        step()
         if self.options.cancellation is not None:
             self.options.cancellation.require_not_cancelled(where)
         deadline_s = self.options.deadline_s

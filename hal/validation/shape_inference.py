@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from weakref import ref
 
+from neurald.hal.accounting.pacing import paced
 from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import operand_name, operation_number
 from neurald.hal.model.types import Dimensions, Model, Operand, Subgraph
@@ -50,7 +51,7 @@ _bindings: dict[int, tuple[ref[Subgraph], tuple[Binding, ...]]] = {}
 
 def _bound(graph: Subgraph) -> tuple[Binding, ...]:
     bindings = []
-    for position, operation in enumerate(graph.operations):
+    for position, operation in enumerate(paced(graph.operations)):
         definition = definition_of(operation.type)
         if definition is None:
             raise at_operation(graph, position, BadData("it is not implemented"))
@@ -96,7 +97,7 @@ def infer_shapes(
     def value_of(index: int) -> Array | None:
         return model.constant(graph.operands[index])
 
-    for position, (operation, binding) in enumerate(zip(graph.operations, bindings, strict=True)):
+    for position, (operation, binding) in enumerate(zip(paced(graph.operations), bindings, strict=True)):
         call = Call(binding, graph.operands, shapes.get, value_of, referenced=model.referenced)
         try:
             definition = definition_of(operation.type)

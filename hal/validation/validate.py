@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from neurald.hal.accounting.pacing import paced
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.memory.pool import Memory, checked_range
 from neurald.hal.model.device_buffer import DeviceBuffer
@@ -251,7 +252,7 @@ def _validate_structure(model: Model, graph: Subgraph) -> FeatureLevel:
         )
     level = FeatureLevel.LEVEL_1
     extended = _extended(graph)
-    for index, operand in enumerate(graph.operands):
+    for index, operand in enumerate(paced(graph.operands)):
         what = operand_name(graph.operands, index)
         validate_operand_type(operand, what, is_extended=index in extended)
         validate_value(operand, model.pools, len(model.referenced), what)
@@ -265,7 +266,7 @@ def _validate_operations(model: Model, graph: Subgraph) -> FeatureLevel:
     """Checks each operation, and the shapes of all. Returns the feature level that the operations need."""
     level = FeatureLevel.LEVEL_1
     bindings = bind_operations(graph)
-    for position, binding in enumerate(bindings):
+    for position, binding in enumerate(paced(bindings)):
         level = max(level, binding.level)
         try:
             definition = definition_of(binding.type)
@@ -362,7 +363,7 @@ def _validate_order(graph: Subgraph) -> None:
         operand.lifetime not in (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
         for operand in graph.operands
     ]
-    for position, operation in enumerate(graph.operations):
+    for position, operation in enumerate(paced(graph.operations)):
         what = f"operation {operation_number(graph, position)} {operation.type.name}"
         for index in (*operation.inputs, *operation.outputs):
             if not 0 <= index < count:

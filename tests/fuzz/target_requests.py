@@ -181,7 +181,7 @@ class RequestsTarget:
 
     def _start(self) -> None:
         program = (
-            "import logging, sys; from neurald.service.daemon import serve; logging.basicConfig(level=logging.INFO); "
+            "import logging, sys; from neurald.service.daemon.daemon import serve; logging.basicConfig(level=logging.INFO); "
             "sys.exit(serve('cpu', sys.argv[1], drain_s=2.0, ready=lambda address: print(address, flush=True)))"
         )
         worker = os.getpid()

@@ -17,7 +17,7 @@ _STOP_TIMEOUT_S = 40.0
 _PROGRAM = """
 import logging, sys
 from neurald.hal.accounting.limits import parse_limits
-from neurald.service.daemon import serve
+from neurald.service.daemon.daemon import serve
 logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
 driver, listen, drain_s, *limits = sys.argv[1:]
 tell = lambda address: print(address, flush=True)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from neurald._proto import device_pb2, types_pb2
 from neurald.hal.accounting.account import charging
 from neurald.hal.accounting.limits import Limits
+from neurald.hal.accounting.pacing import Interpreter
 from neurald.hal.admission.admission_queue import Turn, Turns, executions_at_once, timed
 from neurald.hal.admission.buffer_tracker import RequestedRole
 from neurald.hal.admission.session import Prepared, Session, Sessions
@@ -84,6 +85,8 @@ class DeviceHandler:
     def __init__(self, device: Device, limits: Limits, compilers: CompilePool | None = None) -> None:
         self._device = device
         self._compilers = compilers
+        #: Notes for whom each thread works, so that what takes long gives way to other clients.
+        self.interpreter = Interpreter()
         self._compile_queue = CompileQueue(limits) if compilers is None else compilers.queue
         self._extensions = declared_extensions(device)
         self.sessions = Sessions(limits)
@@ -91,7 +94,8 @@ class DeviceHandler:
         self._idle = threading.Condition(self._lock)
         self._calls = 0
         self._is_draining = False
-        self._turns = Turns(executions_at_once(device))
+        slots = executions_at_once(device)
+        self._turns = Turns(slots, guests=slots)
         self._watchdog: Watchdog[tuple[Session, Turn]] = Watchdog(limits.execution_s, self._hangs)
         #: Is called with a session that is over because the device hangs, and with what its client is to be told.
         self.tell_end: Callable[[Session, Error], None] = lambda session, error: None
@@ -454,6 +458,7 @@ class DeviceHandler:
             self.end()
             raise
         self._watchdog.begin((session, turn), options.deadline_s)
+        self.interpreter.begin(session.token)
         return turn
 
     @property
@@ -463,6 +468,7 @@ class DeviceHandler:
 
     def end_execution(self, turn: Turn) -> None:
         """Lets the next execution run."""
+        self.interpreter.end()
         if not self._watchdog.end():
             return  # it was given up, and others have had its turn
         try:

@@ -296,7 +296,7 @@ class _Transport:
 
         def counted(message: Callable[[], Any], context: grpc.ServicerContext) -> Message:
             session = self.session(context)
-            with session.call():
+            with session.call(), self._handler.interpreter.working(session.token):
                 return call(session, message())
 
         return counted

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
+from neurald.hal.accounting.pacing import step
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 
 _M = TypeVar("_M", bound=Message)
@@ -132,6 +133,7 @@ def _count(name: str, tags: Mapping[int, "int | _Table"], data: bytes, most: int
 
 def _next_bound(name: str, data: bytes, at: int, parts: int, most: int) -> int:
     """How many parts there may be until the next look at them; see `count_parts`."""
+    step(is_interpreted=True)
     what = f"{name} of {len(data)} bytes holds {parts} parts in its first {at}"
     if parts > most:
         raise ResourceExhaustedPersistent(f"{what}; at most {most} are allowed")
@@ -191,6 +193,7 @@ def _merge(message: Any, data: bytes, start: int, end: int) -> None:
         if at - start >= _PIECE_BYTES:
             message.MergeFromString(data[start:at])
             start = at
+            step(is_interpreted=True)
     if at > end:
         raise _malformed(name, data)
     message.MergeFromString(data[start:end])

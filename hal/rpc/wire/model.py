@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from google.protobuf.message import DecodeError
 
 from neurald._proto import device_pb2, types_pb2
+from neurald.hal.accounting.pacing import paced
 from neurald.hal.device import ExecutionResult, OutputShape, Timing
 from neurald.hal.errors import BadData, OpFailed, ResourceExhaustedPersistent, ResultCode, error_for
 from neurald.hal.execution.fenced_execution import FencedOutcome
@@ -223,7 +224,7 @@ def _graph_from_wire(message: types_pb2.Subgraph, numbers: ExtensionNumbers) -> 
     return Subgraph(
         operands=tuple(
             _operand_from_wire(operand, f"operand {index}", numbers)
-            for index, operand in enumerate(message.operands)
+            for index, operand in enumerate(paced(message.operands))
         ),
         operations=tuple(
             Operation(
@@ -232,7 +233,7 @@ def _graph_from_wire(message: types_pb2.Subgraph, numbers: ExtensionNumbers) -> 
                 outputs=tuple(operation.outputs),
                 number=operation.number if operation.HasField("number") else None,
             )
-            for position, operation in enumerate(message.operations)
+            for position, operation in enumerate(paced(message.operations))
         ),
         inputs=tuple(message.inputs),
         outputs=tuple(message.outputs),

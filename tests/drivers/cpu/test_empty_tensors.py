@@ -11,8 +11,8 @@ from neurald.drivers.cpu.device import CpuDevice, create_reference
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
-from neurald.service.conformance.case import Case, generate_pinned, signatures
-from neurald.service.conformance.draw import EMPTY
+from neurald.service.conformance.cases.case import Case, generate_pinned, signatures
+from neurald.service.conformance.recipes.draw import EMPTY
 
 _FLOAT, _LONG, _BOOL = (
     nd.OperandType.TENSOR_FLOAT32,

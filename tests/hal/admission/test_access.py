@@ -34,7 +34,7 @@ from neurald.hal.rpc.transport.access_token import (
     remove_token,
     token_path,
 )
-from neurald.service.daemon import Daemon
+from neurald.service.daemon.daemon import Daemon
 
 METHODS = [f"/{SERVICE}/{method.name}" for method in device_pb2.DESCRIPTOR.services_by_name["Device"].methods]
 METHODS += [

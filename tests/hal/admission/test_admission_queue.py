@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable
 from pathlib import Path
 
@@ -43,9 +44,9 @@ class Clock:
 class Backlog:
     """Executions that wait, each in a thread, and those that have their turn, on a clock of its own."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, guests: int = 0) -> None:
         self.clock = Clock()
-        self.turns = Turns(slots, self.clock)
+        self.turns = Turns(slots, self.clock, guests=guests)
         self.running: dict[str, Turn] = {}
         self.order: list[str] = []
         self._lock = threading.Lock()
@@ -222,6 +223,57 @@ def test_there_is_an_end_to_what_long_ones_leave_room_for() -> None:
     backlog.add("honest", user="honest")
     backlog.settle()
     assert "honest" in backlog.running
+
+
+def test_a_client_of_which_nothing_runs_takes_a_guest_place() -> None:
+    """It waits for no execution of others, however many of them run and wait, and whoever their user is."""
+    backlog = Backlog(2, guests=2)
+    for n in range(8):
+        backlog.add(f"busy {n}", client="busy")
+    assert len(backlog.running) == 2
+    backlog.add("honest 0", client="honest")
+    assert "honest 0" in backlog.running
+    # Its second one waits for a slot, like those of others.
+    backlog.add("honest 1", client="honest")
+    assert "honest 1" not in backlog.running
+    backlog.end("honest 0", 0.001)
+    assert "honest 1" in backlog.running
+
+
+def test_guests_that_take_long_leave_room_for_more_of_them() -> None:
+    backlog = Backlog(1, guests=1)
+    for n in range(MOST_AT_ONCE + 5):
+        backlog.add(f"endless {n}", client=n)
+        backlog.clock.now += LONG_S
+    backlog.settle()
+    assert len(backlog.running) == MOST_AT_ONCE + 5
+    backlog.add("honest", client="honest")
+    assert "honest" in backlog.running
+
+
+def test_many_that_wait_do_not_look_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking takes the interpreter from those who run: a hundred look together about as often as a few."""
+    looks = Counter[int]()
+    few, many = 4, 100
+
+    def looks_of(count: int) -> int:
+        backlog = Backlog(1)
+        starts = backlog.turns._start
+
+        def start(now: float) -> None:
+            looks[count] += 1
+            starts(now)
+
+        backlog.add("first")
+        for n in range(count):
+            backlog.add(f"waiting {n}")
+        monkeypatch.setattr(backlog.turns, "_start", start)
+        time.sleep(0.5)
+        monkeypatch.setattr(backlog.turns, "_start", starts)
+        backlog.work_off(0.0)
+        return looks[count]
+
+    assert looks_of(many) < 4 * looks_of(few)
 
 
 def test_as_many_run_at_once_as_there_are_slots() -> None:

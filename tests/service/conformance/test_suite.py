@@ -18,8 +18,8 @@ import neurald as nd
 from neurald.hal.device import Device
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.registry import create_device
-from neurald.service.conformance.contract import RULES
 from neurald.service.conformance.result import Outcome, Result, count
+from neurald.service.conformance.rules.contract import RULES
 from neurald.service.conformance.suite import Plan, run
 
 #: Enough for every kind of check, in little time.

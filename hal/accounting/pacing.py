@@ -1,0 +1,171 @@
+"""Pacing: what a client has the interpreter do for long gives way to what other clients want of it.
+
+One thread of Python runs at a time. An execution of many small operations, such as a loop that never ends, wants the
+interpreter all the time, and a few of them would leave hardly any of it to calls that need it for a moment. So the daemon notes
+for whom a thread works, and whatever takes long in Python calls `step` now and then. Work that has taken more than `FREE_S`
+rests after every `SLICE_S`, if others are there: all such work together gets a quarter of the interpreter, shared evenly
+between clients. What native code computes without the interpreter does not count.
+
+In the process of an application nobody paces, and `step` costs next to nothing.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Final, TypeVar
+
+_T = TypeVar("_T")
+
+#: Work may have so much of the interpreter before it is paced.
+FREE_S: Final = 2e-3
+#: Paced work rests whenever it has had the interpreter for so long.
+SLICE_S: Final = 1e-3
+#: The longest rest: whoever cancels waits no longer.
+LONGEST_REST_S: Final = 0.05
+#: How long a client counts as there after its last call.
+_PRESENCE_S: Final = 0.25
+#: Paced work gets one part in so many while others are there.
+_PARTS: Final = 4
+#: A step that takes longer was native code.
+_INTERPRETED_S: Final = 5e-4
+#: So many clients are remembered before those are forgotten that have not called for a while.
+_REMEMBERED: Final = 64
+
+
+class Interpreter:
+    """The interpreter of a daemon, which the work of its clients shares. Thread-safe.
+
+    Args:
+        clock: tells seconds, as `time.monotonic` does.
+        used: tells how many seconds of a processor the calling thread has had.
+        rest: waits for so many seconds.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        used: Callable[[], float] = time.thread_time,
+        rest: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._clock = clock
+        self.used = used
+        self.rest = rest
+        self._lock = threading.Lock()
+        self._seen_s: dict[Hashable, float] = {}
+        self._paced: dict[Hashable, int] = {}
+
+    def begin(self, client: Hashable) -> None:
+        """The calling thread begins to work for a client; `end` follows."""
+        self._seen_s[client] = self._clock()
+        if len(self._seen_s) > _REMEMBERED:
+            self._forget()
+        _current.work = _Work(self, client, _current.work)
+
+    def end(self) -> None:
+        """The work of the calling thread that it began last is done."""
+        work = _current.work
+        if work is not None:
+            _current.work = work.around
+            self._seen_s[work.client] = self._clock()
+            work.end()
+
+    @contextlib.contextmanager
+    def working(self, client: Hashable) -> Iterator[None]:
+        """The time in which the calling thread works for a client."""
+        self.begin(client)
+        try:
+            yield
+        finally:
+            self.end()
+
+    def count(self, client: Hashable, change: int) -> None:
+        """Counts work of a client that is paced."""
+        with self._lock:
+            count = self._paced.get(client, 0) + change
+            if count:
+                self._paced[client] = count
+            else:
+                self._paced.pop(client, None)
+
+    def rest_s(self, client: Hashable) -> float:
+        """How long paced work of a client rests after a slice."""
+        limit_s = self._clock() - _PRESENCE_S
+        with self._lock:
+            clients, own = len(self._paced), self._paced.get(client, 1)
+        is_alone = clients <= 1 and not any(
+            seen_s > limit_s and other != client for other, seen_s in tuple(self._seen_s.items())
+        )
+        return 0.0 if is_alone else min(LONGEST_REST_S, SLICE_S * (_PARTS * clients * own - 1))
+
+    def _forget(self) -> None:
+        limit_s = self._clock() - _PRESENCE_S
+        for client, seen_s in tuple(self._seen_s.items()):
+            if seen_s <= limit_s:
+                self._seen_s.pop(client, None)
+
+
+class _Work:
+    """What one thread does for a client, as a part of what it does `around` that."""
+
+    __slots__ = ("_had_s", "_interpreter", "_is_paced", "_slice_s", "_used_s", "around", "client")
+
+    def __init__(self, interpreter: Interpreter, client: Hashable, around: "_Work | None") -> None:
+        self._interpreter = interpreter
+        self.client = client
+        self.around = around
+        self._used_s: float | None = None
+        self._had_s = 0.0
+        self._slice_s = 0.0
+        self._is_paced = False
+
+    def step(self, is_interpreted: bool) -> None:
+        used_s = self._interpreter.used()
+        step_s = 0.0 if self._used_s is None else used_s - self._used_s
+        self._used_s = used_s
+        if step_s > _INTERPRETED_S and not is_interpreted:
+            return
+        self._had_s += step_s
+        self._slice_s += step_s
+        if self._slice_s < SLICE_S or self._had_s < FREE_S:
+            return
+        self._slice_s = 0.0
+        if not self._is_paced:
+            self._is_paced = True
+            self._interpreter.count(self.client, 1)
+        rest_s = self._interpreter.rest_s(self.client)
+        if rest_s:
+            self._interpreter.rest(rest_s)
+
+    def end(self) -> None:
+        if self._is_paced:
+            self._interpreter.count(self.client, -1)
+
+
+class _Current(threading.local):
+    work: _Work | None = None
+
+
+_current: Final = _Current()
+
+
+def step(*, is_interpreted: bool = False) -> None:
+    """Is called between two steps of work that may take long; rests where that work is paced.
+
+    Args:
+        is_interpreted: the last step was Python, however long it took. Else one that took long was native code.
+    """
+    work = _current.work
+    if work is not None:
+        work.step(is_interpreted)
+
+
+def paced(items: Iterable[_T]) -> Iterable[_T]:
+    """The same items, with a `step` after each that was worked on: for loops in Python over what a client has sent."""
+    return items if _current.work is None else _stepping(items)
+
+
+def _stepping(items: Iterable[_T]) -> Iterator[_T]:
+    for item in items:
+        yield item
+        step(is_interpreted=True)

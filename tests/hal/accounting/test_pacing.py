@@ -1,0 +1,174 @@
+"""Pacing: what a client has the interpreter do for long gives way to other clients, and to nobody where there are none."""
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.addition import AddingDevice, addition, request
+
+from neurald.hal.accounting import pacing
+from neurald.hal.accounting.pacing import FREE_S, LONGEST_REST_S, SLICE_S, Interpreter, step
+from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.execution.array_model import Limits
+from neurald.hal.model.types import Request
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.client.device import connect
+from neurald.hal.rpc.server.server import DeviceServer
+
+_STEP_S = SLICE_S / 4
+
+
+class Machine:
+    """A clock, the time of a processor that steps take, and the rests that were taken."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.used_s = 5.0
+        self.rests: list[float] = []
+        self.interpreter = Interpreter(lambda: self.now_s, lambda: self.used_s, self.rests.append)
+
+    def work(self, seconds: float, step_s: float = _STEP_S) -> None:
+        """Steps that take so long together."""
+        step()
+        for _ in range(round(seconds / step_s)):
+            self.used_s += step_s
+            step()
+
+
+def test_work_that_is_alone_does_not_rest() -> None:
+    machine = Machine()
+    with machine.interpreter.working("only"):
+        machine.work(1.0)
+    assert not machine.rests
+
+
+def test_long_work_rests_three_times_as_long_as_it_works_while_others_are_there() -> None:
+    machine = Machine()
+    with machine.interpreter.working("honest"):
+        pass
+    with machine.interpreter.working("long"):
+        machine.work(1.0)
+    assert sum(machine.rests) == pytest.approx(3.0, rel=0.02)
+
+
+def test_rests_end_once_the_others_have_gone() -> None:
+    machine = Machine()
+    with machine.interpreter.working("honest"):
+        pass
+    with machine.interpreter.working("long"):
+        machine.work(0.01)
+        assert machine.rests
+        machine.rests.clear()
+        machine.now_s += 1.0
+        machine.work(0.01)
+    assert not machine.rests
+
+
+def test_short_work_does_not_rest() -> None:
+    machine = Machine()
+    for _ in range(100):
+        for client in ("one", "other"):
+            with machine.interpreter.working(client):
+                machine.work(FREE_S - 2 * _STEP_S)
+    assert not machine.rests
+
+
+def test_native_code_does_not_count() -> None:
+    """It computes without the interpreter, and keeps nobody waiting."""
+    machine = Machine()
+    with machine.interpreter.working("honest"):
+        pass
+    with machine.interpreter.working("native"):
+        machine.work(1.0, step_s=0.01)
+    assert not machine.rests
+
+
+def test_a_long_step_of_python_counts() -> None:
+    machine = Machine()
+    with machine.interpreter.working("honest"):
+        pass
+    with machine.interpreter.working("parsing"):
+        step()
+        for _ in range(10):
+            machine.used_s += 0.005
+            step(is_interpreted=True)
+    assert len(machine.rests) == 10
+
+
+def test_what_is_left_is_shared_between_clients_and_not_between_executions() -> None:
+    """A client with many endless executions has no more of the interpreter than one with a single one."""
+    machine = Machine()
+    for client, count in (("greedy", 5), ("modest", 1)):
+        for _ in range(count):
+            machine.interpreter.count(client, 1)
+    greedy_s, modest_s = (machine.interpreter.rest_s(client) for client in ("greedy", "modest"))
+    assert 5 * SLICE_S / (SLICE_S + greedy_s) == pytest.approx(SLICE_S / (SLICE_S + modest_s))
+    machine.interpreter.count("greedy", 1000)
+    assert machine.interpreter.rest_s("greedy") == LONGEST_REST_S
+
+
+def test_work_that_is_over_does_not_count_any_more() -> None:
+    machine = Machine()
+    for client in range(3):
+        with machine.interpreter.working(client):
+            machine.work(0.1)
+    machine.now_s += 1.0
+    with machine.interpreter.working("only"):
+        machine.rests.clear()
+        machine.work(0.1)
+    assert not machine.rests
+
+
+def test_few_clients_are_remembered() -> None:
+    machine = Machine()
+    for client in range(10_000):
+        with machine.interpreter.working(client):
+            pass
+        machine.now_s += 0.1
+    assert len(machine.interpreter._seen_s) < 200
+
+
+def test_nobody_paces_an_application() -> None:
+    step()
+    Limits(ExecuteOptions()).check("anywhere")
+
+
+def test_a_daemon_paces_what_it_executes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drivers that ask for limits between operations need not know of it; bursts are executions as well."""
+    works: list[object] = []
+    monkeypatch.setattr(pacing._Work, "step", lambda work, is_interpreted: works.append(work.client))
+    device = AddingDevice()
+
+    def execute(request: Request, options: ExecuteOptions) -> None:
+        Limits(options).check("between operations")
+
+    device.on_execute = execute
+    server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/d.sock"))
+    server.start()
+    remote = connect(str(server.address))
+    try:
+        prepared = remote.prepare_model(addition(np.ones(1, np.float32)), PrepareOptions())
+        works.clear()  # preparing it was work as well
+        bound = request(np.zeros(1, np.float32), np.zeros(1, np.float32))
+        prepared.execute(bound, ExecuteOptions())
+        burst = prepared.create_burst()
+        burst.execute(bound, ExecuteOptions())
+        burst.close()
+    finally:
+        remote.close()
+        server.stop()
+    assert len(works) == 2
+    assert len(set(works)) == 1
+    assert None not in works
+
+
+def test_threads_are_paced_by_themselves() -> None:
+    machine = Machine()
+    machine.interpreter.begin("one")
+    seen: list[object] = []
+    thread = threading.Thread(target=lambda: seen.append(pacing._current.work))
+    thread.start()
+    thread.join()
+    machine.interpreter.end()
+    assert seen == [None]
