@@ -66,9 +66,9 @@ def fuse(graph: Graph, *, enabled: bool = True, is_row_wise: IsRowWise | None = 
     Args:
         graph: is not changed.
         enabled: False makes one kernel for each node.
-        is_row_wise: returns True if the compiler generates a kernel row by row; see `Kernel.row_axes`.
-        Reductions over whole rows are then computed in the kernels that read them, as in a softmax.
-        None: no kernel is.
+        is_row_wise: returns True if a kernel is generated row by row, see `Kernel.row_axes`.
+            Reductions over whole rows are then computed in the kernels that read them, as in a
+            softmax. None: no kernel is row-wise.
     """
     fusion = _Fusion(graph, is_row_wise=is_row_wise)
     if enabled:

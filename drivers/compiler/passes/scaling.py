@@ -52,7 +52,7 @@ def _merged(node: Contraction, reader: Compute) -> tuple[Contraction, Compute] |
 
 
 def _product(sums: Value, reader: Compute) -> tuple[Expression, Load, Expression] | None:
-    """Returns the product, the load of the sum in it and the other factor, if it is the only use."""
+    """Returns the product, the load of the sum and the other factor, if it is the only use."""
     if reader.requirements:
         return None
     users = [

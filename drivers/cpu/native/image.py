@@ -1,7 +1,7 @@
 """Linked machine code as data, and loaded into memory.
 
-An image is fully linked (`neurald.drivers.cpu.native.elf_linker`): the distances between its functions and
-constants are fixed. Loading copies it, fills in the addresses of C library functions, and makes it
+An image is fully linked (see `elf_linker`): the distances between its functions and constants are
+fixed. Loading copies it, fills in the addresses of C library functions, and makes it
 executable and read-only.
 """
 

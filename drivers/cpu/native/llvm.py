@@ -138,7 +138,7 @@ def linked(codes: Iterable[bytes]) -> tuple[bytes, ...]:
 
 
 class _Library:
-    """Objects linked by LLVM, for everything that `neurald.drivers.cpu.native.elf_linker` does not support.
+    """Objects linked by LLVM, for everything that `elf_linker` does not support.
 
     Args:
         codes, names: as for `LoadedCode`.

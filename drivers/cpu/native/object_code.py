@@ -1,7 +1,7 @@
 """Compiles units of LLVM IR to object code, each at most once per process while it is cached.
 
 LLVM compiles on one thread per process. Large compilations are shared with helper processes (see
-`neurald.drivers.cpu.native.compile_helper`), which take units while others are still being generated.
+`compile_helper`), which take units while others are still being generated.
 """
 
 import logging

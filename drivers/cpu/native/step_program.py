@@ -18,9 +18,8 @@ wakes the workers that may help.
 
 A cancelled execution, or one past its deadline, stops before the next call, before the next chunk
 of a shared call, and before the next piece of an unshared call; long calls are divided into many
-pieces. Cancellation is signalled by words in memory (`neurald.hal.sync.cancellation.Cancellation`), and
-the deadline is compared with the clock of `time.monotonic()`, so no other thread needs to run for
-it.
+pieces. Cancellation is signalled by words in memory (`hal.sync.cancellation.Cancellation`), and the
+deadline is compared with the clock of `time.monotonic()`, so no other thread needs to run for it.
 
 If another program uses a worker's core, the system preempts the worker in the middle of a chunk,
 and the owner sleeps for longer than the whole call takes. After that the next calls of all steps in

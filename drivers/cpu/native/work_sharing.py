@@ -1,4 +1,4 @@
-"""LLVM IR of shared calls: the owner's and the workers' side. See `neurald.drivers.cpu.native.step_program`."""
+"""LLVM IR of shared calls: the owner's and the workers' side. See `step_program`."""
 
 from typing import Final
 

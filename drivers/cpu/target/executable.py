@@ -1,7 +1,8 @@
 """Data of a compiled step: everything needed to run its object code.
 
-Values lie in two buffers, see `neurald.drivers.compiler.memory.buffer_assignment`. Inputs and outputs have
-locations there too, but if a request's own memory is suitably aligned, kernels access it directly.
+Values lie in two buffers, see `neurald.drivers.compiler.memory.buffer_assignment`. Inputs and
+outputs have locations there too, but if a request's own memory is suitably aligned, kernels access
+it directly.
 """
 
 import msgspec

@@ -84,7 +84,7 @@ def quantized_sum(sign: int) -> Quantized:
 
 
 def quantized_product(call: Call, first: Expression, second: Expression) -> Expression:
-    """Returns the quantised product; see `neurald.hal.operations.elementwise.arithmetic.quantized_product`."""
+    """Returns the quantised product, rounded as in `hal`'s function of the same name."""
     one, other, output = (call.operand(name) for name in ("input1", "input2", "output"))
     product = (first - one.zero_point) * (second - other.zero_point)
     return rescale(product, single_ratio(one.scale, other.scale, output.scale)) + output.zero_point

@@ -1,8 +1,8 @@
 """Vectorised math functions as polynomials, without external calls.
 
-Errors stated below and in `neurald.drivers.cpu.emit.math.angles` are the largest found against float64 over
-dense samples of FLOAT32, in units of the last place of the result unless stated otherwise. FLOAT64
-uses the same methods with longer polynomials, within 1e-13 of the result.
+Errors stated below and in `angles` are the largest found against float64 over dense samples of
+FLOAT32, in units of the last place of the result unless stated otherwise. FLOAT64 uses the
+same methods with longer polynomials, within 1e-13 of the result.
 
 Infinities, NaN, zeros and denormals behave as in IEEE 754 and C.
 """

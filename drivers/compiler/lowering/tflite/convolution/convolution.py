@@ -1,4 +1,4 @@
-"""Lowers convolutions with TFLite's types; see `neurald.hal.operations.tflite.convolution.convolution`."""
+"""Lowers convolutions with TFLite's types."""
 
 from collections.abc import Callable
 

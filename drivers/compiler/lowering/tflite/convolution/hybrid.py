@@ -1,4 +1,4 @@
-"""Weighted sums of floats with 8-bit weights; see `neurald.hal.operations.tflite.convolution.hybrid`.
+"""Lowers weighted sums of floats with 8-bit weights (TFLite's hybrid kernels).
 
 Scales and zero points of rows are computed in FLOAT32; the reference uses FLOAT64 for rows with a
 zero point.

@@ -1,4 +1,4 @@
-"""Lowers SVDF with 8-bit weights, float or integer; see `neurald.hal.operations.tflite.recurrent.svdf`."""
+"""Lowers TFLite's SVDF with 8-bit weights, float or integer."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, constant, load
