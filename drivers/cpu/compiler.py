@@ -25,8 +25,8 @@ from neurald.drivers.cpu.kernels.rows import is_row_by_row
 from neurald.drivers.cpu.native.compile_helper import Helper
 from neurald.drivers.cpu.native.llvm import CompilationFailed
 from neurald.drivers.cpu.native.object_code import ObjectCompilation, Unit, callers_unit, routine_unit
-from neurald.drivers.cpu.schedule.lookup_tables import tabulated
-from neurald.drivers.cpu.schedule.storage_order import reordered
+from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
+from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
 from neurald.drivers.cpu.target.executable import Call, Executable
 from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
@@ -104,9 +104,9 @@ def compile_model(
         graph = build_graph(model, input_shapes, folding.graph)
         transform(graph, folding.node)
         joined = eliminate_concat(fuse(graph, is_row_wise=is_row_by_row), Alignment())
-        fused = reordered(concat_in_place(joined, stores_runs), target)
+        fused = choose_storage_order(concat_in_place(joined, stores_runs), target)
         kernels = tuple(
-            tabulated(kernel, target, folding.node) for kernel in fused.kernels if kernel.output.count
+            use_lookup_tables(kernel, target, folding.node) for kernel in fused.kernels if kernel.output.count
         )
         routines: list[Routine] = []
         called: set[Subroutine] = set()

@@ -25,7 +25,7 @@ from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels.rows import is_row_by_row
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.object_code import object_codes, routine_unit
-from neurald.drivers.cpu.schedule.lookup_tables import tabulated
+from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine
 from neurald.drivers.cpu.target.target import Target, runs_here
 from neurald.hal.accounting.account import charge, reserve
@@ -74,7 +74,7 @@ class ConstantFolding:
             return evaluate_fused(fused, inputs)
 
         def run(kernel: Kernel, arrays: Mapping[Value, Array]) -> Array:
-            return self._run(tabulated(kernel, self._target, self.node), arrays)
+            return self._run(use_lookup_tables(kernel, self._target, self.node), arrays)
 
         return evaluate_fused(fused, inputs, run)
 

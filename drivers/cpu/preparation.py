@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
-from neurald.drivers.compiler.frontend.control_flow_unrolling import inlined
+from neurald.drivers.compiler.frontend.control_flow_unrolling import unroll_control_flow
 from neurald.drivers.compiler.frontend.graph_builder import supported_operations
 from neurald.drivers.compiler.frontend.shape_specialization import is_specified, with_shapes
 from neurald.drivers.compiler.ir.graph import Shape
@@ -16,7 +16,7 @@ from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.compiler import KernelFailed, compile_model
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.native.compile_helper import Helper, process_count
-from neurald.drivers.cpu.native.llvm import linked
+from neurald.drivers.cpu.native.llvm import link_image
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.thread_pool import Team, process, runtime_unit
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
@@ -76,7 +76,7 @@ class Preparation:
             return ReferenceModel(model)
         started = time.monotonic()
         failed: frozenset[int] = frozenset()
-        flat = inlined(model, shapes)
+        flat = unroll_control_flow(model, shapes)
         whole, origins = (model, None) if flat is None else (flat.model, flat.origins)
         try:
             native = self._native(whole, origins, shapes)
@@ -195,7 +195,7 @@ class Preparation:
             if not only_calculates(model, model.main, bind_operations(model.main)):
                 executable = msgspec.structs.replace(executable, is_tolerant=False)
             team = Team(process.runtime(self._target), self._threads)
-            return NativeModel(executable, linked(compiled.codes), compiled.constants, team)
+            return NativeModel(executable, link_image(compiled.codes), compiled.constants, team)
         except (Error, KernelFailed):
             raise
         except MemoryError as error:

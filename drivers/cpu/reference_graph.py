@@ -40,7 +40,7 @@ class NativeSegment:
 Step: TypeAlias = int | NativeSegment
 
 
-class Run:
+class ExecutionState:
     """State of one execution.
 
     Control flow calls back into it (`neurald.hal.operations.machinery.call.GraphRunner`).
@@ -125,7 +125,7 @@ class ReferenceGraph:
                 dead[number].append(index)
         return dead
 
-    def run(self, inputs: Sequence[Array | None], run: Run) -> list[Array]:
+    def run(self, inputs: Sequence[Array | None], run: ExecutionState) -> list[Array]:
         """Computes the outputs for these inputs; None for omitted inputs."""
         values, omitted = self._operations.start(inputs)
         for number, step in enumerate(self.steps):
@@ -147,7 +147,7 @@ class ReferenceGraph:
         name = self.graph.operations[step].type.name
         return (KernelTime(name=name, duration_ns=duration_ns, operations=(step,), label=REFERENCE),)
 
-    def _run_segment(self, segment: NativeSegment, values: Values, run: Run) -> bool:
+    def _run_segment(self, segment: NativeSegment, values: Values, run: ExecutionState) -> bool:
         """Runs a segment.
 
         Returns False if inputs are missing or have other shapes than compiled for.

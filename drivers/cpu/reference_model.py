@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from neurald.drivers.cpu.reference_graph import ReferenceGraph, Run, Step
+from neurald.drivers.cpu.reference_graph import ExecutionState, ReferenceGraph, Step
 from neurald.hal.device import (
     Artifact,
     ExecuteOptions,
@@ -99,7 +99,7 @@ class ReferenceModel(InProcessModel):
             raise MissedDeadlinePersistent("the deadline had passed before the execution started")
         inputs = input_arrays(self._model, request)
         self._shapes = tuple(None if each is None else each.shape for each in inputs)
-        results = self._main.run(inputs, Run(self._referenced, Limits(options)))
+        results = self._main.run(inputs, ExecutionState(self._referenced, Limits(options)))
         shapes = write_outputs(self._model, request, results)
         elapsed = time.monotonic_ns() - started
         timing = (
@@ -124,5 +124,5 @@ class ReferenceModel(InProcessModel):
             for shape, kind in zip(self._shapes, kinds, strict=True)
         ]
         times: list[KernelTime] = []
-        self._main.run(inputs, Run(self._referenced, Limits(ExecuteOptions()), times))
+        self._main.run(inputs, ExecutionState(self._referenced, Limits(ExecuteOptions()), times))
         return tuple(times)

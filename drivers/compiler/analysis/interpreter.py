@@ -138,7 +138,7 @@ def _evaluated(node: Node, arrays: Mapping[Value, Array]) -> Array:
     elif isinstance(node, DepthwiseConvolution):
         result = _depthwise(node, arrays)
     elif isinstance(node, TopK):
-        result = _ranking(node, arrays)
+        result = _top_k(node, arrays)
     else:
         result = _matrix_product(node, arrays)
     return result.astype(node.output.type.dtype).reshape(node.output.shape)
@@ -152,7 +152,7 @@ def _window_elements(node: Node) -> int:
     return math.prod((images, rows, columns, node.input.shape[3], *node.kernel))
 
 
-def _ranking(node: TopK, arrays: Mapping[Value, Array]) -> Array:
+def _top_k(node: TopK, arrays: Mapping[Value, Array]) -> Array:
     array, count = arrays[node.input], node.output.shape[-1]
     length = array.shape[-1]
     if array.dtype == bool:
@@ -247,11 +247,11 @@ def evaluate_fused(
             continue
         start = graph.starts.get(kernel.output, 0)
         whole = values.setdefault(owner, np.zeros(owner.shape, owner.type.dtype))
-        whole.reshape(-1)[start + _places(kernel)] = result.reshape(-1)
+        whole.reshape(-1)[start + _output_offsets(kernel)] = result.reshape(-1)
     return [values[value] for value in graph.outputs]
 
 
-def _places(kernel: Kernel) -> Array:
+def _output_offsets(kernel: Kernel) -> Array:
     """Returns the offsets of a kernel's elements in its output, in order."""
     if kernel.output_offset is None:
         return np.arange(kernel.output.count)

@@ -25,7 +25,7 @@ _MAX_OPERATIONS = 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Inlined:
+class UnrolledModel:
     """A model without control flow.
 
     Attributes:
@@ -42,7 +42,9 @@ class _DependsOnData(Exception):
     """Control flow depends on data, or unrolling it exceeds the limits."""
 
 
-def inlined(model: Model, input_shapes: Mapping[int, Shape] | None = None) -> Inlined | None:
+def unroll_control_flow(
+    model: Model, input_shapes: Mapping[int, Shape] | None = None
+) -> UnrolledModel | None:
     """Returns the model without control flow, or None if it has none or if it depends on data.
 
     Args:
@@ -52,13 +54,13 @@ def inlined(model: Model, input_shapes: Mapping[int, Shape] | None = None) -> In
     if not any(operation.type in _CONTROL_FLOW for operation in model.main.operations):
         return None
     try:
-        return _Inlining(model, input_shapes or {}).result()
+        return _Unroller(model, input_shapes or {}).result()
     except (_DependsOnData, UnknownValue, BadData):
         # The execution reports the error, if there is one.
         return None
 
 
-class _Inlining:
+class _Unroller:
     """Unrolls one model.
 
     Operands of the main graph keep their indexes. Operands of other graphs get new ones each time
@@ -87,8 +89,8 @@ class _Inlining:
             self._known[index] = value
         return index
 
-    def result(self) -> Inlined:
-        """Unrolls the main graph; see `inlined`."""
+    def result(self) -> UnrolledModel:
+        """Unrolls the main graph; see `unroll_control_flow`."""
         main = self._model.main
         where = {index: index for index in range(len(main.operands))}
         for position, operation in enumerate(main.operations):
@@ -105,7 +107,7 @@ class _Inlining:
         graph = replace(
             main, operands=tuple(self._operands), operations=tuple(self._operations), outputs=outputs
         )
-        return Inlined(model=replace(self._model, main=graph), origins=tuple(self._origins))
+        return UnrolledModel(model=replace(self._model, main=graph), origins=tuple(self._origins))
 
     def _add(self, operation: Operation, where: dict[int, int], origin: int) -> None:
         """Adds an operation whose graph's operands are mapped by `where`.

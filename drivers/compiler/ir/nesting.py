@@ -13,7 +13,7 @@ _MAX_DEPTH = 32
 _T = TypeVar("_T")
 
 
-class Nesting(Generic[_T]):
+class BoundedRecursion(Generic[_T]):
     """Bounds the depth of recursive computations over expressions.
 
     Args:

@@ -133,7 +133,7 @@ def parts_of(kernel: Kernel) -> tuple[Part, ...]:
         # The guard must hold for exactly the value's elements, so it is compared with the known
         # forms.
         first, lengths = int(start.value), {*strides(kernel.shape), *strides(value.shape)}
-        if substitute(body.guard, short) not in _holds_for(place, first, first + value.count, lengths):
+        if substitute(body.guard, short) not in _guards_of(place, first, first + value.count, lengths):
             return ()
         found.append(Part(value, first))
         body = body.otherwise
@@ -146,7 +146,7 @@ def parts_of(kernel: Kernel) -> tuple[Part, ...]:
     return tuple(found) if end == kernel.output.count and len(found) > 1 else ()
 
 
-def _holds_for(place: Expression, first: int, end: int, lengths: Iterable[int]) -> Iterator[Expression]:
+def _guards_of(place: Expression, first: int, end: int, lengths: Iterable[int]) -> Iterator[Expression]:
     """Yields the guards that select offsets from `first` to before `end`, for each row length."""
     for length in lengths:
         if length and not first % length and not end % length:

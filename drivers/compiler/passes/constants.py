@@ -30,7 +30,7 @@ def fold_constants(graph: Graph, evaluate: Evaluate = evaluate_node) -> bool:
     """
     kept: list[Node] = []
     for node in graph.nodes:
-        array = _folded(node, evaluate) if isinstance(node, Compute) else None
+        array = _constant_result(node, evaluate) if isinstance(node, Compute) else None
         if array is None:
             kept.append(node)
         else:
@@ -40,7 +40,7 @@ def fold_constants(graph: Graph, evaluate: Evaluate = evaluate_node) -> bool:
     return is_changed
 
 
-def _folded(node: Compute, evaluate: Evaluate) -> Array | None:
+def _constant_result(node: Compute, evaluate: Evaluate) -> Array | None:
     """Returns the value of a node, or None if it is not constant or too expensive."""
     inputs = {value: value.constant for value in node.inputs if value.constant is not None}
     if not inputs or len(inputs) < len(node.inputs):

@@ -54,7 +54,7 @@ def _operand(contraction: Contraction, element: Expression, zero: int) -> Expres
     return wide - zero if zero else wide
 
 
-def _seen(
+def _image_index(
     place: Expression, tap: Expression, along: int, stride: Pair, dilation: Pair, padding: tuple[Pair, Pair]
 ) -> Expression:
     """Returns the image index of a window element, along height (0) or width (1)."""
@@ -76,7 +76,9 @@ def _convolution(contraction: Convolution, at: tuple[Expression, ...]) -> Expres
     i, j, c = axis(rows, "ky"), axis(columns, "kx"), axis(depth, "c")
     window = contraction.stride, contraction.dilation, contraction.padding
     channel = o // (channels // contraction.groups) * depth + c
-    seen = _image_element(contraction, (n, _seen(y, i, 0, *window), _seen(x, j, 1, *window), channel))
+    seen = _image_element(
+        contraction, (n, _image_index(y, i, 0, *window), _image_index(x, j, 1, *window), channel)
+    )
     weight = load(contraction.weights, (o, i, j, c))
     return reduce(ReductionOp.SUM, (i, j, c), _product(contraction, seen, contraction.input_zero, weight))
 
@@ -87,7 +89,9 @@ def _depthwise(contraction: DepthwiseConvolution, at: tuple[Expression, ...]) ->
     i, j = axis(rows, "ky"), axis(columns, "kx")
     window = contraction.stride, contraction.dilation, contraction.padding
     channel = o // contraction.multiplier
-    seen = _image_element(contraction, (n, _seen(y, i, 0, *window), _seen(x, j, 1, *window), channel))
+    seen = _image_element(
+        contraction, (n, _image_index(y, i, 0, *window), _image_index(x, j, 1, *window), channel)
+    )
     weight = load(contraction.weights, (i, j, o))
     return reduce(ReductionOp.SUM, (i, j), _product(contraction, seen, contraction.input_zero, weight))
 

@@ -156,7 +156,7 @@ class _Fusion:
             size = len(kernel.expressions)
             if size >= self._too_large.get(value, size + 1):
                 continue
-            is_of_rows = self._is_fold_of_rows(producer, kernel)
+            is_of_rows = self._is_cheap_row_reduction(producer, kernel)
             if is_of_rows or self._is_worthwhile(producer, kernel):
                 if kernel.aliased_input is value:
                     joined = _reshaped(producer, kernel)
@@ -198,19 +198,19 @@ class _Fusion:
             is_sum = isinstance(expression, Load) and expression.value is producer.output
             return producer.body if is_sum else where.get(expression)
 
-        joined = _joined(producer, reader, found)
+        joined = _substituted(producer, reader, found)
         return (
             None if joined is None else replace(joined, axes=producer.axes, contraction=producer.contraction)
         )
 
-    def _is_fold_of_rows(self, producer: Kernel, reader: Kernel) -> bool:
+    def _is_cheap_row_reduction(self, producer: Kernel, reader: Kernel) -> bool:
         """Returns True if the producer is a row reduction worth recomputing in its readers.
 
         That is so if the reader is itself generated row by row.
         """
         if self._is_row_wise is None or producer.requirements or producer.output in self._kept:
             return False
-        return _is_of_rows(producer, reader)
+        return _reduces_once_per_row(producer, reader)
 
     def _keeps_rows(self, kernels: Iterable[Kernel], joined: Kernel) -> bool:
         """Returns True if merging keeps row reductions hoisted out of the per-element loop."""
@@ -310,7 +310,7 @@ def _renamed(producer: Kernel, reader: Kernel) -> Kernel | None:
         is_read = isinstance(expression, Load) and expression.value is producer.output
         return producer.body if is_read else where.get(expression)
 
-    joined = _joined(producer, reader, found)
+    joined = _substituted(producer, reader, found)
     return None if joined is None else replace(joined, axes=producer.axes)
 
 
@@ -328,10 +328,10 @@ def _inlined(producer: Kernel, reader: Kernel) -> Kernel | None:
             return body
         return guarded(body, expression.guard, expression.otherwise)
 
-    return _joined(producer, reader, found)
+    return _substituted(producer, reader, found)
 
 
-def _joined(producer: Kernel, reader: Kernel, found: Replace) -> Kernel | None:
+def _substituted(producer: Kernel, reader: Kernel, found: Replace) -> Kernel | None:
     """Returns the rewritten reader, or None if it becomes too large."""
     memory: dict[Expression, Expression] = {}
     joined = replace(
@@ -390,7 +390,7 @@ def _loads(kernel: Kernel) -> Iterator[tuple[Load, int]]:
             stack.extend(expression.operands)
 
 
-def _is_of_rows(producer: Kernel, reader: Kernel) -> bool:
+def _reduces_once_per_row(producer: Kernel, reader: Kernel) -> bool:
     """Returns True if a reader needs the producer's reductions once per row, and has no others."""
     if not producer.has_reduction or reader.contraction is not None:
         return False

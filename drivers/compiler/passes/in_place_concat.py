@@ -94,12 +94,12 @@ class _InPlaceConcat:
         for part in found.parts:
             if part in stored:
                 (writer,) = self._kernels[part.value]
-                self._kernels[part.value] = (_placed(writer, found, part),)
-                self._put(part.value, kernel.output, part.begin * found.each)
+                self._kernels[part.value] = (_stored_in_place(writer, found, part),)
+                self._alias(part.value, kernel.output, part.begin * found.each)
             else:
                 copy = _copy(part.value, kernel.operations)
-                copies.append(_placed(copy, found, part))
-                self._put(copy.output, kernel.output, part.begin * found.each)
+                copies.append(_stored_in_place(copy, found, part))
+                self._alias(copy.output, kernel.output, part.begin * found.each)
         self._kernels[kernel.output] = tuple(copies)
         if not copies:
             # The last writer takes over the attribution of the kernel's operations.
@@ -107,7 +107,7 @@ class _InPlaceConcat:
             operations = tuple(sorted({*writer.operations, *kernel.operations}))
             self._kernels[stored[-1].value] = (replace(writer, operations=operations),)
 
-    def _put(self, part: Value, whole: Value, start: int) -> None:
+    def _alias(self, part: Value, whole: Value, start: int) -> None:
         """Places a value in another one's memory, or in that of the other one's owner."""
         self._aliases[part] = self._aliases.get(whole, whole)
         self._starts[part] = self._starts.get(whole, 0) + start
@@ -120,7 +120,9 @@ class _InPlaceConcat:
             return False
         if value in self._aliases or value in self._aliases.values():
             return False
-        return writers[0].output_offset is None and self._stores_runs(_placed(writers[0], parts, part))
+        return writers[0].output_offset is None and self._stores_runs(
+            _stored_in_place(writers[0], parts, part)
+        )
 
     def result(self) -> FusedGraph:
         """Returns the resulting graph."""
@@ -135,7 +137,7 @@ def _copy(value: Value, operations: tuple[int, ...]) -> Kernel:
     return Kernel(output=output, axes=axes, body=load(value, axes), operations=operations)
 
 
-def _placed(kernel: Kernel, parts: _Parts, part: _Part) -> Kernel:
+def _stored_in_place(kernel: Kernel, parts: _Parts, part: _Part) -> Kernel:
     """Returns the kernel with its elements stored as runs in the result."""
     run, place = parts.run(part), linearize(kernel.axes, kernel.shape)
     return replace(kernel, output_offset=place // run * parts.length + place % run)

@@ -9,7 +9,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.codegen.statements import Statements
 from neurald.drivers.cpu.emit.instructions import Instructions
-from neurald.drivers.cpu.emit.int64_narrowing import narrowed
+from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.target.target import Target
 
@@ -69,7 +69,7 @@ class Epilogue:
         self._is_wide = kernel.contraction.output.type is Scalar.INT64
         self._sums = [each for each in walk(*kernel.roots) if isinstance(each, AccumulatorRef)]
         self._axes = kernel.axes
-        self._kernel, self._target, self._code = narrowed(kernel), target, code
+        self._kernel, self._target, self._code = narrow_int64(kernel), target, code
         self._pointers = pointers or pointer_names(arguments_of(kernel))
         self._place = (
             linearize(kernel.axes, kernel.shape) if kernel.output_offset is None else kernel.output_offset

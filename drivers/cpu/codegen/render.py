@@ -19,9 +19,9 @@ from neurald.drivers.cpu.codegen.epilogue import (
 )
 from neurald.drivers.cpu.codegen.statements import Statements
 from neurald.drivers.cpu.emit.instructions import Instructions
-from neurald.drivers.cpu.emit.int64_narrowing import narrowed
-from neurald.drivers.cpu.schedule.axis_rewriting import arranged
-from neurald.drivers.cpu.schedule.axis_splitting import sections_of
+from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
+from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
+from neurald.drivers.cpu.schedule.axis_splitting import split_into_sections
 from neurald.drivers.cpu.schedule.vectorization import LoopSchedule, schedule_loops
 from neurald.drivers.cpu.target.routine import NAME, Routine
 from neurald.drivers.cpu.target.target import Target
@@ -39,7 +39,10 @@ def render(kernel: Kernel, target: Target) -> Routine:
     code = Instructions(parameter_names(values))
     grains, cost_ns, label = 0, 0.0, "nothing"
     if math.prod(kernel.shape):
-        layouts = [schedule_loops(arranged(each), target) for each in sections_of(narrowed(kernel), target)]
+        layouts = [
+            schedule_loops(simplify_axes(each), target)
+            for each in split_into_sections(narrow_int64(kernel), target)
+        ]
         for layout in layouts:
             _Loops(layout, code, target, pointer_names(values), grains).write()
             grains, cost_ns = grains + layout.grains, cost_ns + layout.cost_ns

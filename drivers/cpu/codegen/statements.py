@@ -23,7 +23,7 @@ from neurald.drivers.compiler.ir.expression import (
     index,
 )
 from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.compiler.ir.nesting import Nesting
+from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute, walk
@@ -126,7 +126,7 @@ class Statements:
         self._scalars: dict[Expression, str] = {}
         self._names: dict[Expression, str] = {}
         self._is_streaming = is_streaming
-        self._nesting = Nesting[str](self._parts)
+        self._nesting = BoundedRecursion[str](self._parts)
         vector = Vector(code, target, lanes)
         self._lanes = _Lanes(vector, along if lanes > 1 else None, mask, {} if varying is None else varying)
         for expression, name in names.items():
@@ -200,7 +200,7 @@ class Statements:
         if isinstance(expression, Load):
             return self._scalar_load(expression)
         if isinstance(expression, Reduce):
-            return self._folded(expression)
+            return self._reduced(expression)
         if isinstance(expression, Apply):
             arguments = [(computed(each, 1), self._scalar(each)) for each in expression.arguments]
             return apply_value(self._single, expression, arguments)
@@ -264,7 +264,7 @@ class Statements:
         if isinstance(expression, Load):
             return self._vector_load(expression)
         if isinstance(expression, Reduce):
-            return self._folded(expression)
+            return self._reduced(expression)
         if isinstance(expression, Apply):
             divided = quotient_of(expression) if self._target.has_fma else None
             if divided is not None:
@@ -390,7 +390,7 @@ class Statements:
 
     # Reductions.
 
-    def _folded(self, expression: Reduce) -> str:
+    def _reduced(self, expression: Reduce) -> str:
         """Writes loops around an accumulator, hoisted out of loops it does not depend on."""
         if any(not axis.extent for axis in expression.axes):
             v = self._lanes.v if self._lanes.varies(expression) else self._single
@@ -398,13 +398,13 @@ class Statements:
         # Axes, accumulator references and other reductions that it depends on.
         leaves = [self._names[each] for each in walk(expression) if each in self._names]
         if self._lanes.varies(expression):
-            return self._fold_in_lanes(expression)
+            return self._reduce_per_lane(expression)
         with self._code.outside(self._code.depth(*leaves)):
             along = reduction_axis(expression, self._target)
             if along is None:
                 with self._with_lanes(_Lanes(self._single)):
-                    return self._fold_in_lanes(expression)
-            return self._fold_along(expression, along)
+                    return self._reduce_per_lane(expression)
+            return self._reduce_along(expression, along)
 
     @contextmanager
     def _with_lanes(self, lanes: _Lanes) -> Iterator[None]:
@@ -412,7 +412,7 @@ class Statements:
         yield
         self._lanes = kept
 
-    def _fold_in_lanes(self, expression: Reduce) -> str:
+    def _reduce_per_lane(self, expression: Reduce) -> str:
         """Reduces in each lane separately."""
         v, element = self._lanes.v, computed(expression, self._lanes.v.lanes)
         total = self._nested(expression, expression.axes, identity_text(v, expression), element)
@@ -425,11 +425,11 @@ class Statements:
     def _nested(self, expression: Reduce, axes: Sequence[Axis], total: str, element: str) -> str:
         """Writes loops over the given axes and returns the final accumulator."""
         if not axes:
-            return self._fold_body(expression, expression.body, total, element)
+            return self._accumulate(expression, expression.body, total, element)
         if is_unrolled(expression.body, axes):
             for position in product(*(range(axis.extent) for axis in axes)):
                 where: dict[Expression, Expression] = dict(zip(axes, map(index, position), strict=True))
-                total = self._fold_body(expression, substitute(expression.body, where), total, element)
+                total = self._accumulate(expression, substitute(expression.body, where), total, element)
             return total
         axis, *rest = axes
         if axis.extent == 1:
@@ -442,7 +442,7 @@ class Statements:
         del self._names[axis]
         return loop.results[0]
 
-    def _fold_body(self, expression: Reduce, body: Expression, total: str, element: str) -> str:
+    def _accumulate(self, expression: Reduce, body: Expression, total: str, element: str) -> str:
         """Combines one element with the accumulator, at constant indices or loop counters."""
         v, mask = self._lanes.v, self._lanes.mask
         is_product = isinstance(body, Apply) and body.op is Op.MULTIPLY and body.type.is_float
@@ -455,7 +455,7 @@ class Statements:
             value = v.choose(mask, element, value, identity_text(v, expression))
         return combine(v, expression.reduction, expression.type, element, total, value)
 
-    def _fold_along(self, expression: Reduce, along: Axis) -> str:
+    def _reduce_along(self, expression: Reduce, along: Axis) -> str:
         """Vectorises along a reduced axis; the lanes are reduced horizontally at the end."""
         count = reduction_lanes(along.extent, self._target)
         v = Vector(self._code, self._target, count)
@@ -467,23 +467,23 @@ class Statements:
         element = computed(expression, count)
         with self._with_lanes(lanes):
             others = [axis for axis in expression.axes if axis is not along]
-            total = self._fold_rows(expression, others, identity_text(v, expression), element)
+            total = self._reduce_rows(expression, others, identity_text(v, expression), element)
         total = reduce_lanes(v, expression, element, total)
         return self._as_result(self._single, expression, self._wide(expression, element, total))
 
     def _wide(self, expression: Expression, element: str, name: str) -> str:
         return resized(self._single, (element, name), "i64") if expression.type is Scalar.INDEX else name
 
-    def _fold_rows(self, expression: Reduce, axes: Sequence[Axis], total: str, element: str) -> str:
+    def _reduce_rows(self, expression: Reduce, axes: Sequence[Axis], total: str, element: str) -> str:
         lanes = self._lanes
         if axes:
             axis, *rest = axes
             if axis.extent == 1:
                 self._names[axis] = "0"
-                return self._fold_rows(expression, rest, total, element)
+                return self._reduce_rows(expression, rest, total, element)
             with self._code.loop("0", str(axis.extent), [(lanes.v.type(element), total)]) as loop:
                 self._names[axis] = loop.index
-                loop.results.append(self._fold_rows(expression, rest, loop.carried[0], element))
+                loop.results.append(self._reduce_rows(expression, rest, loop.carried[0], element))
             del self._names[axis]
             return loop.results[0]
         along = lanes.along
@@ -494,14 +494,14 @@ class Statements:
             carried = [(lanes.v.type(element), total)]
             with self._code.loop("0", str(whole), carried, step=count) as loop:
                 self._names[along] = loop.index
-                loop.results.append(self._fold_body(expression, expression.body, loop.carried[0], element))
+                loop.results.append(self._accumulate(expression, expression.body, loop.carried[0], element))
             total = loop.results[0]
         if whole < along.extent:
             self._names[along] = str(whole)
             lanes.mask = lanes.v.numbers("i1", [whole + lane < along.extent for lane in range(count)])
             lanes.known.clear()
             self._scalars = {k: n for k, n in self._scalars.items() if not lanes.varies(k)}
-            total = self._fold_body(expression, expression.body, total, element)
+            total = self._accumulate(expression, expression.body, total, element)
             lanes.mask = None
         self._scalars = {k: n for k, n in self._scalars.items() if not lanes.varies(k)}
         lanes.known.clear()

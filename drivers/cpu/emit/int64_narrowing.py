@@ -6,10 +6,10 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, apply, constant
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.nesting import Nesting
+from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.op import COMPARISONS, Op
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.schedule.axis_rewriting import rewritten
+from neurald.drivers.cpu.schedule.axis_rewriting import rewrite_kernel
 
 _INT32 = (-(2**31), 2**31 - 1)
 _FIXED_POINT = (Op.FIXED_POINT, Op.FIXED_POINT_UP)
@@ -21,12 +21,12 @@ _EXTREMES = (Op.MINIMUM, Op.MAXIMUM)
 
 
 @lru_cache(maxsize=16)
-def narrowed(kernel: Kernel) -> Kernel:
+def narrow_int64(kernel: Kernel) -> Kernel:
     """Replaces INT64 by INT32 in a kernel wherever every number fits.
 
     Fixed-point products become INT32, which they never are otherwise.
     """
-    return rewritten(kernel, _Narrowing().replacement, kernel.axes)
+    return rewrite_kernel(kernel, _Narrowing().replacement, kernel.axes)
 
 
 def bounds_of(expression: Expression) -> tuple[int, int]:
@@ -37,11 +37,11 @@ def bounds_of(expression: Expression) -> tuple[int, int]:
 class _Narrowing:
     def __init__(self) -> None:
         self._bounds: dict[Expression, tuple[int, int]] = {}
-        self._bounding = Nesting[tuple[int, int]](_arguments)
+        self._bounding = BoundedRecursion[tuple[int, int]](_arguments)
         self._shorter: dict[Expression, Expression | None] = {}
-        self._shortening = Nesting[Expression | None](self._shortened)
+        self._shortening = BoundedRecursion[Expression | None](self._narrowed_arguments)
         self._remainders: dict[Expression, Expression] = {}
-        self._reducing = Nesting[Expression](self._reduced)
+        self._reducing = BoundedRecursion[Expression](self._modular_arguments)
 
     def replacement(self, expression: Expression) -> Expression | None:
         if not isinstance(expression, Apply):
@@ -55,7 +55,7 @@ class _Narrowing:
         if expression.arguments[0].type is not Scalar.INT64:
             return None
         if expression.op is Op.CONVERT or expression.op in COMPARISONS:
-            short = [self._short(each) for each in expression.arguments]
+            short = [self._narrow(each) for each in expression.arguments]
             if all(each is not None for each in short):
                 arguments = tuple(each for each in short if each is not None)
                 if expression.op is Op.CONVERT:
@@ -138,14 +138,14 @@ class _Narrowing:
         low, high = self.bounds(expression)
         return low >= _INT32[0] and high <= _INT32[1]
 
-    def _short(self, expression: Expression) -> Expression | None:
+    def _narrow(self, expression: Expression) -> Expression | None:
         """Returns the number as INT32; None if it may not fit or gets no simpler."""
         if expression not in self._shorter:
-            found = self._shortening.made(expression, self._new_short, self._short)
+            found = self._shortening.made(expression, self._new_narrow, self._narrow)
             self._shorter[expression] = found
         return self._shorter[expression]
 
-    def _new_short(self, expression: Expression) -> Expression | None:
+    def _new_narrow(self, expression: Expression) -> Expression | None:
         if not self._fits(expression):
             return None
         if isinstance(expression, Constant):
@@ -156,13 +156,13 @@ class _Narrowing:
             return expression.arguments[0].to(Scalar.INT32)
         if expression.op in _FIXED_POINT:
             return apply(expression.op, *expression.arguments, type=Scalar.INT32)
-        parts = self._shortened(expression)
-        short = [each for each in map(self._short, parts) if each is not None]
+        parts = self._narrowed_arguments(expression)
+        short = [each for each in map(self._narrow, parts) if each is not None]
         if not parts or len(short) < len(parts):
             return None
         return apply(expression.op, *expression.arguments[: -len(parts)], *short)
 
-    def _shortened(self, expression: Expression) -> tuple[Expression, ...]:
+    def _narrowed_arguments(self, expression: Expression) -> tuple[Expression, ...]:
         """Returns the arguments to narrow with the expression; empty if it is not narrowed."""
         if not isinstance(expression, Apply) or not self._fits(expression):
             return ()
@@ -187,7 +187,7 @@ class _Narrowing:
     def _new_modulo(self, expression: Expression) -> Expression:
         if expression.type is not Scalar.INT64:
             return expression
-        parts = self._reduced(expression)
+        parts = self._modular_arguments(expression)
         if isinstance(expression, Apply) and parts:
             kept = expression.arguments[: -len(parts)]
             return apply(expression.op, *kept, *map(self._modulo, parts))
@@ -197,10 +197,10 @@ class _Narrowing:
                 return source.to(Scalar.INT32)
         if isinstance(expression, Constant):
             return constant((int(expression.value) + 2**31) % 2**32 - 2**31, Scalar.INT32)
-        short = self._short(expression)
+        short = self._narrow(expression)
         return expression.to(Scalar.INT32) if short is None else short
 
-    def _reduced(self, expression: Expression) -> tuple[Expression, ...]:
+    def _modular_arguments(self, expression: Expression) -> tuple[Expression, ...]:
         """Returns the arguments that suffice modulo 2^32; empty if the operation is not modular."""
         if expression.type is not Scalar.INT64 or not isinstance(expression, Apply):
             return ()

@@ -250,13 +250,13 @@ class _TopKWriter:
                 self._kernel,
                 self._target,
                 code,
-                self._place_of(own),
+                self._slot_of(own),
                 (*row, rank),
                 1,
                 pointers=self._pointers,
             )
 
-    def _place_of(self, mark: str) -> str:
+    def _slot_of(self, mark: str) -> str:
         """Returns the index in a mark, as i32."""
         place = self._code.fresh(f"trunc {self._mark} {mark} to i32")
         return self._single.two("xor", "i32", place, "-1") if self._node.prefers_lower_index else place
@@ -301,7 +301,7 @@ class _TopKWriter:
         with code.loop("0", str(count)) as loop:
             last = code.value(f"sub i64 {count - 1}, {loop.index}")
             root = code.fresh(f"load {self._mark}, ptr %scratch")
-            place = self._place_of(root)
+            place = self._slot_of(root)
             mark = code.fresh(f"load {self._mark}, ptr {self._slot(last)}")
             self._sift("0", last, mark)
             epilogue(kernel, self._target, code, place, (*row, last), 1, pointers=self._pointers)

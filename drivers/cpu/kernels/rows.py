@@ -28,13 +28,13 @@ from neurald.drivers.compiler.ir.traversal import free_axes, rewrite, substitute
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, finish, parameter_names, pointer_names
 from neurald.drivers.cpu.codegen.statements import Statements
 from neurald.drivers.cpu.emit.instructions import Instructions
-from neurald.drivers.cpu.emit.int64_narrowing import narrowed
+from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
 from neurald.drivers.cpu.emit.op_table import computed
 from neurald.drivers.cpu.emit.reductions import combine, identity_text, reduce_lanes
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple
 from neurald.drivers.cpu.kernels.function import cost_ns, function_text
-from neurald.drivers.cpu.schedule.axis_rewriting import arranged
+from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
 from neurald.drivers.cpu.target.places import offset_of, stride_along
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
@@ -78,7 +78,7 @@ class _Rows:
 
 def is_row_by_row(kernel: Kernel) -> bool:
     """Returns True if a kernel is generated row by row."""
-    return _is_candidate(kernel) and _reductions_of(arranged(kernel)) is not None
+    return _is_candidate(kernel) and _reductions_of(simplify_axes(kernel)) is not None
 
 
 def routine(kernel: Kernel, target: Target) -> Routine | None:
@@ -120,7 +120,7 @@ def _rows_of(kernel: Kernel) -> _Rows | None:
     """Returns a kernel as rows, or None if it has another form."""
     if not _is_candidate(kernel):
         return None
-    kernel = arranged(narrowed(kernel))
+    kernel = simplify_axes(narrow_int64(kernel))
     reductions = _reductions_of(kernel)
     if reductions is None:
         return None

@@ -17,7 +17,7 @@ from neurald.drivers.cpu.codegen.epilogue import arguments_of, parameter_names, 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, total
 from neurald.drivers.cpu.kernels.function import cost_ns, function_text
-from neurald.drivers.cpu.schedule.axis_rewriting import arranged
+from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
 from neurald.drivers.cpu.target.places import offset_of
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
@@ -91,7 +91,7 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
 def _movement(kernel: Kernel) -> _Movement | None:
     if kernel.requirements or not isinstance(kernel.body, Load):
         return None
-    kernel = arranged(kernel)
+    kernel = simplify_axes(kernel)
     load = kernel.body
     if not isinstance(load, Load) or load.guard is not None or load.type is not kernel.output.type:
         return None

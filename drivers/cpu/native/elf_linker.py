@@ -163,7 +163,7 @@ class _Linker:
     def image(self) -> Image:
         """Builds the image."""
         self._place(lambda section: bool(section.flags & _EXECUTE))
-        for name in self._missing():
+        for name in self._undefined_functions():
             self._align(_JUMP_BYTES)
             self._jumps[name] = len(self._content)
             self._content += bytes(_JUMP_BYTES)
@@ -207,7 +207,7 @@ class _Linker:
                 placed[number] = len(self._content)
                 self._content += each.code[section.offset : section.offset + section.size]
 
-    def _missing(self) -> list[str]:
+    def _undefined_functions(self) -> list[str]:
         """Returns the functions that no object defines."""
         wanted, given = dict[str, None](), set[str]()
         for each in self._objects:

@@ -102,7 +102,7 @@ class LoadedCode:
         self.addresses: Mapping[str, int] = MappingProxyType({})
         if not names:
             return
-        codes = linked(codes)
+        codes = link_image(codes)
         if is_image(codes[0]):
             try:
                 self._loaded = LoadedImage(decoded(codes[0]), names)
@@ -118,7 +118,7 @@ class LoadedCode:
             self._loaded.keep_forever()
 
 
-def linked(codes: Iterable[bytes]) -> tuple[bytes, ...]:
+def link_image(codes: Iterable[bytes]) -> tuple[bytes, ...]:
     """Links objects to one image that loads without LLVM.
 
     Returns them unchanged if only LLVM can.

@@ -87,7 +87,7 @@ class ObjectCompilation:
         self._target, self._max_helpers = target, processes - 1
         self._started = time.monotonic()
         self._codes: dict[str, bytes | None] = {}
-        self._work = Work()
+        self._work = CompileQueue()
         self._helpers: list[Helper] = []
         if helper is not None:
             self._serve(helper)
@@ -158,7 +158,7 @@ def _code(unit: Unit, target: Target) -> bytes:
         raise CompilationFailed(f"{unit.name}: {error}", unit.name) from None
 
 
-class Work:
+class CompileQueue:
     """Thread-safe queue of units to compile, and their results.
 
     Attributes:

@@ -12,7 +12,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from neurald.drivers.cpu.native.llvm import LoadedCode, linked
+from neurald.drivers.cpu.native.llvm import LoadedCode, link_image
 from neurald.drivers.cpu.native.step_program import (
     LINE,
     MAX_THREADS,
@@ -81,7 +81,7 @@ class Runtime:
     """The thread pool's native functions."""
 
     def __init__(self, code: bytes) -> None:
-        (code,) = linked((code,))
+        (code,) = link_image((code,))
         loaded = LoadedCode((code,), ("neurald_run", "neurald_work"))
         # Workers still run the code when the process exits.
         loaded.keep_forever()

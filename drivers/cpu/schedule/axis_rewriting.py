@@ -30,26 +30,26 @@ from neurald.drivers.cpu.target.places import offset_of
 Replace = Callable[[Expression], Expression | None]
 
 
-def arranged(kernel: Kernel) -> Kernel:
+def simplify_axes(kernel: Kernel) -> Kernel:
     """Joins and splits axes of a kernel and joins those of its reductions.
 
     At least one axis remains.
     """
-    kernel = _without_single(kernel)
-    kernel = _with_joined_folds(kernel)
-    kernel = _with_splits(kernel)
+    kernel = _remove_unit_axes(kernel)
+    kernel = _join_reduced_axes(kernel)
+    kernel = _split_axes(kernel)
     axes = list(kernel.axes)
     position = len(axes) - 2
     while position >= 0:
         outer, inner = axes[position : position + 2]
         if can_join(kernel.roots, outer, inner):
-            kernel = joined(kernel, position)
+            kernel = join_axes(kernel, position)
             axes = list(kernel.axes)
         position -= 1
     return kernel
 
 
-def rewritten(kernel: Kernel, found: Replace, axes: Iterable[Axis]) -> Kernel:
+def rewrite_kernel(kernel: Kernel, found: Replace, axes: Iterable[Axis]) -> Kernel:
     """Replaces parts of a kernel's expressions, and its axes."""
     memory: dict[Expression, Expression] = {}
     return replace(
@@ -61,30 +61,30 @@ def rewritten(kernel: Kernel, found: Replace, axes: Iterable[Axis]) -> Kernel:
     )
 
 
-def _without_single(kernel: Kernel) -> Kernel:
+def _remove_unit_axes(kernel: Kernel) -> Kernel:
     """Removes axes of length 1, but keeps at least one axis."""
     kept = [each for each in kernel.axes if each.extent != 1]
     where: dict[Expression, Expression] = {each: index(0) for each in kernel.axes if each.extent == 1}
-    return rewritten(kernel, where.get, kept or [axis(1, "i")])
+    return rewrite_kernel(kernel, where.get, kept or [axis(1, "i")])
 
 
-def joined(kernel: Kernel, position: int) -> Kernel:
+def join_axes(kernel: Kernel, position: int) -> Kernel:
     """Joins the axes at `position` and after it."""
     outer, inner = kernel.axes[position : position + 2]
     both = axis(outer.extent * inner.extent, outer.name)
     axes = (*kernel.axes[:position], both, *kernel.axes[position + 2 :])
-    return rewritten(kernel, _split(outer, inner, both).get, axes)
+    return rewrite_kernel(kernel, _split_index(outer, inner, both).get, axes)
 
 
-def _split(outer: Axis, inner: Axis, both: Axis) -> Mapping[Expression, Expression]:
+def _split_index(outer: Axis, inner: Axis, both: Axis) -> Mapping[Expression, Expression]:
     return {outer: both // inner.extent, inner: both % inner.extent}
 
 
-def _with_splits(kernel: Kernel) -> Kernel:
+def _split_axes(kernel: Kernel) -> Kernel:
     """Splits axes as long as that reduces the number of divisions."""
     divisions = list(_divisions(kernel))
     while divisions:
-        tried = (_with_split(kernel, *where) for where in _splits(kernel, divisions))
+        tried = (_split_axis(kernel, *where) for where in _splits(kernel, divisions))
         better = next((each for each in tried if len(list(_divisions(each))) < len(divisions)), None)
         if better is None:
             break
@@ -116,23 +116,23 @@ def _splits(kernel: Kernel, divisions: Sequence[Expression]) -> list[tuple[int, 
     return sorted(found)
 
 
-def _with_split(kernel: Kernel, position: int, length: int) -> Kernel:
+def _split_axis(kernel: Kernel, position: int, length: int) -> Kernel:
     """Splits the axis at `position`, with an inner axis of this length."""
     whole = kernel.axes[position]
     outer, inner = axis(whole.extent // length, f"{whole.name}o"), axis(length, f"{whole.name}i")
     axes = (*kernel.axes[:position], outer, inner, *kernel.axes[position + 1 :])
     where: dict[Expression, Expression] = {whole: outer * length + inner}
-    return rewritten(kernel, where.get, axes)
+    return rewrite_kernel(kernel, where.get, axes)
 
 
-def _with_joined_folds(kernel: Kernel) -> Kernel:
+def _join_reduced_axes(kernel: Kernel) -> Kernel:
     def found(expression: Expression) -> Expression | None:
-        return _joined_fold(expression) if isinstance(expression, Reduce) else None
+        return _join_axes_of_reduction(expression) if isinstance(expression, Reduce) else None
 
-    return rewritten(kernel, found, kernel.axes)
+    return rewrite_kernel(kernel, found, kernel.axes)
 
 
-def _joined_fold(expression: Reduce) -> Expression:
+def _join_axes_of_reduction(expression: Reduce) -> Expression:
     axes = [each for each in expression.axes if each.extent != 1]
     where: dict[Expression, Expression] = {each: index(0) for each in expression.axes if each.extent == 1}
     body = rewrite(expression.body, where.get, {})
@@ -140,7 +140,7 @@ def _joined_fold(expression: Reduce) -> Expression:
         outer, inner = axes[position : position + 2]
         if inner.extent and can_join((body,), outer, inner):
             both = axis(outer.extent * inner.extent, outer.name)
-            body = rewrite(body, _split(outer, inner, both).get, {})
+            body = rewrite(body, _split_index(outer, inner, both).get, {})
             axes[position : position + 2] = [both]
     return reduce(expression.reduction, tuple(axes), body)
 

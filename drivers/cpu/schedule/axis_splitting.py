@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
-from neurald.drivers.cpu.schedule.axis_rewriting import rewritten
+from neurald.drivers.cpu.schedule.axis_rewriting import rewrite_kernel
 from neurald.drivers.cpu.target.target import Target
 
 #: More sections or expressions take longer to compile than they save.
@@ -23,7 +23,7 @@ _FEWEST_ELEMENTS = 2048
 _ORDERS = (Op.LESS, Op.LESS_EQUAL)
 
 
-def sections_of(kernel: Kernel, target: Target) -> tuple[Kernel, ...]:
+def split_into_sections(kernel: Kernel, target: Target) -> tuple[Kernel, ...]:
     """Splits a kernel into sections, or returns the kernel itself if that is better.
 
     Each section computes some of the elements; see `Kernel.output_offset`.
@@ -90,5 +90,5 @@ def _parts(kernel: Kernel, along: Axis, at: int) -> list[Kernel]:
         part = axis(end - begin, along.name)
         where: dict[Expression, Expression] = {along: part + begin}
         axes = (part if each is along else each for each in kernel.axes)
-        parts.append(rewritten(kernel, where.get, axes))
+        parts.append(rewrite_kernel(kernel, where.get, axes))
     return parts

@@ -31,7 +31,7 @@ _CONSTANT_WEIGHT = 2
 _MAX_CONSTANT_BYTES = 1 << 16
 
 
-def tabulated(kernel: Kernel, target: Target, evaluate: Evaluate = evaluate_node) -> Kernel:
+def use_lookup_tables(kernel: Kernel, target: Target, evaluate: Evaluate = evaluate_node) -> Kernel:
     """Replaces functions of a single number in a kernel by tables, where that is faster.
 
     Args:
@@ -57,7 +57,7 @@ def tabulated(kernel: Kernel, target: Target, evaluate: Evaluate = evaluate_node
         is_byte = expression.type in _BYTES and source.type in _BYTES
         return source if is_byte and sources.weight(expression) >= least else None
 
-    chosen = dict(_chosen(kernel, found))
+    chosen = dict(_functions_of_one_number(kernel, found))
     if not chosen:
         return kernel
     memory: dict[Expression, Expression] = {}
@@ -68,20 +68,20 @@ def tabulated(kernel: Kernel, target: Target, evaluate: Evaluate = evaluate_node
                 memory[expression] = _from_constant(expression, source, evaluate)
             else:
                 memory[expression] = _from_table(
-                    expression, source, rewrite(source, _as_it_is, memory), evaluate
+                    expression, source, rewrite(source, _unchanged, memory), evaluate
                 )
     return replace(
         kernel,
-        body=rewrite(kernel.body, _as_it_is, memory),
-        requirements=tuple((rewrite(each, _as_it_is, memory), text) for each, text in kernel.requirements),
+        body=rewrite(kernel.body, _unchanged, memory),
+        requirements=tuple((rewrite(each, _unchanged, memory), text) for each, text in kernel.requirements),
     )
 
 
-def _as_it_is(_: Expression) -> None:
+def _unchanged(_: Expression) -> None:
     return None
 
 
-def _chosen(
+def _functions_of_one_number(
     kernel: Kernel, found: Callable[[Expression], Expression | None]
 ) -> Iterator[tuple[Expression, Expression]]:
     """Yields maximal expressions that are functions of a single number, with that number."""

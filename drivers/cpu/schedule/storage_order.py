@@ -14,8 +14,8 @@ from neurald.drivers.compiler.ir.graph import Shape, Value, delinearize, lineari
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
-from neurald.drivers.cpu.emit.int64_narrowing import narrowed
-from neurald.drivers.cpu.schedule.axis_rewriting import arranged, rewritten
+from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
+from neurald.drivers.cpu.schedule.axis_rewriting import rewrite_kernel, simplify_axes
 from neurald.drivers.cpu.schedule.vectorization import schedule_loops
 from neurald.drivers.cpu.target.places import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
@@ -26,7 +26,7 @@ _WORTHWHILE = 0.1
 _DIVISIONS = (Op.FLOOR_DIVIDE, Op.MODULO)
 
 
-def reordered(graph: FusedGraph, target: Target) -> FusedGraph:
+def choose_storage_order(graph: FusedGraph, target: Target) -> FusedGraph:
     """Returns the graph with values between its kernels in the best order.
 
     Args:
@@ -44,7 +44,7 @@ def reordered(graph: FusedGraph, target: Target) -> FusedGraph:
         involved = (kernel, *(kernels[each] for each in using))
         if kernel.output in fixed or any(each.contraction is not None for each in involved):
             continue
-        found = _reordered(kernel, involved[1:], target)
+        found = _reorder(kernel, involved[1:], target)
         if found is not None:
             for each, changed in zip((position, *using), found, strict=True):
                 kernels[each] = changed
@@ -52,7 +52,7 @@ def reordered(graph: FusedGraph, target: Target) -> FusedGraph:
     return replace(graph, kernels=tuple(kernels))
 
 
-def _reordered(kernel: Kernel, readers: Sequence[Kernel], target: Target) -> list[Kernel] | None:
+def _reorder(kernel: Kernel, readers: Sequence[Kernel], target: Target) -> list[Kernel] | None:
     """Returns the kernel with reordered output, and its readers; None if nothing is saved."""
     if not kernel.output.count or not _gathers(kernel):
         return None
@@ -72,7 +72,7 @@ def _reordered(kernel: Kernel, readers: Sequence[Kernel], target: Target) -> lis
         index = tuple(position[place] for place in places)
         return load(value, index, expression.guard, expression.otherwise)
 
-    reading = [rewritten(each, found, each.axes) for each in readers]
+    reading = [rewrite_kernel(each, found, each.axes) for each in readers]
     own = _cost_ns(kernel, target)
     saved = own - _cost_ns(storing, target)
     saved += sum(
@@ -92,7 +92,11 @@ def _gathers(kernel: Kernel) -> bool:
 
 
 def _cost_ns(kernel: Kernel, target: Target) -> float:
-    return schedule_loops(arranged(narrowed(kernel)), target).cost_ns if math.prod(kernel.shape) else 0.0
+    return (
+        schedule_loops(simplify_axes(narrow_int64(kernel)), target).cost_ns
+        if math.prod(kernel.shape)
+        else 0.0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +136,7 @@ def _split(kernel: Kernel) -> _Split:
             tuple(part for each in group for part in ((outer, inner) if each is along else (each,)))
             for group in axes
         ]
-        kernel = rewritten(kernel, mapping.get, (each for group in axes for each in group))
+        kernel = rewrite_kernel(kernel, mapping.get, (each for group in axes for each in group))
     return _Split(kernel=kernel, extents=tuple(tuple(each.extent for each in group) for group in axes))
 
 

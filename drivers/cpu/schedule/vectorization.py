@@ -14,7 +14,7 @@ from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.emit.reductions import reduction_axis
 from neurald.drivers.cpu.emit.vector_memory import is_permuted
-from neurald.drivers.cpu.schedule.axis_rewriting import joined
+from neurald.drivers.cpu.schedule.axis_rewriting import join_axes
 from neurald.drivers.cpu.target.places import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
 
@@ -142,7 +142,7 @@ def _order(kernel: Kernel, lanes: int) -> tuple[Axis, ...]:
 
 def _with_lanes(kernel: Kernel, target: Target) -> tuple[Kernel, int]:
     """Returns the kernel and the best number of lanes along its last axis."""
-    if _folds_along(kernel, target):
+    if _vectorizes_reduction(kernel, target):
         return kernel, 1
     choices = [kernel]
     # Stored elements must be contiguous, whatever is gathered.
@@ -153,7 +153,7 @@ def _with_lanes(kernel: Kernel, target: Target) -> tuple[Kernel, int]:
         and kernel.axes[-1].extent < target.lanes(_lane_bytes(kernel, target)) // 2
     ):
         # Some loads gather then, but more lanes are used.
-        kernel = joined(kernel, len(kernel.axes) - 2)
+        kernel = join_axes(kernel, len(kernel.axes) - 2)
         choices.append(kernel)
     found = [(choice, _lanes(choice, target)) for choice in reversed(choices)]
     return min(found, key=lambda choice: _element_ns(choice[0], choice[1], target))
@@ -219,7 +219,7 @@ def _lane_bytes(kernel: Kernel, target: Target) -> int:
     return min(_LANE_BYTES, largest)
 
 
-def _folds_along(kernel: Kernel, target: Target) -> bool:
+def _vectorizes_reduction(kernel: Kernel, target: Target) -> bool:
     """Returns True if vectorising along a reduced axis is cheaper than along the output."""
     native, inner = target.lanes(_LANE_BYTES), kernel.axes[-1]
     beside = along = 0.0

@@ -15,7 +15,7 @@ from neurald.drivers.compiler.ir.expression import (
     Reduce,
 )
 from neurald.drivers.compiler.ir.graph import Value, linearize
-from neurald.drivers.compiler.ir.nesting import Nesting
+from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.opencl.codegen.arguments import Argument
@@ -68,7 +68,7 @@ class Statements:
         self._uses: dict[Expression, int] = {}
         #: How many parentheses are nested in the text of an expression.
         self._parentheses: dict[Expression, int] = {}
-        self._nesting = Nesting[str](self._parts)
+        self._nesting = BoundedRecursion[str](self._parts)
         self._keys: dict[Expression, str] = {}
 
     @property

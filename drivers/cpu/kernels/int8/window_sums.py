@@ -108,7 +108,7 @@ class _Line:
                 ]
                 totals = self._totals(starts, together, ["0", step, *steps])
                 if together == 1:
-                    total = v.two("mul", "i32", self._folded(totals[0]), factor)
+                    total = v.two("mul", "i32", self._horizontal_sum(totals[0]), factor)
                     code.effect(f"store i32 {total}, ptr {place}, align 4")
                     continue
                 total = self._vector.two(
@@ -181,7 +181,7 @@ class _Line:
             loop.results = list(sums)
         totals[:] = loop.results
 
-    def _folded(self, total: str) -> str:
+    def _horizontal_sum(self, total: str) -> str:
         """Returns the sum of all lanes."""
         name = f"@llvm.vector.reduce.add.v{self._scheme.lanes}i32"
         self._code.declarations.add(f"declare i32 {name}({self._kind})")

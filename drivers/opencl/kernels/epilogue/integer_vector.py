@@ -6,7 +6,7 @@ Numbers of the model become sizes, so that layers which differ in nothing else h
 from neurald.drivers.compiler.analysis.integer_ranges import Range, Ranges
 from neurald.drivers.compiler.analysis.single_rounding import parts_of
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Constant, Expression, Load
-from neurald.drivers.compiler.ir.nesting import Nesting
+from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
@@ -34,7 +34,7 @@ class IntegerVector:
         self.sizes: dict[str, int] = {}
         self._ranges = ranges
         self._texts: dict[Expression, str | None] = {}
-        self._nesting = Nesting[str | None](_parts)
+        self._nesting = BoundedRecursion[str | None](_parts)
         self._lines: list[str] = []
 
     @property

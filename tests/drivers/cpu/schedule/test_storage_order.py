@@ -11,7 +11,7 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.passes.fusion import fuse
-from neurald.drivers.cpu.schedule.storage_order import reordered
+from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
 from neurald.drivers.cpu.target.places import offset_of, stride_along
 from neurald.drivers.cpu.target.target import TARGETS
 
@@ -65,7 +65,7 @@ def _gathers(kernel: Kernel) -> bool:
 def test_folds_lie_as_what_they_fold(heads: int, rows: int, columns: int, depth: int) -> None:
     graph = _turned_softmax(heads, rows, columns, depth)
     before = fuse(graph)
-    after = reordered(before, _TARGET)
+    after = choose_storage_order(before, _TARGET)
     source = np.random.default_rng(0).standard_normal((heads, rows, columns, depth), np.float32)
     for one, other in zip(evaluate_fused(before, [source]), evaluate_fused(after, [source]), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -79,7 +79,7 @@ def test_results_stay_as_they_are() -> None:
     graph = Graph(inputs=[source], outputs=[])
     graph.outputs.append(_compute(graph, (64, 50), lambda x, y: apply(Op.EXP, load(source, (y, x)))))
     fused = fuse(graph)
-    assert reordered(fused, _TARGET).kernels == fused.kernels
+    assert choose_storage_order(fused, _TARGET).kernels == fused.kernels
 
 
 def test_what_is_read_in_two_orders_lies_as_it_did() -> None:
@@ -92,7 +92,7 @@ def test_what_is_read_in_two_orders_lies_as_it_did() -> None:
             _compute(graph, (64, 40), lambda x, y: load(turned, (x, y)) + load(turned, (63 - x, y)))
         )
     fused = fuse(graph)
-    after = reordered(fused, _TARGET)
+    after = choose_storage_order(fused, _TARGET)
     data = np.random.default_rng(1).standard_normal((40, 64), np.float32)
     for one, other in zip(evaluate_fused(fused, [data]), evaluate_fused(after, [data]), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -34,7 +34,7 @@ _NO_PADDING: Padding = ((0, 0), (0, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class QuantizedRows:
     """Rows of floats, quantised separately.
 
     Attributes:
@@ -50,7 +50,7 @@ class Rows:
 
 def quantize_rows(
     builder: Builder, values: Value, *, asymmetric: bool, padding: Padding = _NO_PADDING
-) -> Rows:
+) -> QuantizedRows:
     """Quantises each row of FLOAT32 numbers by its own range.
 
     Args:
@@ -87,7 +87,7 @@ def quantize_rows(
         # NaN converts to the integer 0.
         return clamp(rounded, float(_LOW if asymmetric else -_HIGH), float(_HIGH)).to(Scalar.INT8)
 
-    return Rows(stored=builder.compute(tuple(lengths), body), scales=scales, zero_points=zero_points)
+    return QuantizedRows(stored=builder.compute(tuple(lengths), body), scales=scales, zero_points=zero_points)
 
 
 def _limits(builder: Builder, values: Value) -> Value:
@@ -150,7 +150,7 @@ def sum_type(terms: int) -> Scalar:
     return Scalar.INT32 if 2 * LARGEST * LARGEST * terms <= _LARGEST_INT32 else Scalar.INT64
 
 
-def centred(builder: Builder, sums: Value, rows: Rows, weights: Value, channels: int) -> Value:
+def centred(builder: Builder, sums: Value, rows: QuantizedRows, weights: Value, channels: int) -> Value:
     """Subtracts the contribution of the rows' zero points from sums.
 
     Args:
@@ -219,13 +219,13 @@ def windows(call: Call, builder: Builder, plan: Plan, source: Value, *, asymmetr
     return finish(call, builder, plan.restore(sums), rows.scales)
 
 
-def products(builder: Builder, rows: Rows, weights: Value) -> Value:
+def products(builder: Builder, rows: QuantizedRows, weights: Value) -> Value:
     """Multiplies rows (rows, elements) by weights (units, elements); centred (rows, units)."""
     sums = builder.matrix_product(rows.stored, weights, type=sum_type(weights.shape[1]))
     return centred(builder, sums, rows, weights, 0)
 
 
-def blockwise_products(builder: Builder, rows: Rows, weights: Value, block_scales: Value) -> Value:
+def blockwise_products(builder: Builder, rows: QuantizedRows, weights: Value, block_scales: Value) -> Value:
     """Multiplies rows (rows, elements) by weights (units, elements) with a scale per block.
 
     The scales are (units, blocks).
