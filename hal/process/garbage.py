@@ -7,6 +7,7 @@ waiting for as long as it takes to look at those models.
 
 import contextlib
 import gc
+import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -14,6 +15,8 @@ from collections.abc import Callable, Iterator
 _SHARE = 0.005
 #: Collections of the second generation until the interpreter would start a full one by itself.
 _NEVER = 1 << 30
+#: Added to what is looked at: collecting takes some time however little there is.
+_FEW_BLOCKS = 10_000
 
 
 class Garbage:
@@ -22,20 +25,29 @@ class Garbage:
     Args:
         collect: looks at all objects, and frees those that nobody refers to.
         clock: tells seconds, as `time.monotonic` does.
+        blocks: tells how many pieces of memory objects take, which says how long collecting will take.
     """
 
     def __init__(
-        self, collect: Callable[[], object] = gc.collect, clock: Callable[[], float] = time.monotonic
+        self,
+        collect: Callable[[], object] = gc.collect,
+        clock: Callable[[], float] = time.monotonic,
+        blocks: Callable[[], int] = sys.getallocatedblocks,
     ) -> None:
         self._collect = collect
         self._clock = clock
-        self._not_before_s = clock()
+        self._blocks = blocks
+        #: What is not looked at, as far as is known.
+        self._least_blocks = blocks()
+        self._ended_s = clock()
+        self._block_s = 0.0
 
     @contextlib.contextmanager
     def collected_seldom(self) -> Iterator[None]:
         """Leaves full collections to `look` meanwhile. What exists already is taken to stay, and not looked at."""
         gc.collect()
         gc.freeze()
+        self._least_blocks = self._blocks()
         first, second, third = gc.get_threshold()
         gc.set_threshold(first, second, _NEVER)
         try:
@@ -47,8 +59,15 @@ class Garbage:
     def look(self) -> None:
         """Collects, as often as that is worth its time."""
         began_s = self._clock()
-        if began_s < self._not_before_s:
+        if began_s - self._ended_s < self._block_s * self._looked_at() / _SHARE:
             return
+        looked_at = self._looked_at()
         self._collect()
-        ended_s = self._clock()
-        self._not_before_s = ended_s + (ended_s - began_s) / _SHARE
+        self._ended_s = self._clock()
+        self._block_s = (self._ended_s - began_s) / looked_at
+
+    def _looked_at(self) -> int:
+        """The blocks of objects that a collection looks at."""
+        blocks = self._blocks()
+        self._least_blocks = min(self._least_blocks, blocks)
+        return blocks - self._least_blocks + _FEW_BLOCKS

@@ -13,7 +13,8 @@ class Process:
         self.now = 100.0
         self.takes_s = takes_s
         self.collections = 0
-        self.garbage = Garbage(self.collect, lambda: self.now)
+        self.blocks = 1_000_000
+        self.garbage = Garbage(self.collect, lambda: self.now, lambda: self.blocks)
 
     def collect(self) -> None:
         self.collections += 1
@@ -26,6 +27,19 @@ def test_collections_take_a_small_share_of_the_time() -> None:
         process.garbage.look()
         process.now += 0.5
     assert 20 <= process.collections <= 26
+
+
+def test_once_large_models_have_gone_it_does_not_take_as_long_any_more() -> None:
+    process = Process(1.0)
+    process.blocks += 10_000_000
+    process.garbage.look()
+    for _ in range(10):
+        process.now += 0.5
+        process.garbage.look()
+    assert process.collections == 1
+    process.blocks -= 10_000_000
+    process.garbage.look()
+    assert process.collections == 2
 
 
 def test_quick_ones_happen_each_time() -> None:
