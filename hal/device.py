@@ -543,6 +543,11 @@ class Device(Protocol):
         ...
 
     @property
+    def is_remote(self) -> bool:
+        """True if it is in another process, which takes only shared memory without a copy."""
+        ...
+
+    @property
     def feature_level(self) -> FeatureLevel:
         """The newest operations it may be asked to run."""
         ...

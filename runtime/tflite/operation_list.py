@@ -19,16 +19,6 @@ from neurald.runtime.tflite.operands import Unsupported
 #: Bytes of constants from which others are computed while a file is read.
 _MAXIMUM_FOLDED_BYTES = 1 << 16
 
-#: Operations whose results are others each time.
-_RANDOM = frozenset(
-    (
-        OperationType.RANDOM_MULTINOMIAL,
-        OperationType.TFLITE_MULTINOMIAL,
-        OperationType.TFLITE_RANDOM_STANDARD_NORMAL,
-        OperationType.TFLITE_RANDOM_UNIFORM,
-    )
-)
-
 
 class OperationList(OperandTable):
     """The operands of a graph, and the operations on them.
@@ -123,7 +113,7 @@ class OperationList(OperandTable):
         inputs = [self._operands[index] for index in operation.inputs]
         outputs = [self._operands[index] for index in operation.outputs]
         if (
-            operation.type in _RANDOM
+            DEFINITIONS[operation.type].is_random
             or not all(
                 operand.lifetime.is_constant or operand.lifetime is Lifetime.NO_VALUE for operand in inputs
             )

@@ -1,4 +1,4 @@
-"""Kernels with parts of their expressions replaced."""
+"""Rewrites the expressions and axes of kernels."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -7,17 +7,17 @@ from neurald.drivers.compiler.ir.expression import Axis, Expression
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import rewrite
 
-#: What an expression is replaced by; None keeps it.
+#: Returns the replacement of an expression; None keeps it.
 Replace = Callable[[Expression], Expression | None]
 
 
-def rewritten(kernel: Kernel, found: Replace, axes: Iterable[Axis]) -> Kernel:
-    """The kernel with parts of its expressions replaced, and other axes."""
+def rewrite_kernel(kernel: Kernel, found: Replace, axes: Iterable[Axis]) -> Kernel:
+    """Replaces parts of a kernel's expressions, and its axes."""
     memory: dict[Expression, Expression] = {}
     return replace(
         kernel,
         axes=tuple(axes),
         body=rewrite(kernel.body, found, memory),
         requirements=tuple((rewrite(each, found, memory), text) for each, text in kernel.requirements),
-        place=None if kernel.place is None else rewrite(kernel.place, found, memory),
+        output_offset=None if kernel.output_offset is None else rewrite(kernel.output_offset, found, memory),
     )

@@ -1,4 +1,4 @@
-"""The values that nodes read and give: dense arrays of one type of number."""
+"""The values that nodes read and write: dense arrays of one scalar type."""
 
 import math
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ Shape = tuple[int, ...]
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Value:
-    """A dense array, row by row. Compared by identity.
+    """A dense row-major array. Compared by identity.
 
     Attributes:
-        constant: its elements, where the model gives them.
-        name: for people.
+        constant: the elements, if they are known at compile time.
+        name: for diagnostics.
     """
 
     shape: Shape
@@ -26,10 +26,10 @@ class Value:
 
     @property
     def count(self) -> int:
-        """How many elements it has."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
     def size_bytes(self) -> int:
-        """Of all elements, as they are stored."""
+        """Size of all elements as stored."""
         return self.count * self.type.size_bytes

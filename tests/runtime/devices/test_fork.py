@@ -319,7 +319,7 @@ def test_a_child_collects_garbage_though_others_compiled() -> None:
     taken, ends = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with gc_pause.put_off():
+        with gc_pause.paused_gc():
             taken.set()
             ends.wait()
 
@@ -329,7 +329,7 @@ def test_a_child_collects_garbage_though_others_compiled() -> None:
 
     def work() -> None:
         assert gc.isenabled()
-        with gc_pause.put_off():
+        with gc_pause.paused_gc():
             assert not gc.isenabled()
         assert gc.isenabled()
 

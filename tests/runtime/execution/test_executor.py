@@ -413,7 +413,7 @@ def test_steps_of_a_daemon_share_memory_with_those_here() -> None:
 class Remote(Counting):
     """A device that looks as if it were in another process."""
 
-    address = "unix:///nowhere"
+    is_remote = True
 
 
 def test_what_a_remote_device_reads_more_than_once_is_shared_once() -> None:

@@ -136,7 +136,7 @@ def test_an_artifact_that_kills_its_driver(directory: Path) -> None:
     """It is offered once, and the error tells of the death rather than that nobody is there any more."""
 
     class Remote(CachingDevice):
-        address = "unix:///nowhere"
+        is_remote = True
 
     prepare(directory, Remote())
     device = Remote()

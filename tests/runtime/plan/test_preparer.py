@@ -440,7 +440,7 @@ def test_a_step_is_prepared_again_when_the_time_for_compiling_is_long_over(direc
 class Meeting(CachingDevice):
     """A device in another process, as far as the runtime can tell, that waits for the others."""
 
-    address = "elsewhere"
+    is_remote = True
 
     def __init__(self, name: str, barrier: threading.Barrier) -> None:
         super().__init__(name)

@@ -7,7 +7,11 @@ from support.devices.fakes import FakePreparedModel
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, evaluate, evaluate_fused
 from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
-from neurald.drivers.compiler.frontend.shape_specialization import Prepared, SpecializingModel, is_specified
+from neurald.drivers.compiler.frontend.shape_specialization import (
+    PreparedWithOperands,
+    SpecializingModel,
+    is_specified,
+)
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph
 from neurald.drivers.compiler.ir.value import Shape
@@ -36,7 +40,7 @@ class InterpretedDevice(SampleDevice):
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
         return supported_operations(model)
 
-    def prepare_model(self, model: Model, options: PrepareOptions) -> Prepared:  # type: ignore[override]
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedWithOperands:  # type: ignore[override]
         if not is_specified(model):
             return SpecializingModel(model, self._interpreted, owner=self, tolerant=False)
         return self._interpreted(model, {})

@@ -22,7 +22,7 @@ from neurald.drivers.compiler.ir.expression import (
 )
 from neurald.drivers.compiler.ir.graph import inside
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 
@@ -39,7 +39,7 @@ _TYPES = (
     Scalar.FLOAT16,
     Scalar.INT64,
 )
-_FOLDS = (Fold.SUM, Fold.MINIMUM, Fold.MAXIMUM)
+_FOLDS = (ReductionOp.SUM, ReductionOp.MINIMUM, ReductionOp.MAXIMUM)
 
 
 @dataclass

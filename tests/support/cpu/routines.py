@@ -7,12 +7,12 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.memory.buffer_assignment import Base, Place, Port
+from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
+from neurald.drivers.cpu.native.compile_queue import Unit
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.object_code import object_codes, routine_unit
 from neurald.drivers.cpu.native.step_program import caller_name, caller_text
 from neurald.drivers.cpu.native.thread_pool import Team, process
-from neurald.drivers.cpu.native.work import Unit
 from neurald.drivers.cpu.target.executable import Call, Executable
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import TARGETS
@@ -150,7 +150,10 @@ def chain(routines: Sequence[Routine]) -> Executable:
     calls = tuple(
         Call(
             function=routine.name,
-            places=(Place(Base.ARENA, room * (number + 1)), Place(Base.ARENA, room * number)),
+            places=(
+                BufferLocation(Base.ARENA, room * (number + 1)),
+                BufferLocation(Base.ARENA, room * number),
+            ),
             grains=routine.grains,
             cost_ns=routine.cost_ns,
             messages=("operation 0: first", "operation 0: second"),

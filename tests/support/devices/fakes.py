@@ -49,7 +49,9 @@ class FakePreparedModel(ABC):
 
 
 class WithoutCacheAndBuffers:
-    """A device that keeps nothing and allocates nothing."""
+    """A device in this process that keeps nothing and allocates nothing."""
+
+    is_remote = False
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> PreparedModel:
         raise OpFailed("it makes no artifacts")

@@ -123,7 +123,7 @@ def create_ignoring_deadlines() -> Faulty:
 class Credulous(SampleDevice):
     """Takes every model, though it says that it is behind a socket, where nothing can be trusted."""
 
-    address = "unix:///nowhere"
+    is_remote = True
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
         return (Verdict(ok=True),) * len(model.main.operations)

@@ -7,7 +7,7 @@ from support.compiler.graphs import GraphBuilder
 from neurald.drivers.compiler.ir.expression import apply, axis, load, reduce, select
 from neurald.drivers.compiler.ir.graph import Graph, inside
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.fusion import fuse
 
@@ -65,7 +65,7 @@ def pooled() -> Graph:
     def body(n, y, x, c):  # type: ignore[no-untyped-def]
         place = (y * 2 + rows - 1, x * 2 + columns - 1)
         return reduce(
-            Fold.MAXIMUM, (rows, columns), load(source, (n, *place, c), inside(place, (5, 5)), -128)
+            ReductionOp.MAXIMUM, (rows, columns), load(source, (n, *place, c), inside(place, (5, 5)), -128)
         )
 
     return builder.finish(builder.compute((1, 3, 3, 2), body))
@@ -79,7 +79,7 @@ def folded() -> Graph:
 
     def body(i):  # type: ignore[no-untyped-def]
         element = load(source, (i, along))
-        return apply(Op.SQRT, reduce(Fold.SUM, (along,), element * element))
+        return apply(Op.SQRT, reduce(ReductionOp.SUM, (along,), element * element))
 
     return builder.finish(builder.compute((3,), body))
 
@@ -89,11 +89,13 @@ def softmax(rows: int = 3, columns: int = 9) -> Graph:
     builder = GraphBuilder()
     source = builder.input(rows, columns)
     first, second = axis(columns, "r"), axis(columns, "s")
-    largest = builder.compute((rows,), lambda i: reduce(Fold.MAXIMUM, (first,), load(source, (i, first))))
+    largest = builder.compute(
+        (rows,), lambda i: reduce(ReductionOp.MAXIMUM, (first,), load(source, (i, first)))
+    )
     raised = builder.compute(
         (rows, columns), lambda i, j: apply(Op.EXP, load(source, (i, j)) - load(largest, (i,)))
     )
-    total = builder.compute((rows,), lambda i: reduce(Fold.SUM, (second,), load(raised, (i, second))))
+    total = builder.compute((rows,), lambda i: reduce(ReductionOp.SUM, (second,), load(raised, (i, second))))
     return builder.finish(
         builder.compute((rows, columns), lambda i, j: load(raised, (i, j)) / load(total, (i,)))
     )
@@ -165,4 +167,4 @@ GRAPHS: Mapping[str, Callable[[], Graph]] = {
 
 def kernels(graph: Graph) -> tuple[Kernel, ...]:
     """What the driver renders of a graph."""
-    return fuse(graph, rows=lambda _: True).kernels
+    return fuse(graph, is_row_wise=lambda _: True).kernels

@@ -67,7 +67,7 @@ def test_where_it_is_used(target: Target) -> None:
 def test_weights_that_would_become_too_large(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     many = 8 * target.lanes(4)
     case = windows((1, 28, 28, many), (many, 3, 3, many), pad=1)
-    monkeypatch.setattr(winograd, "_MOST_WEIGHT_BYTES", 16 * many * many * 4 - 1)
+    monkeypatch.setattr(winograd, "_MAX_WEIGHT_BYTES", 16 * many * many * 4 - 1)
     assert not is_used(case, target)
 
 

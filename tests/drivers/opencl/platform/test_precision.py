@@ -16,7 +16,7 @@ from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.analysis.verifier import check
 from neurald.drivers.compiler.ir.expression import apply, axis, load, reduce
 from neurald.drivers.compiler.ir.graph import Compute, Graph, inside
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.device import PRECISION_VARIABLE, OpenClDevice, create
@@ -52,7 +52,9 @@ def chain() -> tuple[GraphBuilder, list[Value]]:
         builder.compute((4, 8), lambda i, j: load(values[0], (i, j - 1), inside((j - 1,), (6,)), 0.5))
     )
     along = axis(8, "r")
-    values.append(builder.compute((4,), lambda i: reduce(Fold.SUM, (along,), load(values[1], (i, along)))))
+    values.append(
+        builder.compute((4,), lambda i: reduce(ReductionOp.SUM, (along,), load(values[1], (i, along))))
+    )
     values.append(builder.compute((4,), lambda i: load(values[2], (i,)).to(Scalar.INT32)))
     return builder, values
 

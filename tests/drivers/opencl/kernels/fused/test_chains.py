@@ -70,7 +70,7 @@ def pairs_among(chains: Sequence[Chain]) -> tuple[Chain, ...]:
 def pairs(model: Model, facts: DeviceFacts) -> tuple[Chain, ...]:
     graph = build_graph(model, {})
     transform(graph)
-    fused = fuse(graph, enabled=True, rows=lambda _: True)
+    fused = fuse(graph, enabled=True, is_row_wise=lambda _: True)
     return pairs_among(chains_of(fused, fused.kernels, facts))
 
 

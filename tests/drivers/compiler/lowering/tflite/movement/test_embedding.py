@@ -65,7 +65,7 @@ def test_combined(combiner: int, data: tuple[int, ...]) -> None:
 def test_places_that_come_again() -> None:
     places = [[1, 0], [0, 0], [1, 1]]
     expect_same(SPARSE, sparse(places, [3, 0, 1], [2, 2], 0), wanted(FLOAT32), data=(0, 3, 4), compare=close)
-    with pytest.raises(Unsupported, match="follow one another"):
+    with pytest.raises(Unsupported, match="not grouped by destination"):
         lowered_all(SPARSE, sparse(places, [3, 0, 1], [2, 2], 1), wanted(FLOAT32), data=(0, 3, 4))
 
 

@@ -1,4 +1,4 @@
-"""Units of LLVM's language that are to be compiled, handed out to the threads and processes that compile them."""
+"""Units of LLVM IR to compile, handed out to the threads and processes that compile them."""
 
 import threading
 from collections import deque
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unit:
-    """A module that is compiled by itself. Two units of the same name have the same text."""
+    """A module compiled on its own. Units with the same name have the same text."""
 
     name: str
     text: str
 
 
-class Work:
-    """Units that are to be compiled, and what became of them; several threads take and give them.
+class CompileQueue:
+    """Thread-safe queue of units to compile, and their results.
 
     Attributes:
         codes: object code by name.
@@ -30,28 +30,32 @@ class Work:
 
     @property
     def waiting_bytes(self) -> int:
-        """Of texts that nobody has taken."""
+        """Total size of the texts not taken yet."""
         with self._changed:
             return sum(len(unit.text) for unit in self._waiting)
 
     def add(self, unit: Unit) -> None:
-        """Another unit."""
+        """Adds a unit."""
         with self._changed:
             self._waiting.append(unit)
             self._changed.notify()
 
     def close(self) -> None:
-        """No further units will come. Those that take longest come first from now on, so that all end at about the same time."""
+        """Marks the queue as complete.
+
+        The longest units come first from now on, to balance helpers.
+        """
         with self._changed:
             self._is_closed = True
             self._waiting = deque(sorted(self._waiting, key=lambda unit: -len(unit.text)))
             self._changed.notify_all()
 
     def next(self, *, is_here: bool = False) -> Unit | None:
-        """A unit for whoever asks; None: there are none left.
+        """Takes a unit; None if there are none left.
 
         Args:
-            is_here: whether this process compiles it. Others wait for units to come, and do not get those that were given back.
+            is_here: True if this process compiles it. Helpers wait for new units, and do not get
+            returned ones.
         """
         with self._changed:
             while not is_here and not self._waiting and not self._is_closed:
@@ -66,21 +70,24 @@ class Work:
             return unit
 
     def finished(self, unit: Unit, code: bytes) -> None:
-        """The object code of a unit."""
+        """Records the object code of a unit."""
         with self._changed:
             self._taken.pop(unit.name, None)
             self.codes[unit.name] = code
             self._changed.notify_all()
 
     def give_back(self, unit: Unit) -> None:
-        """Another process has not compiled it."""
+        """Returns a unit that a helper failed to compile."""
         with self._changed:
             if self._taken.pop(unit.name, None) is not None:
                 self._returned.append(unit)
                 self._changed.notify_all()
 
     def wait(self, patience_s: float) -> bool:
-        """Waits until nobody compiles; whether that is so, unless nothing changed for so long."""
+        """Waits until no unit is being compiled.
+
+        Returns False if nothing changed for `patience_s` seconds.
+        """
         with self._changed:
             while self._taken:
                 if not self._changed.wait(patience_s):
@@ -88,6 +95,6 @@ class Work:
             return True
 
     def unfinished(self) -> list[Unit]:
-        """What was given back, and what others still have."""
+        """Returns the units without object code."""
         with self._changed:
             return [*self._returned, *self._taken.values(), *self._waiting]
