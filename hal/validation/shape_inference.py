@@ -45,6 +45,12 @@ def bind_operations(graph: Subgraph) -> tuple[Binding, ...]:
     return known[1]
 
 
+def forget_bindings(model: Model) -> None:
+    """Lets go of what `bind_operations` keeps of a model's graphs, which takes more memory than they do; made again if asked for."""
+    for graph in (model.main, *model.referenced):
+        _bindings.pop(id(graph), None)
+
+
 #: By identity of the graph, for as long as it exists.
 _bindings: dict[int, tuple[ref[Subgraph], tuple[Binding, ...]]] = {}
 
