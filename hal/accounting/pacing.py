@@ -55,29 +55,32 @@ class Interpreter:
         self._seen_s: dict[Hashable, float] = {}
         self._paced: dict[Hashable, int] = {}
 
-    def begin(self, client: Hashable) -> None:
+    def begin(self, client: Hashable) -> "Work":
         """The calling thread begins to work for a client; `end` follows."""
         self._seen_s[client] = self._clock()
         if len(self._seen_s) > _REMEMBERED:
             self._forget()
-        _current.work = _Work(self, client, _current.work)
+        around = _current.work
+        while around is not None and around.is_over:
+            around = around.around
+        _current.work = Work(self, client, around)
+        return _current.work
 
-    def end(self) -> None:
-        """The work of the calling thread that it began last is done."""
-        work = _current.work
-        if work is not None:
+    def end(self, work: "Work") -> None:
+        """Work is done; by the thread that began it, or by another one that cleans up after it."""
+        if _current.work is work:
             _current.work = work.around
-            self._seen_s[work.client] = self._clock()
-            work.end()
+        self._seen_s[work.client] = self._clock()
+        work.end()
 
     @contextlib.contextmanager
     def working(self, client: Hashable) -> Iterator[None]:
         """The time in which the calling thread works for a client."""
-        self.begin(client)
+        work = self.begin(client)
         try:
             yield
         finally:
-            self.end()
+            self.end(work)
 
     def count(self, client: Hashable, change: int) -> None:
         """Counts work of a client that is paced."""
@@ -88,15 +91,15 @@ class Interpreter:
             else:
                 self._paced.pop(client, None)
 
-    def rest_s(self, client: Hashable) -> float:
-        """How long paced work of a client rests after a slice."""
+    def rest_s(self, client: Hashable, slices: float = 1.0) -> float:
+        """How long paced work of a client rests after so many slices."""
         limit_s = self._clock() - _PRESENCE_S
         with self._lock:
             clients, own = len(self._paced), self._paced.get(client, 1)
         is_alone = clients <= 1 and not any(
             seen_s > limit_s and other != client for other, seen_s in tuple(self._seen_s.items())
         )
-        return 0.0 if is_alone else min(LONGEST_REST_S, SLICE_S * (_PARTS * clients * own - 1))
+        return 0.0 if is_alone else min(LONGEST_REST_S, slices * SLICE_S * (_PARTS * clients * own - 1))
 
     def _forget(self) -> None:
         limit_s = self._clock() - _PRESENCE_S
@@ -105,12 +108,21 @@ class Interpreter:
                 self._seen_s.pop(client, None)
 
 
-class _Work:
-    """What one thread does for a client, as a part of what it does `around` that."""
+class Work:
+    """What one thread does for a client, as a part of what it does `around` that; see `Interpreter.begin`."""
 
-    __slots__ = ("_had_s", "_interpreter", "_is_paced", "_slice_s", "_used_s", "around", "client")
+    __slots__ = (
+        "_had_s",
+        "_interpreter",
+        "_is_paced",
+        "_slice_s",
+        "_used_s",
+        "around",
+        "client",
+        "is_over",
+    )
 
-    def __init__(self, interpreter: Interpreter, client: Hashable, around: "_Work | None") -> None:
+    def __init__(self, interpreter: Interpreter, client: Hashable, around: "Work | None") -> None:
         self._interpreter = interpreter
         self.client = client
         self.around = around
@@ -118,10 +130,12 @@ class _Work:
         self._had_s = 0.0
         self._slice_s = 0.0
         self._is_paced = False
+        self.is_over = False
 
-    def step(self, is_interpreted: bool) -> None:
+    def step(self, is_interpreted: bool, beside_s: float) -> None:
+        """See `step`."""
         used_s = self._interpreter.used()
-        step_s = 0.0 if self._used_s is None else used_s - self._used_s
+        step_s = beside_s if self._used_s is None else used_s - self._used_s + beside_s
         self._used_s = used_s
         if step_s > _INTERPRETED_S and not is_interpreted:
             return
@@ -129,35 +143,38 @@ class _Work:
         self._slice_s += step_s
         if self._slice_s < SLICE_S or self._had_s < FREE_S:
             return
-        self._slice_s = 0.0
+        slices, self._slice_s = self._slice_s / SLICE_S, 0.0
         if not self._is_paced:
             self._is_paced = True
             self._interpreter.count(self.client, 1)
-        rest_s = self._interpreter.rest_s(self.client)
+        rest_s = self._interpreter.rest_s(self.client, slices)
         if rest_s:
             self._interpreter.rest(rest_s)
 
     def end(self) -> None:
+        """Counts no more, see `Interpreter.end`."""
+        self.is_over = True
         if self._is_paced:
             self._interpreter.count(self.client, -1)
 
 
 class _Current(threading.local):
-    work: _Work | None = None
+    work: Work | None = None
 
 
 _current: Final = _Current()
 
 
-def step(*, is_interpreted: bool = False) -> None:
+def step(*, is_interpreted: bool = False, beside_s: float = 0.0) -> None:
     """Is called between two steps of work that may take long; rests where that work is paced.
 
     Args:
         is_interpreted: the last step was Python, however long it took. Else one that took long was native code.
+        beside_s: what the last step took of other threads, such as those that serve all clients.
     """
     work = _current.work
-    if work is not None:
-        work.step(is_interpreted)
+    if work is not None and not work.is_over:
+        work.step(is_interpreted, beside_s)
 
 
 def paced(items: Iterable[_T]) -> Iterable[_T]:

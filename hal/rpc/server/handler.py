@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from neurald._proto import device_pb2, types_pb2
 from neurald.hal.accounting.account import charging
 from neurald.hal.accounting.limits import Limits
@@ -149,12 +151,14 @@ class DeviceHandler:
         memory = session.new_memory(first.size_bytes)
         offset = 0
         for part in parts:
-            if part.WhichOneof("part") != "chunk" or not part.chunk:
+            chunk = part.chunk  # a new copy each time
+            if part.WhichOneof("part") != "chunk" or not chunk:
                 raise BadData(f"after {offset} bytes there is a message without any")
-            if len(part.chunk) > memory.size - offset:
+            if len(chunk) > memory.size - offset:
                 raise BadData(f"more bytes come than the {memory.size} that were announced")
-            memory.view(offset, len(part.chunk))[:] = part.chunk
-            offset += len(part.chunk)
+            # NumPy lets other threads run while it copies, and the system makes the pages that it copies to.
+            np.asarray(memory.view(offset, len(chunk)))[...] = np.frombuffer(chunk, np.uint8)
+            offset += len(chunk)
         if offset != memory.size:
             raise BadData(f"only {offset} bytes came of the {memory.size} that were announced")
         return device_pb2.WriteMemoryReply(memory=session.add_memory(memory))
@@ -460,7 +464,7 @@ class DeviceHandler:
             self.end()
             raise
         self._watchdog.begin((session, turn), options.deadline_s)
-        self.interpreter.begin(session.token)
+        turn.work = self.interpreter.begin(session.token)
         return turn
 
     @property
@@ -470,7 +474,8 @@ class DeviceHandler:
 
     def end_execution(self, turn: Turn) -> None:
         """Lets the next execution run."""
-        self.interpreter.end()
+        if turn.work is not None:
+            self.interpreter.end(turn.work)
         if not self._watchdog.end():
             return  # it was given up, and others have had its turn
         try:

@@ -97,6 +97,18 @@ def test_a_long_step_of_python_counts() -> None:
             machine.used_s += 0.005
             step(is_interpreted=True)
     assert len(machine.rests) == 10
+    assert sum(machine.rests) == pytest.approx(3 * 10 * 0.005)
+
+
+def test_what_a_step_takes_of_other_threads_counts() -> None:
+    """A part of a memory that comes over gRPC keeps the threads busy that serve all clients."""
+    machine = Machine()
+    with machine.interpreter.working("honest"):
+        pass
+    with machine.interpreter.working("writing"):
+        for _ in range(100):
+            step(is_interpreted=True, beside_s=0.001)
+    assert sum(machine.rests) == pytest.approx(0.3, rel=0.05)
 
 
 def test_what_is_left_is_shared_between_clients_and_not_between_executions() -> None:
@@ -140,7 +152,7 @@ def test_nobody_paces_an_application() -> None:
 def test_a_daemon_paces_what_it_executes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Drivers that ask for limits between operations need not know of it; bursts are executions as well."""
     works: list[object] = []
-    monkeypatch.setattr(pacing._Work, "step", lambda work, is_interpreted: works.append(work.client))
+    monkeypatch.setattr(pacing.Work, "step", lambda work, *_: works.append(work.client))
     device = AddingDevice()
 
     def execute(request: Request, options: ExecuteOptions) -> None:
@@ -168,13 +180,26 @@ def test_a_daemon_paces_what_it_executes(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_threads_are_paced_by_themselves() -> None:
     machine = Machine()
-    machine.interpreter.begin("one")
+    work = machine.interpreter.begin("one")
     seen: list[object] = []
     thread = threading.Thread(target=lambda: seen.append(pacing._current.work))
     thread.start()
     thread.join()
-    machine.interpreter.end()
+    machine.interpreter.end(work)
     assert seen == [None]
+
+
+def test_work_that_another_thread_ends_leaves_nothing_behind() -> None:
+    """A stream that its client has left is cleaned up by whichever thread comes across it."""
+    machine = Machine()
+    inner = machine.interpreter.begin("left")
+    cleaner = threading.Thread(target=machine.interpreter.end, args=(inner,))
+    cleaner.start()
+    cleaner.join()
+    with machine.interpreter.working("honest"):
+        assert pacing._current.work is not None
+        assert pacing._current.work.around is None
+    assert pacing._current.work is None
 
 
 def test_a_daemon_paces_reading_and_checking_a_large_model(
@@ -182,7 +207,7 @@ def test_a_daemon_paces_reading_and_checking_a_large_model(
 ) -> None:
     """Each of its operations is a step: none of these loops keeps the interpreter from others for long."""
     steps: list[object] = []
-    monkeypatch.setattr(pacing._Work, "step", lambda work, is_interpreted: steps.append(is_interpreted))
+    monkeypatch.setattr(pacing.Work, "step", lambda work, is_interpreted, _: steps.append(is_interpreted))
     server = DeviceServer(AddingDevice(), Address.parse(f"unix://{tmp_path}/d.sock"))
     server.start()
     remote = connect(str(server.address))
