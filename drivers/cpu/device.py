@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
     from neurald.drivers.cpu.native.native_model import NativeModel
     from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-    from neurald.drivers.cpu.reference_model import ReferenceModel
     from neurald.drivers.cpu.variants import Prepare
+    from neurald.hal.execution.reference_model import ReferenceModel
 
 AnyPreparedModel: TypeAlias = "CpuPreparedModel | ReferenceModel | SpecializingModel"
 
@@ -150,7 +150,7 @@ class CpuDevice:
         if refused:
             raise BadData(f"cpu: {first_few(refused)}")
         if not self.compiles:
-            from neurald.drivers.cpu.reference_model import ReferenceModel
+            from neurald.hal.execution.reference_model import ReferenceModel
 
             return ReferenceModel(model)
         prepared = self._prepared(model, options)
@@ -265,7 +265,7 @@ class CpuDevice:
         """See `Device.allocate`. Allocates host memory, so the size must be known."""
         from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
         from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-        from neurald.drivers.cpu.reference_model import ReferenceModel
+        from neurald.hal.execution.reference_model import ReferenceModel
 
         uses: list[tuple[str, Operand]] = []
         for roles, is_output in ((description.input_roles, False), (description.output_roles, True)):

@@ -15,9 +15,9 @@ import msgspec
 from neurald.drivers.cpu.artifact import write_artifact
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native_segment import NativeSegment
-from neurald.drivers.cpu.reference_graph import Step
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
+from neurald.hal.execution.reference_graph import Step
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Model, Subgraph
 

@@ -19,11 +19,11 @@ from neurald.drivers.cpu import compiler, preparation
 from neurald.drivers.cpu.artifact import read_artifact
 from neurald.drivers.cpu.device import CpuDevice, create_reference, process_settings
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target, host_target
 from neurald.hal.device import REFERENCE, Artifact, ExecuteOptions, ExecutionResult, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, OpFailed
+from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Argument, Request
 from neurald.hal.sync.cancellation import Cancellation

@@ -11,7 +11,6 @@ import neurald as nd
 from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
 from neurald.drivers.cpu.device import CpuDevice, create, create_reference
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.hal import registry
 from neurald.hal.device import (
     Artifact,
@@ -21,6 +20,7 @@ from neurald.hal.device import (
     PrepareOptions,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Argument, OperandType, Request
 from neurald.hal.operations import DEFINITIONS
