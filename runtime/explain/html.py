@@ -1,4 +1,4 @@
-"""An explanation as a page that loads nothing: tables, and the graphs drawn and coloured by device.
+"""Renders an explanation as a page that loads nothing: tables, and graphs coloured by device.
 
 All text may come from a model or a driver, and is escaped.
 """
@@ -13,14 +13,14 @@ from neurald.runtime.partitioning.groups import MAIN
 if TYPE_CHECKING:
     from neurald.runtime.explain.explanation import Explanation, OperationExplanation, Value
 
-#: Told apart by most kinds of colour vision (Okabe and Ito); further devices use them again.
+#: Distinguishable with most kinds of colour vision (Okabe and Ito); reused for further devices.
 _COLOURS = ("#9ecae9", "#f2b774", "#8fd1b5", "#f0e68c", "#e3a6c9", "#d3a38f", "#b8b8e6", "#c5d86d")
 _INTERPRETED = "#e4e4e4"
 
 _NODE_WIDTH, _NODE_HEIGHT = 188, 34
 _COLUMN, _LAYER, _MARGIN = 204, 62, 12
 
-#: What fits into a node.
+#: Number of characters that fit into a node.
 _LABEL_LENGTH = 27
 
 _PAGE = """<!DOCTYPE html>
@@ -51,9 +51,9 @@ svg .interpreted {{ stroke-dasharray: 5 3; }}
 
 
 def render_html(explanation: "Explanation", title: str) -> str:
-    """The page; see `Explanation.to_html`."""
+    """Renders the page; see `Explanation.to_html`."""
     from neurald.runtime.explain.explanation import (
-        INTERPRETER_NAME,  # which imports this module when it is needed
+        INTERPRETER_NAME,  # Imported here: that module imports this one on demand.
     )
 
     colours = {share.device: _COLOURS[n % len(_COLOURS)] for n, share in enumerate(explanation.shares)} | {
@@ -76,7 +76,7 @@ def _escaped(text: str) -> str:
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> str:
-    """A table; cells are HTML."""
+    """Renders a table; cells are HTML."""
     kinds = [' class="number"' if column in numbers else "" for column in columns]
     head = "".join(f"<th{kind}>{column}</th>" for kind, column in zip(kinds, columns, strict=True))
     lines = (
@@ -111,7 +111,7 @@ def _notes(notes: Sequence[str]) -> str:
 
 
 def _drawing(operations: Sequence["OperationExplanation"], colours: Mapping[str, str]) -> str:
-    """One graph: a node for each operation, an edge for each that reads another's result, red between devices."""
+    """Draws one graph: a node per operation, an edge per dependency, red between devices."""
     spots = layered([operation.after for operation in operations])
     corners = [(_MARGIN + round(s.column * _COLUMN), _MARGIN + s.layer * _LAYER) for s in spots]
     width = max(x for x, _ in corners) + _NODE_WIDTH + _MARGIN
