@@ -1,6 +1,7 @@
-"""What partitioning makes of a model: groups of operations in the order in which they run, control flow included.
+"""The result of partitioning: groups of operations in execution order, including control flow.
 
-A graph is numbered 0 for the main one and k + 1 for `Model.referenced[k]`; operations are positions in their graph.
+Graph number 0 is the main graph, k + 1 is `Model.referenced[k]`; operations are positions in their
+graph.
 """
 
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ class StepGroup:
 
     Attributes:
         graph: number of the graph.
-        device: index into the candidates that were partitioned for.
-        operations: in the order in which they run, which keeps every operand written before it is read.
+        device: index into the candidates.
+        operations: in execution order, which writes every operand before it is read.
     """
 
     graph: int
