@@ -132,9 +132,9 @@ class CompilationBuilder:
         self._timeout_s = time_limit(seconds, "the timeout")
 
     def set_caching(self, cache_dir: str | Path | None, token: bytes = b"") -> None:
-        """Sets the directory for compiled artefacts and a token of 32 bytes; None disables caching.
+        """Sets the directory for compiled artifacts and a token of 32 bytes; None disables caching.
 
-        Without this call artefacts are kept in the user's own cache. The cache key always includes
+        Without this call artifacts are kept in the user's own cache. The cache key always includes
         the content of the model. Devices that need no cache files write none.
 
         Raises:
@@ -153,7 +153,7 @@ class CompilationBuilder:
     def add_extension_attribute(self, extension: str, attribute: int, value: bytes) -> None:
         """Sets a compilation attribute of a vendor's extension.
 
-        Artefacts compiled with one value are never taken from the cache for another.
+        Artifacts compiled with one value are never taken from the cache for another.
 
         Args:
             extension: name of the extension.

@@ -3,7 +3,7 @@
 The cache never makes a preparation fail: whatever goes wrong with it, the device compiles. The
 device compiles exactly the content that the key was computed from, since both read constants that
 were sealed before. Constants of a file that is unchanged since they were last read are neither
-sealed nor read again; artefacts compiled from them are stored only if the file is still unchanged
+sealed nor read again; artifacts compiled from them are stored only if the file is still unchanged
 afterwards.
 """
 
@@ -119,7 +119,7 @@ class Preparer:
 
     Args:
         options: for every step.
-        caching: where artefacts are stored; None disables caching.
+        caching: where artifacts are stored; None disables caching.
         lock_wait_s: maximum time to wait for another process that compiles the same model.
     """
 
@@ -301,7 +301,7 @@ class _CachedPreparation:
         ):
             raise
         except Exception as error:
-            # This includes exceptions that no driver should raise: the worst effect of an artefact
+            # This includes exceptions that no driver should raise: the worst effect of an artifact
             # must be a recompilation.
             logger.info("%s does not take its artifact back: %s", self._device.name, error)
             self._cache.remove(self._key.hex())
@@ -366,7 +366,7 @@ class _CachedPreparation:
         )
 
     def _store(self, prepared_model: PreparedModel, compile_ms: float) -> str:
-        """Stores the compiled artefact; returns why it was not stored, or ""."""
+        """Stores the compiled artifact; returns why it was not stored, or ""."""
         needed = self._device.cache_files_needed
         try:
             artifact = prepared_model.artifact()
