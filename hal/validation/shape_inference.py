@@ -45,6 +45,15 @@ def bind_operations(graph: Subgraph) -> tuple[Binding, ...]:
     return known[1]
 
 
+def forget_bindings(model: Model) -> None:
+    """Drops the cached bindings of a model's graphs, which take more memory than the graphs.
+
+    They are computed again on demand.
+    """
+    for graph in (model.main, *model.referenced):
+        _bindings.pop(id(graph), None)
+
+
 #: Keyed by identity of the graph; an entry lives as long as its graph.
 _bindings: dict[int, tuple[ref[Subgraph], tuple[Binding, ...]]] = {}
 

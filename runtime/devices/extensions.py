@@ -9,22 +9,17 @@ from neurald.hal.model.extension import AttributeUse, Extension, check_extension
 from neurald.hal.model.extension_attribute import AttributeValue, check_attributes
 
 
-def find_extension(name: str, devices: Sequence[Device] | None) -> Extension:
+def find_extension(name: str, devices: Sequence[Device]) -> Extension:
     """Returns the vendor extension with that name.
 
     Args:
         name: of the extension.
-        devices: devices that may declare it; None for all available devices.
+        devices: devices that may declare it.
 
     Raises:
         BadData: no device lists it, no device declares it, or two declare it differently.
     """
     check_extension_name(name)
-    if devices is None:
-        # Imported here: discovery imports this module.
-        from neurald.runtime.devices.discovery import devices as all_devices
-
-        devices = all_devices()
     found = {
         extension for device in devices for extension in declared_extensions(device) if extension.name == name
     }

@@ -2,7 +2,7 @@
 
 Referenced graphs, and whether the runtime can interpret an operation.
 
-Graphs are numbered as in `neurald.runtime.partitioning.groups`.
+Graph number 0 is the main graph, k + 1 is `Model.referenced[k]`.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from neurald.hal.model.numbering import operand_name
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
-from neurald.runtime.partitioning.groups import MAIN, Group, IfGroup, WhileGroup
 
+#: The number of the main graph.
+MAIN = 0
 #: Limit for the operations of interpreted control flow with every branch expanded: a plan holds the
 #: steps of a graph once for each operation that refers to it. `neurald.hal.validation.validate`
 #: limits the nesting depth.
@@ -36,13 +37,6 @@ def referenced_graphs(graph: Subgraph, operation: Operation) -> tuple[int, ...]:
     return tuple(
         [number + 1 for index in operation.inputs if (number := operands[index].subgraph) is not None]
     )
-
-
-def branch_groups(group: IfGroup | WhileGroup) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
-    """Returns the groups of an operation's graphs, in the order of `referenced_graphs`."""
-    if isinstance(group, IfGroup):
-        return group.then_groups, group.else_groups
-    return group.condition_groups, group.body_groups
 
 
 class Nesting:

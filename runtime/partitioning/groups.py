@@ -1,13 +1,10 @@
 """The result of partitioning: groups of operations in execution order, including control flow.
 
-Graph number 0 is the main graph, k + 1 is `Model.referenced[k]`; operations are positions in their
-graph.
+Graphs are numbered as in `neurald.runtime.model.branches`; operations are positions in their graph.
 """
 
 from dataclasses import dataclass
 from typing import TypeAlias
-
-MAIN = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,3 +43,10 @@ class WhileGroup:
 
 
 Group: TypeAlias = StepGroup | IfGroup | WhileGroup
+
+
+def branch_groups(group: IfGroup | WhileGroup) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
+    """The groups of the graphs that an interpreted operation refers to, in the order of `referenced_graphs`."""
+    if isinstance(group, IfGroup):
+        return group.then_groups, group.else_groups
+    return group.condition_groups, group.body_groups

@@ -7,7 +7,6 @@ is copied back at the end.
 
 from collections.abc import Sequence
 
-from neurald.runtime.devices.discovery import is_remote
 from neurald.runtime.plan.plan import ExecutionStep, PlanStep, Value, WhileStep
 
 
@@ -30,7 +29,7 @@ def values_to_share(program: Sequence[PlanStep], values: Sequence[Value]) -> fro
     for position, step in enumerate(program):
         if not isinstance(step, ExecutionStep):
             continue
-        remote = is_remote(step.device)
+        remote = step.device.is_remote
         # A loop reads repeatedly, but reads the initial value of a carried operand only once.
         turns = 2 if any(position in loop for loop in loops) else 1
         for number in step.reads:

@@ -64,6 +64,7 @@ from neurald.hal.rpc.wire.model import (
 from neurald.hal.rpc.wire.profile import profile_to_wire
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
+from neurald.hal.validation.shape_inference import forget_bindings
 from neurald.hal.validation.validate import validate_model, validate_request
 
 logger = logging.getLogger(__name__)
@@ -223,6 +224,7 @@ class DeviceHandler:
         variants = daemon_variants(self._device, model, options) if cache_key else None
         compiler = None
         if self._compilers is not None:
+            forget_bindings(model)  # here it only waits, and may wait for long
             wire = message.model.SerializeToString()
             compiler = self._compilers.compiler(session, wire, model.pools, options)
         options = replace(options, variants=variants, compiler=compiler, cancellation=cancellation)

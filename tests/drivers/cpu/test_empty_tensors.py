@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 
 import pytest
-from support.opencl_models import INT32, QUANT8, Models, expect_close, random_inputs, request_of
+from support.opencl.models import INT32, QUANT8, Models, expect_close, random_inputs, request_of
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, create_reference

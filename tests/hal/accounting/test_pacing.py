@@ -1,15 +1,18 @@
 """Pacing: what a client has the interpreter do for long gives way to other clients, and to nobody where there are none."""
 
+import contextlib
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition, request
+from support.models.addition import AddingDevice, addition, request
+from support.models.hostile import chain
 
 from neurald.hal.accounting import pacing
 from neurald.hal.accounting.pacing import FREE_S, LONGEST_REST_S, SLICE_S, Interpreter, step
 from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.errors import Error
 from neurald.hal.execution.array_model import Limits
 from neurald.hal.model.types import Request
 from neurald.hal.process.address import Address
@@ -172,3 +175,24 @@ def test_threads_are_paced_by_themselves() -> None:
     thread.join()
     machine.interpreter.end()
     assert seen == [None]
+
+
+def test_a_daemon_paces_reading_and_checking_a_large_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its operations is a step: none of these loops keeps the interpreter from others for long."""
+    steps: list[object] = []
+    monkeypatch.setattr(pacing._Work, "step", lambda work, is_interpreted: steps.append(is_interpreted))
+    server = DeviceServer(AddingDevice(), Address.parse(f"unix://{tmp_path}/d.sock"))
+    server.start()
+    remote = connect(str(server.address))
+    operations = 200
+    try:
+        with contextlib.suppress(Error):  # the device only adds
+            remote.prepare_model(chain(operations), PrepareOptions())
+    finally:
+        remote.close()
+        server.stop()
+    # Operands and operations are read, and then checked: their types, order, signatures and shapes.
+    assert len(steps) > 6 * operations
+    assert all(steps)
