@@ -64,27 +64,27 @@ class Explained(Protocol):
 
     @property
     def shares(self) -> Sequence[DeviceShare]:
-        """Of every device, in their order."""
+        """The shares of all devices, in their order."""
         ...
 
     @property
     def operations(self) -> Sequence[OperationExplanation]:
-        """Of all graphs, the main one first."""
+        """The operations of all graphs, main graph first."""
         ...
 
     @property
     def steps(self) -> Sequence[StepExplanation]:
-        """In the order of the plan."""
+        """The steps in the order of the plan."""
         ...
 
     @property
     def transfers(self) -> Sequence[Transfer]:
-        """Between devices."""
+        """The transfers between devices."""
         ...
 
     @property
     def notes(self) -> Sequence[str]:
-        """What happened since."""
+        """Notes on later events."""
         ...
 
     @property
@@ -93,12 +93,12 @@ class Explained(Protocol):
         ...
 
     def refusals(self) -> Sequence[Refusal]:
-        """What each device does not run."""
+        """Returns what each device rejects, by type and reason."""
         ...
 
 
 def render_html(explanation: Explained, title: str) -> str:
-    """The page; see `Explanation.to_html`."""
+    """Renders the page; see `Explanation.to_html`."""
     colours = {share.device: _COLOURS[n % len(_COLOURS)] for n, share in enumerate(explanation.shares)} | {
         INTERPRETER_NAME: _INTERPRETED
     }

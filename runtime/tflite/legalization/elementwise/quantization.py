@@ -1,4 +1,4 @@
-"""From one type of numbers to another."""
+"""Conversions between types of numbers."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
@@ -13,13 +13,13 @@ _REALS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, OperandType.TE
 
 
 def dequantize(graph: Graph, operator: Operator, options: Options) -> None:
-    """TFLite also calls it so when weights of float16 become float32."""
+    """DEQUANTIZE, which TFLite also uses to convert float16 weights to float32."""
     is_float = graph.operand(graph.input(operator)).type in _REALS
     unary(OperationType.CAST if is_float else OperationType.DEQUANTIZE)(graph, operator, options)
 
 
 def quantize(graph: Graph, operator: Operator, _: Options) -> None:
-    """Numbers of 32 bits have their scale in the file, and operands have none: it becomes an argument."""
+    """QUANTIZE. A 32-bit operand has no scale; that of the file becomes an argument."""
     source, result = graph.input(operator), graph.output(operator)
     wide: tuple[int, ...] = ()
     for index, tensor in ((source, operator.inputs[0]), (result, operator.outputs[0])):
