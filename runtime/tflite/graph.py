@@ -277,9 +277,7 @@ class Graph(OperationList):
         return tensor.type == TensorType.INT16 and tensor.quantization() is None
 
     def shape_in_file(self, operator: Operator, position: int = 0) -> tuple[int, ...]:
-        """Returns an operator's output shape stated in the file, for operators that cannot infer
-        it.
-        """
+        """Returns an operator's output shape as stated in the file."""
         return self._tensors[operator.outputs[position]].shape
 
     def _read(self, tensor: int) -> int:

@@ -30,7 +30,7 @@ def quantize(graph: Graph, operator: Operator, _: Options) -> None:
 
 
 def cast(graph: Graph, operator: Operator, _: Options) -> None:
-    """Whole numbers that do not fit lose their high bits in TFLite, where Android NN cuts them off."""
+    """CAST. TFLite wraps integers that do not fit, while Android NN saturates them."""
     source, result = graph.input(operator), graph.output(operator)
     kinds = (graph.operand(source).type, graph.operand(result).type)
     is_plain = any(kind in _REALS for kind in kinds) or kinds[0] is kinds[1]
@@ -40,7 +40,7 @@ def cast(graph: Graph, operator: Operator, _: Options) -> None:
 
 
 def fake_quantize(graph: Graph, operator: Operator, options: Options) -> None:
-    """Numbers that look as if they had been stored."""
+    """FAKE_QUANT: quantises numbers and converts them back."""
     if options["narrow_range"]:
         raise Unsupported("a narrow range is not supported")
     source = graph.input(operator)
