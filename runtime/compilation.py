@@ -25,8 +25,9 @@ from neurald.runtime.execution.executor import plan_executor
 from neurald.runtime.execution.fallback import Recovery
 from neurald.runtime.execution.profile import StepProfile, profile
 from neurald.runtime.execution.state import State
+from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.candidates import find_candidates
-from neurald.runtime.partitioning.groups import MAIN, StepGroup
+from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.partitioning.options import Partitioning, PartitioningMode
 from neurald.runtime.partitioning.partitioner import PartitionResult, partition
 from neurald.runtime.partitioning.placement import Candidate, Placement

@@ -18,7 +18,7 @@ from neurald.hal.device import Device
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.hal.memory.pool import HostMemory, Memory, align, checked_range
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.extension import extension_of
+from neurald.hal.model.extension import Extension, check_extension_name, extension_of
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.strings import as_strings, encode_strings
 from neurald.hal.model.types import (
@@ -35,6 +35,7 @@ from neurald.hal.model.types import (
 )
 from neurald.hal.operations.vendor import definition_of
 from neurald.hal.validation.validate import validate_model, validate_operand_type
+from neurald.runtime.devices.discovery import devices
 from neurald.runtime.devices.extensions import find_extension
 from neurald.runtime.model.defaults import without_defaults
 from neurald.runtime.model.topological_order import execution_order
@@ -107,7 +108,7 @@ class ModelBuilder:
         Raises:
             BadData: no device lists the extension, or two declare it differently, or it has no such type.
         """
-        return find_extension(extension, self._devices).operand_type(integer(code, "the code"))
+        return self._extension(extension).operand_type(integer(code, "the code"))
 
     def extension_operation_type(self, extension: str, code: int) -> OperationType:
         """The operation of a vendor's extension, by its name and the code inside of it, for `add_operation`.
@@ -115,7 +116,11 @@ class ModelBuilder:
         Raises:
             BadData: no device lists the extension, or two declare it differently, or it has no such operation.
         """
-        return find_extension(extension, self._devices).operation_type(integer(code, "the code"))
+        return self._extension(extension).operation_type(integer(code, "the code"))
+
+    def _extension(self, name: str) -> Extension:
+        check_extension_name(name)
+        return find_extension(name, devices() if self._devices is None else self._devices)
 
     def set_operand_extension_data(self, index: int, data: bytes | None) -> None:
         """Gives an operand of a vendor's type bytes that mean something to its devices; None takes them away.

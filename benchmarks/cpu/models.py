@@ -12,7 +12,7 @@ import numpy as np
 
 import neurald as nd
 from neurald.hal.model.types import Operation
-from neurald.service.arrays import input_slots, random_inputs
+from neurald.service.tensors.arrays import input_slots, random_inputs
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))

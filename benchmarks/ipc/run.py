@@ -187,7 +187,7 @@ class Placement:
         os.sched_setaffinity(0, self._all)
 
 
-_DAEMON = "import sys; from neurald.service.daemon import serve; serve('cpu', sys.argv[1], ready=lambda a: print(a, flush=True))"
+_DAEMON = "import sys; from neurald.service.daemon.daemon import serve; serve('cpu', sys.argv[1], ready=lambda a: print(a, flush=True))"
 
 
 def paths(stack: ExitStack, model: str, folder: str) -> tuple[dict[str, Callable[[], object]], Placement]:

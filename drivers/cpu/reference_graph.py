@@ -1,4 +1,4 @@
-"""A graph whose operations run one after another on their references, apart from those that a compiled step stands for."""
+"""A graph whose operations run one after another on references, except compiled segments."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -23,11 +23,11 @@ from neurald.hal.operations.machinery.signature import Binding
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class NativeSegment:
-    """Operations that a compiled step stands for.
+    """Operations that are implemented by a compiled step.
 
     Attributes:
         operations: their positions, ascending.
-        inputs, outputs: the operands that are the inputs and outputs of the step.
+        inputs, outputs: operands that are the inputs and outputs of the step.
     """
 
     operations: tuple[int, ...]
@@ -36,17 +36,19 @@ class NativeSegment:
     native: NativeModel
 
 
-#: A part of a graph that runs in one go: an operation on its reference, by position, or compiled ones.
+#: A unit of execution: an operation on its reference, by position, or a compiled segment.
 Step: TypeAlias = int | NativeSegment
 
 
-class Run:
-    """One execution; what control flow calls back (`neurald.hal.operations.machinery.call.GraphRunner`).
+class ExecutionState:
+    """State of one execution.
+
+    Control flow calls back into it (`neurald.hal.operations.machinery.call.GraphRunner`).
 
     Args:
         referenced: the graphs that control flow refers to.
         limits: of the execution.
-        times: takes how long each step of every graph ran, if wanted.
+        times: receives the duration of each step of the main graph; None if not measured.
     """
 
     def __init__(
@@ -73,16 +75,17 @@ class Run:
 
 
 class ReferenceGraph:
-    """A graph with what stays the same from run to run.
+    """A graph with its state that is independent of executions.
 
     Attributes:
-        graph, steps: as they were given; all operations one by one where nothing is compiled.
+        graph, steps: as given; every operation is a step if nothing is compiled.
 
     Args:
-        model: whose graph it is.
-        graph: all operations of which have references.
-        steps: positions of operations, and what is compiled, in an order in which they can run; None: nothing is compiled.
-        definitions: of operations of vendors' extensions.
+        model: the model of the graph.
+        graph: every operation has a reference.
+        steps: positions of operations, and compiled segments, in an order in which they can run;
+        None if nothing is compiled.
+        definitions: of operations of vendor extensions.
     """
 
     def __init__(
@@ -100,18 +103,18 @@ class ReferenceGraph:
 
     @property
     def segments(self) -> tuple[NativeSegment, ...]:
-        """The operations that are compiled."""
+        """The compiled segments."""
         return tuple(step for step in self.steps if isinstance(step, NativeSegment))
 
     @property
     def is_tolerant(self) -> bool:
-        """Whether executions stay inside their memories even if inputs change meanwhile."""
+        """True if executions stay inside their memory even if inputs change meanwhile."""
         return all(segment.native.executable.is_tolerant for segment in self.segments) and only_calculates(
             self._model, self.graph, self._operations.bindings, self._operations.definitions
         )
 
     def _last_uses(self) -> list[list[int]]:
-        """For each step the operands whose values nobody reads after it."""
+        """Returns for each step the operands that no later step reads."""
         last: dict[int, int] = {}
         for number, step in enumerate(self.steps):
             for index in _operands_of(self.graph, step):
@@ -122,8 +125,8 @@ class ReferenceGraph:
                 dead[number].append(index)
         return dead
 
-    def run(self, inputs: Sequence[Array | None], run: Run) -> list[Array]:
-        """The outputs for these inputs, None where one is omitted."""
+    def run(self, inputs: Sequence[Array | None], run: ExecutionState) -> list[Array]:
+        """Computes the outputs for these inputs; None for omitted inputs."""
         values, omitted = self._operations.start(inputs)
         for number, step in enumerate(self.steps):
             started = time.perf_counter_ns()
@@ -144,8 +147,11 @@ class ReferenceGraph:
         name = self.graph.operations[step].type.name
         return (KernelTime(name=name, duration_ns=duration_ns, operations=(step,), label=REFERENCE),)
 
-    def _run_segment(self, segment: NativeSegment, values: Values, run: Run) -> bool:
-        """Whether the segment could run: its inputs are there, and of the shapes that it was compiled for."""
+    def _run_segment(self, segment: NativeSegment, values: Values, run: ExecutionState) -> bool:
+        """Runs a segment.
+
+        Returns False if inputs are missing or have other shapes than compiled for.
+        """
         first = segment.operations[0]
         run.limits.check(f"before {operation_name(self.graph, first)}")
         ports = segment.native.executable.inputs
@@ -169,7 +175,10 @@ class ReferenceGraph:
 
 
 def _operands_of(graph: Subgraph, step: Step) -> tuple[int, ...]:
-    """What a step reads and writes; of a segment also what is inside, which its references would leave behind."""
+    """Returns the operands that a step reads and writes.
+
+    A segment includes inner operands, which its references would compute.
+    """
     positions = (step,) if isinstance(step, int) else step.operations
     return tuple(
         index
@@ -184,7 +193,10 @@ def only_calculates(
     bindings: Sequence[Binding],
     definitions: Sequence[Definition] | None = None,
 ) -> bool:
-    """Whether all that is no constant is only calculated with; strings say themselves where they are."""
+    """Returns True if data only affects arithmetic, never addresses or shapes.
+
+    Strings contain offsets, so they never qualify.
+    """
     return not any(operand.type is OperandType.TENSOR_STRING for operand in graph.operands) and all(
         name in definition.arithmetic or model.constant(graph.operands[index]) is not None
         for binding, definition in zip(

@@ -1,4 +1,4 @@
-"""A model whose operations run on their references, apart from those that are compiled."""
+"""A model whose operations run on references, except compiled ones."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from neurald.drivers.cpu.reference_graph import ReferenceGraph, Run, Step
+from neurald.drivers.cpu.reference_graph import ExecutionState, ReferenceGraph, Step
 from neurald.hal.device import (
     Artifact,
     ExecuteOptions,
@@ -28,12 +28,13 @@ from neurald.hal.operations.machinery.definition import Definition
 
 
 class ReferenceModel(InProcessModel):
-    """Implements `neurald.hal.device.PreparedModel`. Keeps nothing of an execution but the shapes of its inputs.
+    """Implements `neurald.hal.device.PreparedModel`. Keeps only the input shapes of an execution.
 
     Args:
-        model: every operation of which has a reference.
-        steps: of the main graph and of each that control flow refers to, see `ReferenceGraph`; None: nothing is compiled.
-        definitions: of operations of vendors' extensions.
+        model: every operation has a reference.
+        steps: of the main graph and of each that control flow refers to, see `ReferenceGraph`; None
+        if nothing is compiled.
+        definitions: of operations of vendor extensions.
     """
 
     def __init__(
@@ -52,51 +53,53 @@ class ReferenceModel(InProcessModel):
         self._shapes = self._declared_shapes()
 
     def _declared_shapes(self) -> tuple[tuple[int, ...] | None, ...] | None:
-        """Those of the inputs, None where one is only known to an execution."""
+        """Returns the shapes of the inputs; None if one is not fully specified."""
         operands = [self._main.graph.operands[index] for index in self._main.graph.inputs]
         if not all(operand.is_fully_specified for operand in operands):
             return None
         return tuple(operand.dimensions for operand in operands)
 
     def operand(self, index: int, *, is_output: bool) -> Operand:
-        """What the model says of an input or output.
+        """Returns the declared operand of an input or output.
 
         Raises:
-            BadData: there is none of that index.
+            BadData: the index is out of range.
         """
         graph = self._main.graph
         indexes = graph.outputs if is_output else graph.inputs
         if not 0 <= index < len(indexes):
-            raise BadData(f"{'output' if is_output else 'input'} {index}; the model has {len(indexes)}")
+            raise BadData(
+                f"there is no {'output' if is_output else 'input'} {index}; the model has {len(indexes)}"
+            )
         return graph.operands[indexes[index]]
 
     @property
     def tolerates_changing_inputs(self) -> bool:
-        """See `PreparedModel.tolerates_changing_inputs`: true where references only calculate with what may change."""
+        """See `PreparedModel.tolerates_changing_inputs`: True if inputs only affect arithmetic."""
         return self._is_tolerant
 
     @property
     def steps(self) -> list[Sequence[Step]]:
-        """Of the main graph and of each that control flow refers to."""
+        """Steps of the main graph and of each that control flow refers to."""
         return [graph.steps for graph in (self._main, *self._referenced)]
 
     @property
     def compiled_operations(self) -> frozenset[int]:
-        """The operations of the main graph that are compiled; all others run on their references."""
+        """The compiled operations of the main graph."""
         return frozenset(position for segment in self._main.segments for position in segment.operations)
 
     def artifact(self) -> Artifact | None:
-        """See `PreparedModel.artifact`; references need the model, which an artifact does not have."""
+        """See `PreparedModel.artifact`. Returns None, since references need the model itself."""
         return None
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """See `PreparedModel.execute`; deadlines are looked at before every operation."""
+        """See `PreparedModel.execute`. Deadlines are checked before every operation."""
         started = time.monotonic_ns()
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the execution started")
         inputs = input_arrays(self._model, request)
         self._shapes = tuple(None if each is None else each.shape for each in inputs)
-        results = self._main.run(inputs, Run(self._referenced, Limits(options)))
+        results = self._main.run(inputs, ExecutionState(self._referenced, Limits(options)))
         shapes = write_outputs(self._model, request, results)
         elapsed = time.monotonic_ns() - started
         timing = (
@@ -105,10 +108,12 @@ class ReferenceModel(InProcessModel):
         return ExecutionResult(output_shapes=shapes, timing=timing)
 
     def profile(self) -> tuple[KernelTime, ...]:
-        """See `PreparedModel.profile`: of each step of the main graph in a run on zeros; what is compiled kernel by kernel.
+        """See `PreparedModel.profile`: measures a run on zeros with the latest input shapes.
+
+        Compiled segments are measured kernel by kernel.
 
         Raises:
-            OpFailed: an operation does not take zeros.
+            OpFailed: an operation does not support zeros.
         """
         graph = self._main.graph
         kinds = [graph.operands[index].type for index in graph.inputs]
@@ -119,5 +124,5 @@ class ReferenceModel(InProcessModel):
             for shape, kind in zip(self._shapes, kinds, strict=True)
         ]
         times: list[KernelTime] = []
-        self._main.run(inputs, Run(self._referenced, Limits(ExecuteOptions()), times))
+        self._main.run(inputs, ExecutionState(self._referenced, Limits(ExecuteOptions()), times))
         return tuple(times)

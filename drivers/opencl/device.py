@@ -11,10 +11,14 @@ import numpy as np
 from neurald._version import __version__
 from neurald.drivers.compiler.frontend.graph_builder import supported_operations
 from neurald.drivers.compiler.frontend.kept_variants import prepared_variant
-from neurald.drivers.compiler.frontend.shape_specialization import Prepared, SpecializingModel, is_specified
+from neurald.drivers.compiler.frontend.shape_specialization import (
+    PreparedWithOperands,
+    SpecializingModel,
+    is_specified,
+)
 from neurald.drivers.compiler.ir.graph import Graph, Shape
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.passes.top_k_expansion import objection_to_ranking
+from neurald.drivers.compiler.passes.top_k_expansion import top_k_unsupported_reason
 from neurald.drivers.opencl.artifact import read_artifact
 from neurald.drivers.opencl.compiler import Compiled, compile_model
 from neurald.drivers.opencl.kernels.kernel_set import KERNELS_VARIABLE, KernelSet
@@ -93,6 +97,7 @@ class OpenClDevice:
         copies: how often values of device memory went to and from the host.
     """
 
+    is_remote = False
     feature_level = FeatureLevel.LEVEL_8
     extensions = ("neurald.tflite",)
     #: One memory with machine code and how to run it, one with constants.
@@ -161,9 +166,9 @@ class OpenClDevice:
                     return f"{self.facts.name} has no float64"
                 if value.count > _MOST_ELEMENTS or value.size_bytes > self.facts.max_allocation_bytes:
                     return f"{list(value.shape)} is too large for {self.facts.name}"
-        return objection_to_ranking(graph)
+        return top_k_unsupported_reason(graph)
 
-    def prepare_model(self, model: Model, options: PrepareOptions) -> Prepared:
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedWithOperands:
         """See `Device.prepare_model`. With unspecified dimensions, executions compile for the shapes that come."""
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
@@ -266,7 +271,7 @@ class OpenClDevice:
             )
         return OpenClBuffer(self.context, size_bytes, self.copies)
 
-    def _own(self, prepared: PreparedModel) -> Prepared:
+    def _own(self, prepared: PreparedModel) -> PreparedWithOperands:
         """The model, if this device has prepared it."""
         if isinstance(prepared, OpenClPreparedModel) and prepared.device is self._context:
             return prepared

@@ -59,6 +59,7 @@ def _draw(call: Call) -> tuple[Array, ...]:
 DEFINITIONS = (
     Definition(
         type=OperationType.RANDOM_MULTINOMIAL,
+        is_random=True,
         forms=(
             Form(
                 inputs=(

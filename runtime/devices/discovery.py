@@ -57,11 +57,6 @@ def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
     return tuple(devices.values())
 
 
-def is_remote(device: Device) -> bool:
-    """Whether a device is in another process, which only takes shared memory without a copy."""
-    return hasattr(device, "address")
-
-
 def connect(address: str, *, token_file: str | PathLike[str] | None = None) -> "RemoteDevice":
     """The device that the driver daemon at `unix:///path` or `host:port` serves.
 
@@ -121,7 +116,7 @@ def verdicts_as_run(
     """
     check_devices(devices)
     disabled = conflicts(devices)
-    remote = [device for device in devices if is_remote(device)]
+    remote = [device for device in devices if device.is_remote]
     answers = all_at_once([partial(_verdicts, model, device, disabled) for device in remote], deadline_s)
     late = Verdict(ok=False, reason="it has not answered within the time that compiling may take")
     verdicts = {

@@ -9,21 +9,17 @@ from neurald.hal.model.extension import AttributeUse, Extension, check_extension
 from neurald.hal.model.extension_attribute import AttributeValue, check_attributes
 
 
-def find_extension(name: str, devices: Sequence[Device] | None) -> Extension:
+def find_extension(name: str, devices: Sequence[Device]) -> Extension:
     """The vendor's extension of a name.
 
     Args:
         name: of the extension.
-        devices: that may declare it; None for all that there are.
+        devices: that may declare it.
 
     Raises:
         BadData: no device lists it, none of those declares it, or two declare it differently.
     """
     check_extension_name(name)
-    if devices is None:
-        from neurald.runtime.devices.discovery import devices as all_devices  # it needs this file
-
-        devices = all_devices()
     found = {
         extension for device in devices for extension in declared_extensions(device) if extension.name == name
     }

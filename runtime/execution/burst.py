@@ -3,19 +3,17 @@
 import logging
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from neurald.hal import device
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
-from neurald.hal.errors import BadData, BadState, DeadObject, Error, OpFailed, UnexpectedNull
+from neurald.hal.errors import BadData, BadState, DeadObject, Error, OpFailed
 from neurald.hal.execution.in_process import InProcessBurst
 from neurald.hal.model.types import Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.runtime.devices.driver_faults import checked_executable, faults_of
+from neurald.runtime.execution.compiled_model import CompiledModel, require_compiled
 from neurald.runtime.plan.plan import ExecutionStep
-
-if TYPE_CHECKING:
-    from neurald.runtime.compilation import Compilation
 
 logger = logging.getLogger(__name__)
 
@@ -34,13 +32,8 @@ class Burst:
         BadState: it is not finished.
     """
 
-    def __init__(self, compilation: "Compilation") -> None:
-        if compilation is None:
-            raise UnexpectedNull("compilation is None")
-        from neurald.runtime.compilation import Compilation
-
-        if not isinstance(compilation, Compilation):
-            raise BadState(f"{type(compilation).__name__} is no finished compilation; finish() returns one")
+    def __init__(self, compilation: CompiledModel) -> None:
+        require_compiled(compilation)
         self._compilation = compilation
         self._use = _Use()
         self._is_closed = False
@@ -48,7 +41,7 @@ class Burst:
         for step in compilation.plan.steps:
             self._create(step, step.prepared_model)
 
-    def in_use(self, compilation: "Compilation") -> "_Use":
+    def in_use(self, compilation: CompiledModel) -> "_Use":
         """A context in which nobody else uses the burst.
 
         Args:

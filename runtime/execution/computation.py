@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import (
@@ -19,6 +18,8 @@ from neurald.hal.model.types import Request
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.validation.validate import merge_dimensions
 from neurald.runtime.execution.arguments import Arguments
+from neurald.runtime.execution.burst import Burst
+from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.device_memory import (
     device_memories_in_use,
     has_device_memory,
@@ -30,10 +31,6 @@ from neurald.runtime.execution.stateful import StatefulRuns
 from neurald.runtime.execution.string_output import checked_result, grow_outputs
 from neurald.runtime.plan.plan import ExecutionStep
 
-if TYPE_CHECKING:
-    from neurald.runtime.compilation import Compilation
-    from neurald.runtime.execution.burst import Burst
-
 
 class Computation:
     """Runs a compilation with the arguments of one execution.
@@ -43,7 +40,7 @@ class Computation:
         arguments: all bound.
     """
 
-    def __init__(self, compilation: "Compilation", arguments: Arguments) -> None:
+    def __init__(self, compilation: CompiledModel, arguments: Arguments) -> None:
         self._compilation = compilation
         self._arguments = arguments
         self._request = arguments.request()
@@ -68,7 +65,7 @@ class Computation:
         """Raises OpFailed if a device that ran `request` gave an output that is not of the shape that was set."""
         _require_shapes(self._request, result)
 
-    def run(self, options: ExecuteOptions, burst: "Burst | None" = None) -> ExecutionResult:
+    def run(self, options: ExecuteOptions, burst: Burst | None = None) -> ExecutionResult:
         """Runs it once.
 
         Args:
@@ -106,7 +103,7 @@ class Computation:
         return create(self._request)
 
     def create_reusable_execution_in(
-        self, burst: "Burst", result: ExecutionResult
+        self, burst: Burst, result: ExecutionResult
     ) -> Callable[[ExecuteOptions], None] | None:
         """As `create_reusable_execution`, through a burst; `result` is that of the last `run`."""
         executor = self._compilation.executor
@@ -117,14 +114,14 @@ class Computation:
             return None
         return burst.create_reusable_execution(executor.step, prepared, self._request, result)
 
-    def _run_once(self, options: ExecuteOptions, burst: "Burst | None") -> ExecutionResult:
+    def _run_once(self, options: ExecuteOptions, burst: Burst | None) -> ExecutionResult:
         if self._stateful is None:
             return self._execute(self._request, options, burst)
         return self._stateful.run(
             self._request, options, lambda request: self._execute(request, options, burst)
         )
 
-    def _execute(self, request: Request, options: ExecuteOptions, burst: "Burst | None") -> ExecutionResult:
+    def _execute(self, request: Request, options: ExecuteOptions, burst: Burst | None) -> ExecutionResult:
         if not self._has_device_memory:
             return self._execute_plan(request, options, burst)
         recover_device_memories(request)
@@ -136,7 +133,7 @@ class Computation:
         return self._execute_in_device_memory(request, options, burst)
 
     def _execute_in_device_memory(
-        self, request: Request, options: ExecuteOptions, burst: "Burst | None"
+        self, request: Request, options: ExecuteOptions, burst: Burst | None
     ) -> ExecutionResult:
         with device_memories_in_use(self._compilation, self._compilation.model.main, request) as use:
             result = self._execute_plan(use.request, options, burst)
@@ -144,7 +141,7 @@ class Computation:
         return result
 
     def _execute_plan(
-        self, request: Request, options: ExecuteOptions, burst: "Burst | None"
+        self, request: Request, options: ExecuteOptions, burst: Burst | None
     ) -> ExecutionResult:
         recovery = self._compilation.recovery
         runner = recovery.run if burst is None else partial(_run_in_burst, recovery, burst)
@@ -162,7 +159,7 @@ class Computation:
 
 
 def _run_in_burst(
-    recovery: Recovery, burst: "Burst", step: ExecutionStep, request: Request, options: ExecuteOptions
+    recovery: Recovery, burst: Burst, step: ExecutionStep, request: Request, options: ExecuteOptions
 ) -> ExecutionResult:
     """A runner of steps, see `neurald.runtime.execution.step_runner.Runner`."""
 

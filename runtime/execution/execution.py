@@ -7,7 +7,7 @@ nothing.
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -37,12 +37,10 @@ from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
 from neurald.runtime.execution.arguments import Arguments
 from neurald.runtime.execution.burst import Burst
+from neurald.runtime.execution.compiled_model import CompiledModel, require_compiled
 from neurald.runtime.execution.computation import Computation, insufficient
 from neurald.runtime.execution.event import Event, event_of
 from neurald.runtime.execution.fenced import FencedResult, start_fenced
-
-if TYPE_CHECKING:
-    from neurald.runtime.compilation import Compilation
 
 _Limit = TypeVar("_Limit", Cancellation, ExecuteOptions)
 
@@ -65,13 +63,8 @@ class Execution:
         BadState: it is not finished.
     """
 
-    def __init__(self, compilation: "Compilation", *, reusable: bool = False) -> None:
-        if compilation is None:
-            raise UnexpectedNull("compilation is None")
-        from neurald.runtime.compilation import Compilation
-
-        if not isinstance(compilation, Compilation):
-            raise BadState(f"{type(compilation).__name__} is no finished compilation; finish() returns one")
+    def __init__(self, compilation: CompiledModel, *, reusable: bool = False) -> None:
+        require_compiled(compilation)
         self._compilation = compilation
         self._arguments = Arguments(compilation.model, compilation)
         self._computation: Computation | None = None
@@ -90,7 +83,7 @@ class Execution:
         self._after_fences: Timing | None = None
 
     @property
-    def compilation(self) -> "Compilation":
+    def compilation(self) -> CompiledModel:
         """What is executed."""
         return self._compilation
 

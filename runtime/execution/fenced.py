@@ -10,21 +10,18 @@ for that fence asks the event in the end: if its outputs had to be written once 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, FencedExecution, PreparedModel, Timing
 from neurald.hal.errors import Cancelled, Error, OpFailed, error_for
 from neurald.hal.sync.fence import Fence, wait_any
 from neurald.runtime.devices.driver_faults import checked, faults_of
+from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.computation import Computation, insufficient
 from neurald.runtime.execution.event import Event, start_thread
 from neurald.runtime.execution.fallback import RecoveringStep
 from neurald.runtime.execution.step_clock import fenced_duration
 from neurald.runtime.execution.step_runner import STOPPED, checked_step_result, naming_step
 from neurald.runtime.plan.plan import ExecutionStep, SimpleBody
-
-if TYPE_CHECKING:
-    from neurald.runtime.compilation import Compilation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +33,7 @@ class FencedResult:
 
 
 def start_fenced(
-    compilation: "Compilation",
+    compilation: CompiledModel,
     computation: Computation,
     dependencies: Sequence[Event],
     options: ExecuteOptions,
@@ -138,7 +135,7 @@ class _Launch:
 
 
 def _launch(
-    compilation: "Compilation",
+    compilation: CompiledModel,
     computation: Computation,
     dependencies: Sequence[Event],
     options: ExecuteOptions,

@@ -5,13 +5,19 @@ All text may come from a model or a driver, and is escaped.
 
 import html
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from neurald.runtime.explain.graph_layout import layered
-from neurald.runtime.partitioning.groups import MAIN
-
-if TYPE_CHECKING:
-    from neurald.runtime.explain.explanation import Explanation, OperationExplanation, Value
+from neurald.runtime.explain.records import (
+    INTERPRETER_NAME,
+    DeviceShare,
+    OperationExplanation,
+    Refusal,
+    StepExplanation,
+    Transfer,
+    Value,
+)
+from neurald.runtime.model.branches import MAIN
 
 #: Told apart by most kinds of colour vision (Okabe and Ito); further devices use them again.
 _COLOURS = ("#9ecae9", "#f2b774", "#8fd1b5", "#f0e68c", "#e3a6c9", "#d3a38f", "#b8b8e6", "#c5d86d")
@@ -50,12 +56,46 @@ svg .interpreted {{ stroke-dasharray: 5 3; }}
 """
 
 
-def render_html(explanation: "Explanation", title: str) -> str:
-    """The page; see `Explanation.to_html`."""
-    from neurald.runtime.explain.explanation import (
-        INTERPRETER_NAME,  # which imports this module when it is needed
-    )
+class Explained(Protocol):
+    """What a page shows: an explanation; see `neurald.runtime.explain.explanation.Explanation`."""
 
+    @property
+    def shares(self) -> Sequence[DeviceShare]:
+        """Of every device, in their order."""
+        ...
+
+    @property
+    def operations(self) -> Sequence[OperationExplanation]:
+        """Of all graphs, the main one first."""
+        ...
+
+    @property
+    def steps(self) -> Sequence[StepExplanation]:
+        """In the order of the plan."""
+        ...
+
+    @property
+    def transfers(self) -> Sequence[Transfer]:
+        """Between devices."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What happened since."""
+        ...
+
+    @property
+    def transferred_bytes(self) -> int:
+        """Bytes of all transfers whose size is known."""
+        ...
+
+    def refusals(self) -> Sequence[Refusal]:
+        """What each device does not run."""
+        ...
+
+
+def render_html(explanation: Explained, title: str) -> str:
+    """The page; see `Explanation.to_html`."""
     colours = {share.device: _COLOURS[n % len(_COLOURS)] for n, share in enumerate(explanation.shares)} | {
         INTERPRETER_NAME: _INTERPRETED
     }
@@ -86,7 +126,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Seque
     return f"<table>\n<tr>{head}</tr>\n" + "\n".join(lines) + "\n</table>"
 
 
-def _legend(explanation: "Explanation", colours: Mapping[str, str]) -> str:
+def _legend(explanation: Explained, colours: Mapping[str, str]) -> str:
     total = len(explanation.operations)
     rows = [
         (
@@ -110,7 +150,7 @@ def _notes(notes: Sequence[str]) -> str:
     return "<ul>" + "".join(f"<li>{_escaped(note)}</li>" for note in notes) + "</ul>"
 
 
-def _drawing(operations: Sequence["OperationExplanation"], colours: Mapping[str, str]) -> str:
+def _drawing(operations: Sequence[OperationExplanation], colours: Mapping[str, str]) -> str:
     """One graph: a node for each operation, an edge for each that reads another's result, red between devices."""
     spots = layered([operation.after for operation in operations])
     corners = [(_MARGIN + round(s.column * _COLUMN), _MARGIN + s.layer * _LAYER) for s in spots]
@@ -131,7 +171,7 @@ def _drawing(operations: Sequence["OperationExplanation"], colours: Mapping[str,
     return "\n".join([*lines, "</svg></div>"])
 
 
-def _node(operation: "OperationExplanation", x: int, y: int, colour: str) -> str:
+def _node(operation: OperationExplanation, x: int, y: int, colour: str) -> str:
     label = f"{operation.operation} {operation.type}"
     if len(label) > _LABEL_LENGTH:
         label = label[: _LABEL_LENGTH - 1] + "…"
@@ -151,7 +191,7 @@ def _node(operation: "OperationExplanation", x: int, y: int, colour: str) -> str
     )
 
 
-def _steps(explanation: "Explanation") -> str:
+def _steps(explanation: Explained) -> str:
     rows = [
         (
             str(step.step),
@@ -166,25 +206,25 @@ def _steps(explanation: "Explanation") -> str:
     return "<h2>Steps</h2>\n" + _table(columns, rows, ("step", "operations"))
 
 
-def _values(values: Sequence["Value"]) -> str:
+def _values(values: Sequence[Value]) -> str:
     return "<br>".join(map(_value, values))
 
 
-def _value(value: "Value") -> str:
+def _value(value: Value) -> str:
     shape = "rank unknown" if value.dimensions is None else f"{list(value.dimensions)}"
     size = "size unknown" if value.bytes is None else f"{value.bytes:,} bytes"
     name = f" {value.name!r}" if value.name else ""
     return _escaped(f"operand {value.operand}{name}: {value.type} {shape}, {size}")
 
 
-def _transfers(explanation: "Explanation") -> str:
+def _transfers(explanation: Explained) -> str:
     if not explanation.transfers:
         return ""
     rows = [(_escaped(t.source), _escaped(t.target), _value(t.value)) for t in explanation.transfers]
     return "<h2>Transfers</h2>\n" + _table(("from", "to", "value"), rows)
 
 
-def _refusals(explanation: "Explanation") -> str:
+def _refusals(explanation: Explained) -> str:
     parts = []
     for refusal in explanation.refusals():
         where = _escaped(", ".join(refusal.operations))

@@ -1,6 +1,6 @@
 """What choosing devices needs to know of control flow: which graphs an operation refers to, and whether it can be interpreted.
 
-Graphs are numbered as in `neurald.runtime.partitioning.groups`.
+A graph is numbered 0 for the main one and k + 1 for `Model.referenced[k]`.
 """
 
 from collections.abc import Sequence
@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from neurald.hal.model.numbering import operand_name
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
-from neurald.runtime.partitioning.groups import MAIN, Group, IfGroup, WhileGroup
 
+#: The number of the main graph.
+MAIN = 0
 #: Interpreted control flow has at most so many operations when every branch is written out: a plan holds the steps of a
 #: graph once for each operation that refers to it. How deep it nests is a matter of `neurald.hal.validation.validate`.
 MAXIMUM_UNROLLED = 100_000
@@ -33,13 +34,6 @@ def referenced_graphs(graph: Subgraph, operation: Operation) -> tuple[int, ...]:
     return tuple(
         [number + 1 for index in operation.inputs if (number := operands[index].subgraph) is not None]
     )
-
-
-def branch_groups(group: IfGroup | WhileGroup) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
-    """The groups of the graphs that an interpreted operation refers to, in the order of `referenced_graphs`."""
-    if isinstance(group, IfGroup):
-        return group.then_groups, group.else_groups
-    return group.condition_groups, group.body_groups
 
 
 class Nesting:

@@ -7,8 +7,7 @@ from neurald.hal.errors import Error
 from neurald.hal.model.types import Model
 from neurald.runtime.devices.discovery import check_devices, cpu_device, verdicts_as_run
 from neurald.runtime.devices.driver_faults import checked, faults_of, is_cpu
-from neurald.runtime.model.branches import Nesting, graph_of
-from neurald.runtime.partitioning.groups import MAIN
+from neurald.runtime.model.branches import MAIN, Nesting, graph_of
 from neurald.runtime.partitioning.options import PartitioningMode
 from neurald.runtime.partitioning.placement import Candidate
 

@@ -10,8 +10,8 @@ from neurald.hal.errors import OpFailed
 from neurald.hal.model.numbering import operand_name, operation_number
 from neurald.hal.model.types import Model, Subgraph
 from neurald.runtime.model.boundary import waits_for
-from neurald.runtime.model.branches import branch_groups, graph_of, referenced_graphs
-from neurald.runtime.partitioning.groups import MAIN, Group, StepGroup
+from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
+from neurald.runtime.partitioning.groups import Group, StepGroup, branch_groups
 
 
 def is_convex(graph: Subgraph, operations: Collection[int]) -> bool:

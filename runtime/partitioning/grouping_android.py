@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model
 from neurald.runtime.model.boundary import readers, waits_for
-from neurald.runtime.model.branches import graph_of, referenced_graphs
-from neurald.runtime.partitioning.groups import MAIN, Group, IfGroup, StepGroup, WhileGroup
+from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
+from neurald.runtime.partitioning.groups import Group, IfGroup, StepGroup, WhileGroup
 from neurald.runtime.partitioning.placement import INTERPRETER, Placement
 
 

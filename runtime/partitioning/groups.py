@@ -1,12 +1,10 @@
 """What partitioning makes of a model: groups of operations in the order in which they run, control flow included.
 
-A graph is numbered 0 for the main one and k + 1 for `Model.referenced[k]`; operations are positions in their graph.
+Graphs are numbered as in `neurald.runtime.model.branches`; operations are positions in their graph.
 """
 
 from dataclasses import dataclass
 from typing import TypeAlias
-
-MAIN = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,3 +43,10 @@ class WhileGroup:
 
 
 Group: TypeAlias = StepGroup | IfGroup | WhileGroup
+
+
+def branch_groups(group: IfGroup | WhileGroup) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
+    """The groups of the graphs that an interpreted operation refers to, in the order of `referenced_graphs`."""
+    if isinstance(group, IfGroup):
+        return group.then_groups, group.else_groups
+    return group.condition_groups, group.body_groups

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model
-from neurald.runtime.model.branches import branch_groups
-from neurald.runtime.partitioning.groups import Group, StepGroup
+from neurald.runtime.partitioning.groups import Group, StepGroup, branch_groups
 from neurald.runtime.partitioning.options import Partitioning
 from neurald.runtime.partitioning.placement import INTERPRETER, Candidate, Place, Placement, describe
 

@@ -18,8 +18,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import positions_by_number
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model
-from neurald.runtime.model.branches import Nesting, graph_of, referenced_graphs
-from neurald.runtime.partitioning.groups import MAIN
+from neurald.runtime.model.branches import MAIN, Nesting, graph_of, referenced_graphs
 from neurald.runtime.partitioning.placement import Candidate, Place, describe
 
 

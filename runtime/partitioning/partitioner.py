@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model, Preference
-from neurald.runtime.model.branches import Nesting
+from neurald.runtime.model.branches import MAIN, Nesting
 from neurald.runtime.partitioning.convexity import check_groups
 from neurald.runtime.partitioning.grouping_android import group_into_steps
-from neurald.runtime.partitioning.groups import MAIN, Group
+from neurald.runtime.partitioning.groups import Group
 from neurald.runtime.partitioning.limits import Placements, check_full_delegation, split_within_limits
 from neurald.runtime.partitioning.options import ANDROID, TENGINE, Partitioning, PartitioningMode
 from neurald.runtime.partitioning.overrides import apply_overrides

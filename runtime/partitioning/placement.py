@@ -16,8 +16,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import operation_name
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, OperandType, Operation, Preference, Subgraph
-from neurald.runtime.model.branches import Nesting, graph_of, is_control_flow, referenced_graphs
-from neurald.runtime.partitioning.groups import MAIN
+from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow, referenced_graphs
 
 #: The pseudo-device of control flow that the plan itself executes.
 INTERPRETER = -1

@@ -18,8 +18,8 @@ from neurald.hal.model.numbering import operation_number
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, Operation, Preference
 from neurald.runtime.model.boundary import boundaries, writers
-from neurald.runtime.model.branches import Nesting, graph_of
-from neurald.runtime.partitioning.groups import MAIN, Group, StepGroup
+from neurald.runtime.model.branches import MAIN, Nesting, graph_of
+from neurald.runtime.partitioning.groups import Group, StepGroup
 from neurald.runtime.partitioning.placement import Candidate, Placement, Scores, Wishes, nobody_can
 
 _FULLY_CONNECTED = (OperationType.FULLY_CONNECTED, OperationType.TFLITE_FULLY_CONNECTED)

@@ -19,7 +19,7 @@ from neurald.hal.memory.arena_planner import MemoryPlan
 from neurald.hal.memory.pool import ALIGNMENT, Memory
 from neurald.hal.model.types import Dimensions, FeatureLevel, Model, Operand, OperandType, value_size
 from neurald.runtime.devices.driver_faults import feature_level
-from neurald.runtime.partitioning.groups import MAIN
+from neurald.runtime.model.branches import MAIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

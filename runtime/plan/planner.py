@@ -16,7 +16,7 @@ from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnexpectedNull, error_for
 from neurald.hal.model.numbering import operation_name, operation_numbers
 from neurald.hal.model.types import Model
-from neurald.runtime.devices.discovery import cpu_device, is_remote, verdicts_as_run
+from neurald.runtime.devices.discovery import cpu_device, verdicts_as_run
 from neurald.runtime.model.boundary import Boundary, boundaries
 from neurald.runtime.model.branches import graph_of
 from neurald.runtime.model.step_model import StepModel, step_model
@@ -119,7 +119,7 @@ class _Planner:
             program=program.steps,
             values=program.values,
             arena=program.arena,
-            shares_memory=any(is_remote(step.device) for step in steps),
+            shares_memory=any(step.device.is_remote for step in steps),
             shared=values_to_share(program.steps, program.values),
         )
         return self._planned(body)

@@ -33,7 +33,6 @@ from neurald.hal.errors import (
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
-from neurald.runtime.devices.discovery import is_remote
 from neurald.runtime.devices.driver_faults import checked, checked_executable, faults_of
 
 logger = logging.getLogger(__name__)
@@ -186,7 +185,7 @@ class Preparer:
         here: list[int] = []
         lanes: dict[str, list[int]] = {}
         for number, (device, _) in enumerate(wanted):
-            (lanes.setdefault(device.name, []) if is_remote(device) else here).append(number)
+            (lanes.setdefault(device.name, []) if device.is_remote else here).append(number)
         if not here and lanes:
             _, here = lanes.popitem()
         threads = [
@@ -296,7 +295,7 @@ class _CachedPreparation:
             # Also what no driver should raise: an artifact must never do more harm than to be compiled again.
             logger.info("%s does not take its artifact back: %s", self._device.name, error)
             self._cache.remove(self._key.hex())
-            if isinstance(error, DeadObject) and is_remote(self._device):
+            if isinstance(error, DeadObject) and self._device.is_remote:
                 raise  # it cannot compile now, and this is why
             return Miss(reason=f"the device does not take its artifact back: {error}")
         return self._prepared(
@@ -314,7 +313,7 @@ class _CachedPreparation:
     def _compile(self, started: float, reason: str) -> Prepared:
         variants = self._variants()
         # What is in another process can be given no such thing.
-        options = self._options if is_remote(self._device) else replace(self._options, variants=variants)
+        options = self._options if self._device.is_remote else replace(self._options, variants=variants)
         compiling = time.perf_counter()
         prepared_model = _compiled(self._device, self._model, options)
         compile_ms = _since(compiling)
@@ -343,7 +342,7 @@ class _CachedPreparation:
             compile_ms=compile_ms,
             is_stored=not failure,
             key="" if kept is None else kept.key,
-            variants=None if reason != COMPILED_LATER or is_remote(self._device) else variants,
+            variants=None if reason != COMPILED_LATER or self._device.is_remote else variants,
         )
 
     def _variants(self) -> CachedVariants:

@@ -8,8 +8,8 @@ from neurald.hal.memory.arena_planner import Lifespan, MemoryPlan
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.numbering import operand_number, operation_number
 from neurald.hal.model.types import Lifetime, Model, Operand
-from neurald.runtime.model.branches import graph_of, referenced_graphs
-from neurald.runtime.partitioning.groups import MAIN, Group, IfGroup, StepGroup, WhileGroup
+from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
+from neurald.runtime.partitioning.groups import Group, IfGroup, StepGroup, WhileGroup
 from neurald.runtime.plan.arena import plan_arena
 from neurald.runtime.plan.plan import (
     Constant,

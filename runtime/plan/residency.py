@@ -12,7 +12,7 @@ from neurald.hal.errors import Error
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import OperandType
-from neurald.runtime.devices.discovery import cpu_device, is_remote
+from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import checked, faults_of, is_cpu
 from neurald.runtime.plan.plan import ExecutionStep, IfStep, PlanStep, StepRole, Value, WhileStep
 
@@ -94,4 +94,4 @@ def residences(program: Sequence[PlanStep], values: Sequence[Value]) -> dict[int
 
 def _has_memory(device: Device) -> bool:
     """Whether a device may have memory of its own; the memory of CPUs in other processes is shared anyway."""
-    return device is not cpu_device() and not (is_remote(device) and is_cpu(device))
+    return device is not cpu_device() and not (device.is_remote and is_cpu(device))

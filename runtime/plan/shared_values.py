@@ -6,7 +6,6 @@ than once is copied once, and an output that a later step reads stays where it w
 
 from collections.abc import Sequence
 
-from neurald.runtime.devices.discovery import is_remote
 from neurald.runtime.plan.plan import ExecutionStep, PlanStep, Value, WhileStep
 
 
@@ -29,7 +28,7 @@ def values_to_share(program: Sequence[PlanStep], values: Sequence[Value]) -> fro
     for position, step in enumerate(program):
         if not isinstance(step, ExecutionStep):
             continue
-        remote = is_remote(step.device)
+        remote = step.device.is_remote
         # In a loop it is read again and again, but what the loop carries only in its first iteration.
         turns = 2 if any(position in loop for loop in loops) else 1
         for number in step.reads:

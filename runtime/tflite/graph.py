@@ -10,7 +10,6 @@ at most. So does this: a result has the shape that its operation's rule gives, o
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
@@ -21,6 +20,7 @@ from neurald.hal.model.types import (
     OperandType,
     Subgraph,
 )
+from neurald.runtime.tflite.import_context import ImportContext
 from neurald.runtime.tflite.numbers import TensorType
 from neurald.runtime.tflite.operands import (
     BLOCKWISE_TYPES,
@@ -35,9 +35,6 @@ from neurald.runtime.tflite.operands import (
 from neurald.runtime.tflite.operation_list import OperationList
 from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, TfliteSubgraph
 from neurald.runtime.tflite.state import Key, shown_key, tensor_key
-
-if TYPE_CHECKING:
-    from neurald.runtime.tflite.subgraphs import Importer
 
 _ABSENT = Operand(type=OperandType.TENSOR_FLOAT32, dimensions=None)
 
@@ -64,7 +61,7 @@ class Graph(OperationList):
         source: TfliteSubgraph,
         inputs: Sequence[int],
         outputs: Sequence[int],
-        importer: "Importer",
+        importer: ImportContext,
         handles: Mapping[int, Key] | None = None,
     ) -> None:
         super().__init__([_ABSENT] * len(source.tensors), importer)

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
@@ -13,24 +12,12 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownVal
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Binding
 from neurald.hal.validation.shape_inference import declared_shape
+from neurald.runtime.tflite.import_context import ImportContext
 from neurald.runtime.tflite.operand_table import OperandTable
 from neurald.runtime.tflite.operands import Unsupported
 
-if TYPE_CHECKING:
-    from neurald.runtime.tflite.subgraphs import Importer
-
 #: Bytes of constants from which others are computed while a file is read.
 _MAXIMUM_FOLDED_BYTES = 1 << 16
-
-#: Operations whose results are others each time.
-_RANDOM = frozenset(
-    (
-        OperationType.RANDOM_MULTINOMIAL,
-        OperationType.TFLITE_MULTINOMIAL,
-        OperationType.TFLITE_RANDOM_STANDARD_NORMAL,
-        OperationType.TFLITE_RANDOM_UNIFORM,
-    )
-)
 
 
 class OperationList(OperandTable):
@@ -41,7 +28,7 @@ class OperationList(OperandTable):
         importer: what the graphs of a model share.
     """
 
-    def __init__(self, operands: list[Operand], importer: "Importer") -> None:
+    def __init__(self, operands: list[Operand], importer: ImportContext) -> None:
         super().__init__(operands)
         self.importer = importer
         self._operations: list[Operation] = []
@@ -126,7 +113,7 @@ class OperationList(OperandTable):
         inputs = [self._operands[index] for index in operation.inputs]
         outputs = [self._operands[index] for index in operation.outputs]
         if (
-            operation.type in _RANDOM
+            DEFINITIONS[operation.type].is_random
             or not all(
                 operand.lifetime.is_constant or operand.lifetime is Lifetime.NO_VALUE for operand in inputs
             )

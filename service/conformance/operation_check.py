@@ -2,7 +2,8 @@
 
 A case runs three times: with its inputs, with others, and with its own again, from memories that lie differently and hold other
 random bytes around the arguments. So a device is found that writes outside of outputs, leaves parts of them unwritten, reads
-what it was not given, or keeps something from one execution to the next. Some of the cases that pass also run between guard pages.
+what it was not given, or keeps something from one execution to the next. Some of the cases that pass
+also run between guard pages.
 """
 
 import hashlib
@@ -14,11 +15,9 @@ from neurald.hal.errors import DeadObject, Error
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory.pool import Memory
 from neurald.hal.validation.validate import operation_levels
-from neurald.service.conformance.case import Case, Signature, generate
-from neurald.service.conformance.depth import EVERY, Depth, default_depth
-from neurald.service.conformance.guarded_run import GuardedRuns
-from neurald.service.conformance.result import Outcome, Result
-from neurald.service.conformance.runner import (
+from neurald.service.conformance.cases.case import Case, Signature, generate
+from neurald.service.conformance.cases.depth import EVERY, Depth, default_depth
+from neurald.service.conformance.cases.runner import (
     WAYS,
     Execute,
     Layout,
@@ -28,17 +27,20 @@ from neurald.service.conformance.runner import (
     synchronously,
     wrong,
 )
-from neurald.service.conformance.variation import base, neighbours, reseeded, structural
+from neurald.service.conformance.cases.variation import base, neighbours, reseeded, structural
+from neurald.service.conformance.guard.run import GuardedRuns
+from neurald.service.conformance.result import Outcome, Result
 
 GROUP = "operations"
-#: Of the results of cases between guard pages.
+#: The group of results of cases between guard pages.
 GUARD_PAGES = "guard pages"
 #: Says what is wrong, "" for nothing.
 Check = Callable[[], str]
 #: Every so many cases also run in a burst and fenced.
 _OTHER_WAYS = 8
-#: The first of every so many cases of a signature that pass also runs between guard pages; cases with constants are counted apart.
-_GUARDED = 8
+#: Of so many cases of a signature that pass, the first also runs between guard pages. Cases with
+#: constants are counted apart.
+_GUARD_PAGE_STRIDE = 8
 #: Of a family, this many are prepared from the cache, and some more.
 _CACHED = 2
 
@@ -60,9 +62,10 @@ class OperationCheck:
 
     Args:
         device: any one.
-        guarded: runs cases of it between guard pages.
+        guarded: runs cases of the device between guard pages.
         only: the label of the one case that is to run, "" for all.
-        is_thorough: every enumerated case runs, not only those of `default_depth`, and every one that passes between guard pages.
+        is_thorough: every enumerated case runs, not only those of `default_depth`; and every case that
+            passes runs between guard pages, too.
     """
 
     def __init__(
@@ -76,7 +79,7 @@ class OperationCheck:
         self._only = only
         self._is_thorough = is_thorough or bool(only)
         self._count = 0
-        self._is_remote = getattr(device, "address", None) is not None
+        self._is_remote = device.is_remote
 
     def check(self, signature: Signature, seeds: range) -> Iterator[Result]:
         """A result for each case of a signature: those that always run, and random ones of these seeds."""
@@ -95,18 +98,18 @@ class OperationCheck:
                     yield replace(result, seed=seed)
 
     def _results(self, case: Case) -> Iterator[Result]:
-        """What comes of a case that nothing is kept of."""
+        """Runs a case without keeping its prepared model."""
         result, _ = self._result(case)
         yield result
         yield from self._between_guard_pages(case, result)
 
     def _between_guard_pages(self, case: Case, result: Result) -> Iterator[Result]:
-        """What comes of a case that gave a result before, if it runs between guard pages."""
+        """Runs a case between guard pages, if it has passed and is one of those that do."""
         if result.outcome is not Outcome.PASSED:
             return
         has_constants = bool(case.model.pools)
         self._passed[has_constants] += 1
-        if not self._is_thorough and self._passed[has_constants] % _GUARDED != 1:
+        if not self._is_thorough and self._passed[has_constants] % _GUARD_PAGE_STRIDE != 1:
             return
         detail = self._guarded_runs.wrong(case)
         if detail is not None:

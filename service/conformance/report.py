@@ -13,7 +13,7 @@ from neurald.service.conformance.coverage import Coverage, coverage
 from neurald.service.conformance.operation_check import GUARD_PAGES
 from neurald.service.conformance.result import Outcome, Result, count
 from neurald.service.conformance.suite import Plan
-from neurald.service.output import printable
+from neurald.service.console.output import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

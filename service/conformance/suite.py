@@ -10,14 +10,14 @@ from pathlib import Path
 from neurald.hal.device import Device
 from neurald.hal.errors import Error, ResultCode
 from neurald.hal.model.operation_type import OperationType
-from neurald.service.conformance.case import Case, signatures
-from neurald.service.conformance.contract import RULES
-from neurald.service.conformance.guarded_run import guarded_runs
-from neurald.service.conformance.mutation import mutations
+from neurald.service.conformance.cases.case import Case, signatures
+from neurald.service.conformance.cases.mutation import mutations
+from neurald.service.conformance.cases.runner import has_bytes, prepare_options
+from neurald.service.conformance.guard.run import guarded_runs
 from neurald.service.conformance.operation_check import GUARD_PAGES, OperationCheck
 from neurald.service.conformance.result import Outcome, Result
-from neurald.service.conformance.rule import Broken, Declined, Subject
-from neurald.service.conformance.runner import has_bytes, prepare_options
+from neurald.service.conformance.rules.contract import RULES
+from neurald.service.conformance.rules.rule import Broken, Declined, Subject
 
 #: Operations of which models are made invalid, at most; each gives some fifty.
 _MUTATED = 12
@@ -38,8 +38,8 @@ class Plan:
         vectors: a folder with Android's conformance records.
         case: the identifier of the only case that is to run, "" for all.
         is_thorough: every type of an operation has all of its cases, and all run between guard pages.
-        driver: that opens the device in another process, where cases run between guard pages: the name of a driver, or
-            module:factory. None run there without it, or if the device is in another process anyway.
+        driver: opens the device in another process, where cases run between guard pages: the name of
+            a driver, or module:factory. No case runs so without it, or on a device behind a socket.
     """
 
     count: int = 1
@@ -79,7 +79,7 @@ def run(device: Device, plan: Plan, told: Told = lambda share: None) -> Generato
         return
     if guarded.refusal:
         yield Result(group=GUARD_PAGES, subject="all cases", outcome=Outcome.DECLINED, detail=guarded.refusal)
-    is_remote = getattr(device, "address", None) is not None
+    is_remote = device.is_remote
     usable = [case for case in check.supported if has_bytes(case) and case.inputs]
     if usable:
         subject = Subject(

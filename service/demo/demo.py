@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 import neurald as nd
+from neurald.service.console.device_choice import address
+from neurald.service.console.measurement import BoundExecution, RunControl, repeat, summarise
+from neurald.service.console.output import status, write_line, write_table
 from neurald.service.demo.daemon import driver_daemon
 from neurald.service.demo.digits import MODEL, Digits, held_back
-from neurald.service.devices import address
-from neurald.service.measurement import BoundExecution, RunControl, repeat, summarise
-from neurald.service.output import status, write_line, write_table
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.daemon import running_daemon
+from support.daemon.processes import running_daemon
 from support.data import MODELS, NO_MODELS, NO_VECTORS, VECTORS, load_module
-from support.opencl_batch import BatchingDevice
+from support.opencl.batch import BatchingDevice
+from support.operations.variants import VARIANTS
 from support.tiers import one_in
-from support.variants import VARIANTS
 
 import neurald as nd
 from neurald.drivers.opencl.device import create

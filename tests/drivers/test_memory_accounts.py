@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from support.greedy import tiled, tiled_request
+from support.models.greedy import tiled, tiled_request
 
 from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
 from neurald.drivers.opencl.device import OpenClDevice

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
-from support.addition import addition, request
+from support.models.addition import addition, request
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Error

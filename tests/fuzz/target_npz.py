@@ -13,7 +13,7 @@ from fuzz.target import Finding, byte_runs, kind_of, mutate_bytes
 
 import neurald as nd
 from neurald.hal.model.types import Operand, OperandType
-from neurald.service.arrays import Slot, read_inputs
+from neurald.service.tensors.arrays import Slot, read_inputs
 
 T = OperandType
 

@@ -12,7 +12,7 @@ from random_graphs.reference import Evaluation, Noise
 from neurald.hal.errors import Error
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.service.conformance.comparison import tolerances
+from neurald.service.conformance.cases.comparison import tolerances
 
 #: Evaluations with noise: some at first, all before a result is said to be wrong.
 _FEW, _MANY = 4, 64

@@ -20,7 +20,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Location, Model, Operand, OperandType, Subgraph
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.validation.validate import validate_model
-from neurald.service.conformance.case import Case, Signature, generate, signatures
+from neurald.service.conformance.cases.case import Case, Signature, generate, signatures
 
 #: Shares of what is added next; the rest are Android's other operations.
 _POINTWISE, _EXTENSION, _CONTROL_FLOW = 0.35, 0.15, 0.08

@@ -30,7 +30,10 @@ _LOOP_S = 20.0
 
 
 class Noise:
-    """Changes floats by a random part of themselves, as large as the rounding errors of an operation."""
+    """Changes floats by a random part of themselves, as large as the rounding errors of an operation.
+
+    It also does what else devices are free to do: it changes the signs of NaNs and zeros, and the order of products.
+    """
 
     def __init__(self, seed: int) -> None:
         self._generator = np.random.default_rng(seed)
@@ -48,7 +51,28 @@ class Noise:
         size = array.dtype.itemsize // (2 if array.dtype.kind == "c" else 1)
         parts = self._generator.uniform(-1, 1, array.shape) * _ERRORS[size]
         wide = np.complex128 if array.dtype.kind == "c" else np.float64
-        return np.asarray((array.astype(wide) * (1 + parts)).astype(array.dtype))
+        noisy = (array.astype(wide) * (1 + parts)).astype(array.dtype)
+        # Nothing says which sign a NaN has, or the zero that an activation makes of -0.0; hashes of bytes depend on it.
+        flipped = (np.isnan(noisy) | (noisy == 0)) & (self._generator.random(array.shape) < 0.5)
+        return np.asarray(np.where(flipped, -noisy, noisy))
+
+    def in_parts(self, factors: Array, axes: Array) -> Array:
+        """Factors with the same product along some axes: those of two random parts are multiplied in FLOAT32 before.
+
+        Partial products overflow and underflow in whichever order a device multiplies.
+        """
+        reduced = tuple(int(axis) for axis in axes.reshape(-1))
+        is_first = np.asarray(self._generator.random(factors.shape) < 0.5)
+        if self._generator.random() < 0.5:
+            end = self._generator.integers(factors.size + 1)
+            is_first = np.asarray(np.arange(factors.size).reshape(factors.shape) < end)
+        parts = [
+            np.prod(np.where(mask, factors, 1), axis=reduced, dtype=np.float32, keepdims=True)
+            for mask in (is_first, ~is_first)
+        ]
+        found = np.ones(factors.shape, np.float32)
+        found[tuple(slice(length) for length in parts[0].shape)] = parts[0] * parts[1]
+        return found
 
 
 class Evaluation:
@@ -82,6 +106,13 @@ class Evaluation:
             arguments = (
                 values if name in _EXACT or name in _ROUNDED_ONCE else self._noisy(values, operation.inputs)
             )
+            if (
+                self._noise is not None
+                and name == "REDUCE_PROD"
+                and values[operation.inputs[0]].dtype.kind == "f"
+            ):
+                source, axes = operation.inputs[:2]
+                arguments = {**values, source: self._noise.in_parts(arguments[source], values[axes])}
             call = call_of(binding, graph.operands, arguments, self._model.referenced, self)
             with np.errstate(all="ignore"):
                 results = DEFINITIONS[operation.type].reference(call)

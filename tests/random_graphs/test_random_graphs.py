@@ -8,7 +8,7 @@ from random_graphs.check import Mismatch, mismatches
 from random_graphs.comparison import Envelope
 from random_graphs.graph import RandomGraph, random_graph
 from random_graphs.reduction import reduced
-from random_graphs.reference import Evaluation
+from random_graphs.reference import Evaluation, Noise
 from random_graphs.run import run
 from support.sweeps import sweep
 
@@ -141,3 +141,22 @@ def test_a_way_that_fails_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         "references",
         "split references",
     }
+
+
+def test_noise_changes_signs_of_zeros_and_nans_and_the_order_of_products() -> None:
+    noise = Noise(0)
+    signs = {bool(np.signbit(noise.on(np.zeros(8, np.float32))[0])) for _ in range(32)}
+    signs |= {bool(np.signbit(noise.on(np.full(8, -0.0, np.float32))[0])) for _ in range(32)}
+    assert signs == {True, False}
+    assert {bool(np.signbit(noise.on(np.full(1, np.nan, np.float32))[0])) for _ in range(32)} == {True, False}
+    axes = np.array([0, 2], np.int32)
+    factors = np.random.default_rng(1).uniform(0.5, 2, (3, 4, 5)).astype(np.float16)
+    parts = noise.in_parts(factors, axes)
+    np.testing.assert_allclose(
+        parts.prod(axis=(0, 2)), factors.astype(np.float64).prod(axis=(0, 2)), rtol=1e-5
+    )
+    # One part overflows, and the other one underflows: what their product is depends on the order.
+    extreme = np.repeat(np.array([1e4, 1e-4], np.float16), 40).reshape(4, 1, 20)
+    with np.errstate(all="ignore"):
+        found = {str(noise.in_parts(extreme, axes).prod()) for _ in range(64)}
+    assert len(found) > 1

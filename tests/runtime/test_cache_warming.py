@@ -2,8 +2,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.cached_models import MODELS
-from support.caching import CachingDevice, model_adding
+from support.devices.caching import CachingDevice, model_adding
+from support.models.cached import MODELS
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.devices import SampleDevice
+from support.devices.misbehaving import SampleDevice
 from support.errors import error_code
-from support.models import add_model, bound_execution
+from support.models.small import add_model, bound_execution
 from support.sweeps import sweep
 
 import neurald as nd

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from neurald.drivers.compiler.ir.expression import (
-    Accumulated,
+    AccumulatorRef,
     Apply,
     Axis,
     Constant,
@@ -14,8 +14,8 @@ from neurald.drivers.compiler.ir.expression import (
     Load,
     Reduce,
 )
-from neurald.drivers.compiler.ir.graph import Value, flat
-from neurald.drivers.compiler.ir.nesting import Nesting
+from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.opencl.codegen.arguments import Argument
@@ -46,7 +46,7 @@ class Statements:
 
     Args:
         pointers: how each value is read.
-        names: what axes (and `Accumulated`) are called, or the text of a constant position.
+        names: what axes (and `AccumulatorRef`) are called, or the text of a constant position.
         indent: of the statements.
         prefix: of the names that they declare; others in the same function, whose names are used here, have another one.
     """
@@ -68,7 +68,7 @@ class Statements:
         self._uses: dict[Expression, int] = {}
         #: How many parentheses are nested in the text of an expression.
         self._parentheses: dict[Expression, int] = {}
-        self._nesting = Nesting[str](self._parts)
+        self._nesting = BoundedRecursion[str](self._parts)
         self._keys: dict[Expression, str] = {}
 
     @property
@@ -120,7 +120,7 @@ class Statements:
         if isinstance(expression, Linear):
             return tuple(term for term, _ in self._terms(expression))
         if isinstance(expression, Load):
-            place = flat(expression.index, expression.value.shape)
+            place = linearize(expression.index, expression.value.shape)
             guarded = (
                 () if expression.guard is None or expression.otherwise is None else expression.operands[-2:]
             )
@@ -178,7 +178,7 @@ class Statements:
             return self._load(expression, operands)
         if isinstance(expression, Apply):
             return apply_text(expression, operands)
-        what = "the sum of a contraction" if isinstance(expression, Accumulated) else "an axis"
+        what = "the sum of a contraction" if isinstance(expression, AccumulatorRef) else "an axis"
         raise AssertionError(f"{what} has no name here")
 
     def _sum(self, expression: Linear) -> str:
@@ -224,7 +224,7 @@ class Statements:
             opened.append((axis, name))
         value = self._value(expression.body)
         margin = self._margin(self._scopes[-1].depth)
-        self._scopes[-1].lines.append(margin + fold_text(expression.fold, total, value, expression.type))
+        self._scopes[-1].lines.append(margin + fold_text(expression.reduction, total, value, expression.type))
         inner: list[str] = []
         for axis, name in reversed(opened):
             scope = self._scopes.pop()
@@ -233,7 +233,7 @@ class Statements:
             inner = [head, *scope.lines, *inner, f"{margin}}}"]
             self._forget(scope.depth)
         lines = self._scopes[-1].lines
-        start = fold_start_text(expression.fold, expression.type)
+        start = fold_start_text(expression.reduction, expression.type)
         lines.append(f"{self._margin(outer)}{computed(expression.type)} {total} = {start};")
         lines.extend(inner)
         self._texts[expression], self._depths[expression] = total, outer

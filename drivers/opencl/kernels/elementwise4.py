@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, axis
-from neurald.drivers.compiler.ir.graph import Value, flat, unflat
+from neurald.drivers.compiler.ir.graph import Value, delinearize, linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute, walk
@@ -57,7 +57,7 @@ def _plan(kernel: Kernel, leading: int, images: frozenset[Value]) -> _Plan:
     """The plan with rows along all dimensions but so many leading ones; without loads where rows are no multiple of four."""
     shape = kernel.shape
     row, column = axis(math.prod(shape[:leading]), "row"), axis(math.prod(shape[leading:]), "column")
-    place = (*unflat(row, shape[:leading]), *unflat(column, shape[leading:]))
+    place = (*delinearize(row, shape[:leading]), *delinearize(column, shape[leading:]))
     body = substitute(kernel.body, dict(zip(kernel.axes, place, strict=True)))
     is_whole = column.extent % 4 == 0
     loads = [each for each in walk(body) if isinstance(each, Load) and each.value in images]
@@ -67,7 +67,7 @@ def _plan(kernel: Kernel, leading: int, images: frozenset[Value]) -> _Plan:
 
 def _is_side_by_side(load: Load, column: Axis) -> bool:
     """Whether elements at columns that follow a multiple of four are those of a texel."""
-    start = flat(load.index, load.value.shape) - column
+    start = linearize(load.index, load.value.shape) - column
     return load.guard is None and column not in walk(start) and is_multiple_of_4(start)
 
 
@@ -108,7 +108,7 @@ def _texels(plan: _Plan, values: Arguments) -> list[str]:
     reads = []
     for number, each in enumerate(plan.loads):
         argument = values.by_value[each.value]
-        place = places.value(flat(each.index, each.value.shape))
+        place = places.value(linearize(each.index, each.value.shape))
         reads.append(f"  const {texel_vector(each.type)} v{number} = {argument.load4(place)};")
     return [*places.lines, *reads]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neurald.drivers.compiler.memory.buffer_assignment import Base, Place, Port
+from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
 from neurald.drivers.opencl.platform.images import image_over
 from neurald.drivers.opencl.platform.platform import DeviceContext
 from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
@@ -340,7 +340,9 @@ def bound_launch(
     )
 
 
-def _image(device: DeviceContext, buffer: "cl.Buffer", place: Place, use: ImageUse) -> tuple["cl.Image", int]:
+def _image(
+    device: DeviceContext, buffer: "cl.Buffer", place: BufferLocation, use: ImageUse
+) -> tuple["cl.Image", int]:
     """An image with a value of a buffer, and which texel has its first elements."""
     images = device.facts.images
     if images is None:

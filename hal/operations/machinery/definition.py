@@ -34,6 +34,7 @@ class Definition:
         widens: the Android operation that this one takes more types, ranks or scales than, with the same arguments.
         arithmetic: inputs whose values the reference only calculates with. They may change while it runs: no shape,
             address, index or count follows from them, and no value of theirs is checked and then relied on.
+        is_random: the results differ from call to call, so that they are never computed ahead.
     """
 
     type: OperationType
@@ -45,6 +46,7 @@ class Definition:
     level: Callable[[Call], FeatureLevel] | None = None
     widens: OperationType | None = None
     arithmetic: frozenset[str] = frozenset()
+    is_random: bool = False
 
     def bind(
         self, operation: Operation, operands: Sequence[Operand], *, values_known: bool = True

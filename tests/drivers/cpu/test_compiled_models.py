@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from support.interleaved import interleaved_model
-from support.joined import joined_model
-from support.opencl_models import QUANT8, Models, expect_close, random_inputs, run
+from support.models.interleaved import interleaved_model
+from support.models.joined import joined_model
+from support.opencl.models import QUANT8, Models, expect_close, random_inputs, run
 from support.sweeps import sweep
 
 import neurald as nd
@@ -197,7 +197,7 @@ def test_a_model_that_is_compiled_in_parts() -> None:
 
 @pytest.mark.usefixtures("without_tanh")
 def test_bodies_of_loops_are_compiled() -> None:
-    from support.control_flow import below, counting, loop
+    from support.models.control_flow import below, counting, loop
 
     model = loop(below(5, extra=1), counting(0, 1))
     prepared = CpuDevice().prepare_model(model, OPTIONS)

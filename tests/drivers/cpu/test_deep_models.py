@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from support.deep_models import CHAINS, deep_model
-from support.opencl_models import expect_close, random_inputs, run
+from support.models.deep import CHAINS, deep_model
+from support.opencl.models import expect_close, random_inputs, run
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, create_reference

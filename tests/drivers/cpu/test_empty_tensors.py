@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 
 import pytest
-from support.opencl_models import INT32, QUANT8, Models, expect_close, random_inputs, request_of
+from support.opencl.models import INT32, QUANT8, Models, expect_close, random_inputs, request_of
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, create_reference
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
-from neurald.service.conformance.case import Case, generate_pinned, signatures
-from neurald.service.conformance.draw import EMPTY
+from neurald.service.conformance.cases.case import Case, generate_pinned, signatures
+from neurald.service.conformance.recipes.draw import EMPTY
 
 _FLOAT, _LONG, _BOOL = (
     nd.OperandType.TENSOR_FLOAT32,

@@ -12,9 +12,9 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.registry import create_device
-from neurald.service.conformance.case import Case, Signature, signatures
-from neurald.service.conformance.guarded_run import ProcessRuns
-from neurald.service.conformance.variation import base
+from neurald.service.conformance.cases.case import Case, Signature, signatures
+from neurald.service.conformance.cases.variation import base
+from neurald.service.conformance.guard.run import ProcessRuns
 
 IMAGE = (1, 13, 11, 17)
 #: A shape, whose elements are drawn, or a number, by position among the inputs. All others are those of the base case.

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.opencl_models import FLOAT, INT32, Models, random_model
+from support.opencl.models import FLOAT, INT32, Models, random_model
 from support.sweeps import sweep
 
 import neurald as nd

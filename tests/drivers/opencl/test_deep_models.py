@@ -1,8 +1,8 @@
 """Chains of operations that are longer than Python's stack is deep, and nested deeper than C compilers accept."""
 
 import pytest
-from support.deep_models import CHAINS, deep_model
-from support.opencl_models import expect_close, random_inputs, run
+from support.models.deep import CHAINS, deep_model
+from support.opencl.models import expect_close, random_inputs, run
 
 from neurald.drivers.cpu.device import create_reference
 from neurald.drivers.opencl.device import OpenClDevice

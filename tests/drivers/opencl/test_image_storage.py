@@ -7,10 +7,10 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 import pytest
-from support.joined import joined_model
-from support.opencl_batch import BatchingDevice
-from support.opencl_models import FLOAT, Models, expect_close, random_inputs, random_model, run
-from support.small_network import FLOAT16, FLOAT32, SIGNED, UNSIGNED, small_network
+from support.models.joined import joined_model
+from support.models.small_network import FLOAT16, FLOAT32, SIGNED, UNSIGNED, small_network
+from support.opencl.batch import BatchingDevice
+from support.opencl.models import FLOAT, Models, expect_close, random_inputs, random_model, run
 from support.tiers import one_in
 
 import neurald as nd

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.opencl_models import Models, random_inputs, request_of, run
+from support.opencl.models import Models, random_inputs, request_of, run
 
 import neurald as nd
 from neurald.drivers.opencl import prepared_model

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from support.addition import addition, request
-from support.graphs import chain
+from support.models.addition import addition, request
+from support.models.graphs import chain
 
 import neurald as nd
 from neurald.drivers.opencl.device import OpenClDevice

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition, request
-from support.hostile_models import chain
+from support.models.addition import AddingDevice, addition, request
+from support.models.hostile import chain
 
 from neurald.hal.accounting import pacing
 from neurald.hal.accounting.pacing import FREE_S, LONGEST_REST_S, SLICE_S, Interpreter, step

@@ -7,9 +7,7 @@ import sys
 
 def test_a_child_whose_parent_has_ended_before_it_began_ends() -> None:
     # `_die_with` gets the number of a process that is not its parent, as when the parent was killed right after the fork.
-    program = (
-        "import sys; from neurald.hal.compiling import server as s; s._die_with(int(sys.argv[1])); print('on')"
-    )
+    program = "import sys; from neurald.hal.compiling import server as s; s._die_with(int(sys.argv[1])); print('on')"
 
     def output(parent: int) -> str:
         arguments = [sys.executable, "-c", program, str(parent)]

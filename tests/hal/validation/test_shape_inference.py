@@ -4,7 +4,7 @@ import gc
 
 import numpy as np
 import pytest
-from support.addition import addition
+from support.models.addition import addition
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Subgraph

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.daemon import daemon_process, running_daemon
-from support.devices import SampleDevice
-from support.modes import MODES, compute
-from support.plans import Array, compiled, cpu
+from support.daemon.processes import daemon_process, running_daemon
+from support.devices.misbehaving import SampleDevice
+from support.devices.modes import MODES, compute
+from support.models.plans import Array, compiled, cpu
 from support.tiers import one_in
 
 import neurald as nd

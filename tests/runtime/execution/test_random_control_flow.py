@@ -4,8 +4,8 @@ import random
 
 import numpy as np
 import pytest
-from support.control_flow import BOOL, Graph
-from support.plans import assert_same_as_on_cpu, compiled, only, program
+from support.models.control_flow import BOOL, Graph
+from support.models.plans import assert_same_as_on_cpu, compiled, only, program
 
 import neurald as nd
 from neurald.drivers.cpu.device import ReferenceDevice

@@ -1,4 +1,4 @@
-"""Convolutions: CONV_2D, GROUPED_CONV_2D, DEPTHWISE_CONV_2D."""
+"""Lowers CONV_2D, GROUPED_CONV_2D and DEPTHWISE_CONV_2D."""
 
 from functools import partial
 
@@ -32,7 +32,7 @@ def _dense(call: Call, builder: Builder, geometry: tuple[Window, Shape]) -> Plan
 
 
 def plan_convolution(call: Call, builder: Builder) -> Plan:
-    """CONV_2D, whose groups follow from how deep the filter is."""
+    """Plans CONV_2D; the number of groups follows from the filter's depth."""
     return _dense(call, builder, convolution.geometry(call, grouped=True))
 
 
@@ -41,7 +41,7 @@ def _plan_grouped(call: Call, builder: Builder) -> Plan:
 
 
 def plan_depthwise(call: Call, builder: Builder) -> Plan:
-    """DEPTHWISE_CONV_2D."""
+    """Plans DEPTHWISE_CONV_2D."""
     place, shape = depthwise_convolution.geometry(call)
     weights = _without_first(builder, builder.value(call, "filter"))
     return Plan(
@@ -59,7 +59,7 @@ def plan_depthwise(call: Call, builder: Builder) -> Plan:
 
 
 def _without_first(builder: Builder, filter_: Value) -> Value:
-    """Depthwise weights less their first dimension, whose length is 1."""
+    """Returns depthwise weights without their leading dimension of length 1."""
     if filter_.constant is not None:
         return builder.constant(filter_.constant[0], filter_.name)
     return builder.reshape(filter_, filter_.shape[1:])

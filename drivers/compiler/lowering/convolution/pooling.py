@@ -1,4 +1,4 @@
-"""Windows over images: AVERAGE_POOL_2D, MAX_POOL_2D, L2_POOL_2D. What padding adds is never counted."""
+"""Lowers AVERAGE_POOL_2D, MAX_POOL_2D and L2_POOL_2D. Padding is never counted."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from neurald.drivers.compiler.ir.expression import (
     reduce,
 )
 from neurald.drivers.compiler.ir.graph import Shape, Value, inside
-from neurald.drivers.compiler.ir.op import Fold, Op, fold_start
+from neurald.drivers.compiler.ir.op import Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate, saturate, store
 from neurald.drivers.compiler.lowering.elementwise.pointwise import widen
@@ -27,21 +27,21 @@ from neurald.hal.operations.convolution.pooling import geometry
 from neurald.hal.operations.convolution.windowing import Window, is_nchw
 from neurald.hal.operations.machinery.call import Call
 
-#: Gives what is folded from an element.
+#: Maps an element to the operand of the reduction.
 _Element = Callable[[Expression], Expression]
-#: Gives the result from what the fold gives and how many elements that are, INDEX.
+#: Maps the reduction and its number of elements (INDEX) to the result.
 _Finish = Callable[[Expression, Expression], Expression]
-#: What the elements of one call are folded from, and the result from the fold.
+#: Returns both functions for one call.
 _Pool = Callable[[Call, Window], tuple[_Element, _Finish]]
 
 
 def _average(call: Call, place: Window) -> tuple[_Element, _Finish]:
-    """Stored values as they are: integers are rounded to the nearest, ties away from zero."""
+    """Averages values as stored; integers round to nearest with ties away from zero."""
     output = call.operand("output")
     if not is_quantized(output):
         return widen, lambda total, count: total / count.to(Scalar.FLOAT32)
     largest = max(map(abs, stored_limits(output)))
-    # One more for the rounding.
+    # Adds 1 for the rounding.
     kind = exact_sum(place.kernel[0] * place.kernel[1], largest + 1)
     return (
         lambda value: value.to(kind),
@@ -54,7 +54,7 @@ def _maximum(call: Call, place: Window) -> tuple[_Element, _Finish]:
 
 
 def _norm(call: Call, place: Window) -> tuple[_Element, _Finish]:
-    """The root of the mean of the squares."""
+    """Returns the root mean square."""
     return (
         lambda value: widen(value) * widen(value),
         lambda total, count: apply(Op.SQRT, total / count.to(Scalar.FLOAT32)),
@@ -62,24 +62,24 @@ def _norm(call: Call, place: Window) -> tuple[_Element, _Finish]:
 
 
 def _is_better_in_two(place: Window, shape: Shape) -> bool:
-    """Whether folding along the height first, and then along the width, takes less than half of the work."""
+    """Returns True if reducing along height first, then width, takes less than half of the work."""
     rows, columns = place.kernel
     height, width = place.output
     return 2 * height * (shape[2] * rows + width * columns) < height * width * rows * columns
 
 
-def _pooling(how: Fold, pool: _Pool) -> Lowering:
+def _pooling(how: ReductionOp, pool: _Pool) -> Lowering:
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         source = to_nhwc(builder, builder.value(call, "input"), is_nchw(call))
         (place, shape), output = geometry(call), call.operand("output")
         element, finish = pool(call, place)
         dimensions: tuple[int, ...] = (1, 2)
         if _is_better_in_two(place, shape):
-            source = _fold_rows(builder, source, place, how, element)
+            source = _reduce_rows(builder, source, place, how, element)
             dimensions, element = (2,), _same
 
         def body(*at: Expression) -> Expression:
-            total = _fold_windows(source, place, at, dimensions, how, element)
+            total = _reduce_windows(source, place, at, dimensions, how, element)
             result = finish(total, _count(place, at, shape))
             if is_quantized(output):
                 return saturate(result, output, call.activation)
@@ -95,24 +95,26 @@ def _same(value: Expression) -> Expression:
     return value
 
 
-def _fold_rows(builder: Builder, source: Value, place: Window, how: Fold, element: _Element) -> Value:
-    """What the window sees of each column."""
+def _reduce_rows(
+    builder: Builder, source: Value, place: Window, how: ReductionOp, element: _Element
+) -> Value:
+    """Reduces the window along the height, for each column."""
     batches, _, width, channels = source.shape
     return builder.compute(
         (batches, place.output[0], width, channels),
-        lambda *at: _fold_windows(source, place, at, (1,), how, element),
+        lambda *at: _reduce_windows(source, place, at, (1,), how, element),
     )
 
 
-def _fold_windows(
+def _reduce_windows(
     source: Value,
     place: Window,
     at: tuple[Expression, ...],
     dimensions: tuple[int, ...],
-    how: Fold,
+    how: ReductionOp,
     element: _Element,
 ) -> Expression:
-    """The elements that the window sees along the dimensions, folded."""
+    """Reduces the window along the given dimensions."""
     position, taps = at, []
     for dimension in dimensions:
         tap = axis(place.kernel[dimension - 1], "r")
@@ -120,18 +122,18 @@ def _fold_windows(
         taps.append(tap)
     guard = inside(position, source.shape)
     axes: tuple[Axis, ...] = tuple(taps)
-    # What lies outside counts as what the fold starts with; squared and in a wider type, 0 is 0 still.
-    start = fold_start(how, source.type)
+    # Elements outside the image count as the identity; 0 stays 0 when squared or widened.
+    start = reduction_identity(how, source.type)
     return reduce(how, axes, element(load(source, position, guard, start)))
 
 
 def _begin(place: Window, at: tuple[Expression, ...], dimension: int) -> Expression:
-    """Where the window begins, maybe before the image."""
+    """Returns the start of the window, which may lie before the image."""
     return at[dimension] * place.stride[dimension - 1] - place.padding[dimension - 1][0]
 
 
 def _count(place: Window, at: tuple[Expression, ...], shape: Shape) -> Expression:
-    """How many elements of the image a position sees."""
+    """Returns the number of image elements in a window."""
     counts = []
     for dimension in (1, 2):
         begin = _begin(place, at, dimension)
@@ -141,7 +143,7 @@ def _count(place: Window, at: tuple[Expression, ...], shape: Shape) -> Expressio
 
 
 LOWERINGS = {
-    OperationType.AVERAGE_POOL_2D: _pooling(Fold.SUM, _average),
-    OperationType.MAX_POOL_2D: _pooling(Fold.MAXIMUM, _maximum),
-    OperationType.L2_POOL_2D: _pooling(Fold.SUM, _norm),
+    OperationType.AVERAGE_POOL_2D: _pooling(ReductionOp.SUM, _average),
+    OperationType.MAX_POOL_2D: _pooling(ReductionOp.MAXIMUM, _maximum),
+    OperationType.L2_POOL_2D: _pooling(ReductionOp.SUM, _norm),
 }

@@ -1,4 +1,4 @@
-"""Activations of one operand: RELU, RELU1, RELU6, LOGISTIC, TANH."""
+"""Lowers activations of one operand: RELU, RELU1, RELU6, LOGISTIC, TANH."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression
@@ -16,7 +16,7 @@ from neurald.hal.operations.machinery.call import Call
 
 
 def _clamped(activation: FusedActivation) -> Lowering:
-    """Cuts values off; stored values are cut where the limits are stored."""
+    """Returns the lowering of a clamp. Quantised values are clamped to the quantised limits."""
 
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         output = call.operand("output")

@@ -1,4 +1,4 @@
-"""CAST to another type of element."""
+"""Lowers CAST."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from neurald.hal.operations.machinery.call import Call
 
 
 def cast(value: Expression, target: Scalar) -> Expression:
-    """A number as another type; whole numbers saturate, as reals do anyway."""
+    """Converts a number to another type; integers saturate, as floats always do."""
     if value.type.is_integer and target.is_integer:
         held, wanted = (np.iinfo(kind.dtype.name) for kind in (value.type, target))
         if held.min < wanted.min or held.max > wanted.max:

@@ -1,4 +1,4 @@
-"""From real numbers to stored ones, and back: QUANTIZE, DEQUANTIZE."""
+"""Lowers QUANTIZE and DEQUANTIZE."""
 
 import numpy as np
 
@@ -13,13 +13,13 @@ from neurald.hal.operations.machinery.call import Call
 
 
 def quantize(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Divides in FLOAT32; NaN is stored as 0."""
+    """Lowers QUANTIZE in FLOAT32; NaN is stored as 0."""
     output = call.operand("output")
     return pointwise(call, builder, ONE, lambda value: store(value.to(Scalar.FLOAT32), output))
 
 
 def dequantize(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """By the scale of the operand, or those of its channels."""
+    """Lowers DEQUANTIZE, by the operand's scale or its per-channel scales."""
     source, operand = builder.value(call, "input"), call.operand("input")
     result = Scalar.of(call.operand("output").type.dtype)
     channels = operand.channel_quant

@@ -1,4 +1,4 @@
-"""DENSIFY: a dense tensor from a sparse one whose structure is known."""
+"""Lowers DENSIFY, which expands a sparse tensor of known structure."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from neurald.hal.operations.movement.densify import leaf_places
 
 
 def _densify(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """By a table that says for each element which stored one it is, -1 where it is zero."""
+    """Lowers DENSIFY by a table with the stored position of each element, or -1 for zero."""
     source, (shape,) = builder.value(call, "input"), output_shapes(call)
     places = leaf_places(call)
     table = np.full(shape, -1, np.int32)

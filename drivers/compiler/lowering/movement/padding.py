@@ -1,4 +1,4 @@
-"""Something around a tensor: PAD with zeros, PAD_V2 with a value, MIRROR_PAD with what lies inside the border."""
+"""Lowers PAD, PAD_V2 and MIRROR_PAD."""
 
 from collections.abc import Sequence
 
@@ -22,14 +22,14 @@ from neurald.hal.operations.movement.padding import mirror_mode, paddings
 
 
 def around(call: Call, builder: Builder, value: Expression) -> tuple[Value, ...]:
-    """Lowers a padding of `input` by `paddings`, with a value of the input's type."""
+    """Pads `input` by `paddings` with a value of the input's type."""
     source = builder.value(call, "input")
     before = [before for before, _ in paddings(call, len(source.shape))]
     return (padded(builder, source, before, output_shapes(call)[0], value),)
 
 
 def pad(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers PAD: zeros, as the output stores them."""
+    """Lowers PAD: pads with the zero point."""
     return around(
         call, builder, constant(call.operand("output").zero_point, builder.value(call, "input").type)
     )
@@ -53,7 +53,7 @@ def _pad_v2(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def mirror_pad(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers MIRROR_PAD, with or without the border itself."""
+    """Lowers MIRROR_PAD, with or without repeating the border."""
     source = builder.value(call, "input")
     pairs = paddings(call, len(source.shape))
     border = 0 if mirror_mode(call) == "reflect" else 1

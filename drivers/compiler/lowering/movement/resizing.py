@@ -1,6 +1,6 @@
-"""Images of another size: RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR.
+"""Lowers RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR.
 
-Where elements of the result lie on the image, the references' own functions say once, as constants.
+Source coordinates are computed by the references' own functions and stored as constants.
 """
 
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ from neurald.hal.operations.convolution.windowing import is_nchw
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.resizing import nearest_places, neighbours, output_size
 
-#: What the references give for an axis: the elements before and after each place, and the weight of the latter.
+#: For each index along an axis: the elements before and after, and the weight of the latter.
 Places = tuple[Array, Array, Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbours:
-    """The two elements of an image between which one of the result lies along an axis.
+    """The two image elements that enclose an element of the result along an axis.
 
     Attributes:
-        lower, upper: their places.
-        weight: of the latter.
+        lower, upper: their indices.
+        weight: of the upper one.
     """
 
     lower: Expression
@@ -39,7 +39,7 @@ class Neighbours:
 
 
 def place_of(builder: Builder, places: Array, length: int, at: Expression) -> Expression:
-    """The place on an axis of that length that a constant says for each position."""
+    """Returns the index on an axis that a constant table assigns to an output index."""
     result = len(places)
     if np.array_equal(places, np.arange(result) * length // result):
         return (at * length) // result
@@ -47,7 +47,7 @@ def place_of(builder: Builder, places: Array, length: int, at: Expression) -> Ex
 
 
 def neighbours_of(builder: Builder, places: Places, length: int, at: Expression) -> Neighbours:
-    """What the places on an axis of that length are at a position."""
+    """Returns the neighbours at an output index, on an axis of this length."""
     lower, upper, weight = places
     return Neighbours(
         lower=place_of(builder, lower, length, at),
@@ -59,7 +59,7 @@ def neighbours_of(builder: Builder, places: Places, length: int, at: Expression)
 def interpolated(
     source: Value, at: tuple[Expression, ...], rows: Neighbours, columns: Neighbours, kind: Scalar, one: int
 ) -> Expression:
-    """Between the four neighbours, first along the height and then along the width; a whole weight is `one`."""
+    """Interpolates between four neighbours, along height first; `one` is a weight of 1."""
     batch, _, _, channel = at
 
     def along_height(column: Expression) -> Expression:
@@ -72,7 +72,7 @@ def interpolated(
 
 
 def lower_nearest(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Rows and columns picked."""
+    """Lowers RESIZE_NEAREST_NEIGHBOR."""
     source = to_nhwc(builder, builder.value(call, "input"), is_nchw(call))
     batches, height, width, channels = source.shape
     size = output_size(call)
@@ -86,7 +86,7 @@ def lower_nearest(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def lower_bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """In FLOAT32; stored values are rounded at the end, ties away from zero."""
+    """Lowers RESIZE_BILINEAR in FLOAT32; quantised results round ties away from zero."""
     source, output = to_nhwc(builder, builder.value(call, "input"), is_nchw(call)), call.operand("output")
     batches, height, width, channels = source.shape
     size = output_size(call)

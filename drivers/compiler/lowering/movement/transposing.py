@@ -1,4 +1,4 @@
-"""The same elements in another order: TRANSPOSE, CHANNEL_SHUFFLE, REVERSE."""
+"""Lowers TRANSPOSE, CHANNEL_SHUFFLE and REVERSE."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from neurald.hal.operations.movement.transposing import reversed_axis, shuffled_
 
 
 def transpose(call: Call, builder: Builder, *, from_end: bool = False) -> tuple[Value, ...]:
-    """Lowers TRANSPOSE; `from_end` as `transposed_axes` has it."""
+    """Lowers TRANSPOSE; for `from_end` see `transposed_axes`."""
     source, axes = builder.value(call, "input"), transposed_axes(call, from_end=from_end)
 
     def body(*at: Expression) -> Expression:
@@ -33,7 +33,7 @@ def _channel_shuffle(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def backwards(builder: Builder, source: Value, axes: Sequence[int]) -> Value:
-    """The elements in the opposite order along some axes."""
+    """Reverses the elements along some axes."""
 
     def body(*at: Expression) -> Expression:
         return load(

@@ -1,4 +1,4 @@
-"""QUANTIZED_LSTM, QUANTIZED_16BIT_LSTM. The weights of the first are constants."""
+"""Lowers QUANTIZED_LSTM (with constant weights) and QUANTIZED_16BIT_LSTM."""
 
 import numpy as np
 
@@ -34,7 +34,7 @@ def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _lower_16bit(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """The columns that are multiplied with the input are those of the recurrent weights, as in the reference."""
+    """Lowers QUANTIZED_16BIT_LSTM, with recurrent weights first, as in the reference."""
     rows = [
         joined(
             builder,

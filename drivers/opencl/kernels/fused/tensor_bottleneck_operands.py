@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Load
-from neurald.drivers.compiler.ir.graph import DepthwiseConvolution, Value, flat
+from neurald.drivers.compiler.ir.graph import DepthwiseConvolution, Value, linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
@@ -83,7 +83,7 @@ def _of_columns(kernel: Kernel, others: set[Value]) -> tuple[Value, ...]:
     for value in used_values(kernel):
         loads = [each for each in walk(*kernel.roots) if isinstance(each, Load) and each.value is value]
         is_plain = all(
-            each.guard is None and flat(each.index, value.shape) is kernel.axes[-1] for each in loads
+            each.guard is None and linearize(each.index, value.shape) is kernel.axes[-1] for each in loads
         )
         if (
             is_plain

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.drivers.compiler.analysis.integer_ranges import range_of_sums, range_of_type
-from neurald.drivers.compiler.ir.expression import Apply, Expression, Load, accumulated, load
-from neurald.drivers.compiler.ir.graph import Convolution, MatrixProduct, Value, flat
+from neurald.drivers.compiler.ir.expression import Apply, Expression, Load, accumulator, load
+from neurald.drivers.compiler.ir.graph import Convolution, MatrixProduct, Value, linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -46,9 +46,9 @@ def corrected(kernel: Kernel, product: Product, right: Value) -> Kernel:
         if not any(range_of_sums(each) == range_of_type(product.sum_type) for each in (contraction, plain)):
             where = _less_bias(kernel, corrections)
     else:
-        place = flat(kernel.axes[:-1], kernel.shape[:-1]) // product.rows, column
+        place = linearize(kernel.axes[:-1], kernel.shape[:-1]) // product.rows, column
     if not where:
-        total = accumulated(product.sum_type)
+        total = accumulator(product.sum_type)
         where = {total: total - load(corrections, place)}
     return replace(
         kernel,
@@ -60,7 +60,7 @@ def corrected(kernel: Kernel, product: Product, right: Value) -> Kernel:
 
 def _less_bias(kernel: Kernel, corrections: Value) -> dict[Expression, Expression]:
     """The sum of the contraction's and a bias, by that with another bias; nothing where there is no such."""
-    total: Expression = accumulated(Scalar.INT32)
+    total: Expression = accumulator(Scalar.INT32)
     users = [each for each in kernel.expressions if total in each.operands]
     if len(users) == 1 and isinstance(users[0], Apply) and users[0].op is Op.CONVERT:
         total = users[0]

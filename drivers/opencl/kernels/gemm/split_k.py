@@ -4,7 +4,7 @@ Nobody waits for the others then, and nobody reads their parts. It takes an epil
 the first share does, and an output that is zero before: a kernel of its own makes it so, at a time when nobody waits for it.
 """
 
-from neurald.drivers.compiler.ir.expression import Accumulated, Apply, Expression
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Expression
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
@@ -28,7 +28,11 @@ def is_offered(facts: DeviceFacts) -> bool:
 
 def is_sum(kernel: Kernel) -> bool:
     """Whether a kernel gives floats, four at a time, that are the sums of its contraction with something added to them."""
-    if kernel.output.type is not Scalar.FLOAT32 or kernel.place is not None or not _is_sum(kernel.body):
+    if (
+        kernel.output.type is not Scalar.FLOAT32
+        or kernel.output_offset is not None
+        or not _is_sum(kernel.body)
+    ):
         return False
     return computing4(kernel, Arguments((kernel.output, *used_values(kernel)))) is not None
 
@@ -36,8 +40,8 @@ def is_sum(kernel: Kernel) -> bool:
 def _is_sum(body: Expression) -> bool:
     has_sum: dict[Expression, bool] = {}
     for each in walk(body):
-        has_sum[each] = isinstance(each, Accumulated) or any(has_sum[operand] for operand in each.operands)
-    while not isinstance(body, Accumulated):
+        has_sum[each] = isinstance(each, AccumulatorRef) or any(has_sum[operand] for operand in each.operands)
+    while not isinstance(body, AccumulatorRef):
         if not isinstance(body, Apply) or body.op is not Op.ADD or body.type is not Scalar.FLOAT32:
             return False
         with_sums = [each for each in body.operands if has_sum[each]]

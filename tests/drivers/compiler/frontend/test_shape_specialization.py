@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.opencl_models import FLOAT, Models, request_of
+from support.opencl.models import FLOAT, Models, request_of
 
 import neurald as nd
 from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel, assumed, is_specified

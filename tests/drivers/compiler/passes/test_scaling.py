@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder, changes
+from support.compiler.graphs import GraphBuilder, changes
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Expression, constant, index, load

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.native import DIFFERENT, run
+from support.cpu.native import DIFFERENT, run
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.graph import Value

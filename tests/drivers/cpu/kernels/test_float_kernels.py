@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.contractions import Case, Cases
-from support.float_kernels import TARGETS, check, finished, windows
-from support.native import run
+from support.compiler.contractions import Case, Cases
+from support.compiler.graphs import GraphBuilder
+from support.cpu.float_kernels import TARGETS, check, finished, windows
+from support.cpu.native import run
 
 from neurald.drivers.compiler.ir.graph import Shape
 from neurald.drivers.compiler.ir.scalar import Scalar

@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Sequence
 
 import numpy as np
-from support.cpu_routines import TARGET
+from support.cpu.routines import TARGET
 from support.sweeps import sweep
 
 from neurald.drivers.cpu.emit.instructions import Instructions

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.native import DIFFERENT, compiled, run
+from support.cpu.native import DIFFERENT, compiled, run
 
 from neurald.drivers.compiler.ir.expression import Expression, axis, load
 from neurald.drivers.compiler.ir.graph import Value

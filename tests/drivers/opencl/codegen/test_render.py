@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.compiler_graphs import random_array
-from support.opencl_kernels import GRAPHS, kernels
-from support.opencl_sources import Bench
+from support.compiler.graphs import random_array
+from support.opencl.kernels import GRAPHS, kernels
+from support.opencl.sources import Bench
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, evaluate
@@ -31,7 +31,7 @@ _TESTS = Path(__file__).parents[3]
 #: Renders everything in an order of its own, among other objects, and prints digests.
 _PROGRAM = """
 import hashlib, json, random, sys
-from support.opencl_kernels import GRAPHS, kernels
+from support.opencl.kernels import GRAPHS, kernels
 from neurald.drivers.opencl.codegen.render import render
 names, generator, kept = list(GRAPHS), random.Random(int(sys.argv[1])), []
 generator.shuffle(names)

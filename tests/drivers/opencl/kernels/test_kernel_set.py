@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.opencl_blocks import Block
-from support.opencl_models import expect_close, random_inputs, run
-from support.opencl_warps import with_tensor_cores
+from support.opencl.blocks import Block
+from support.opencl.models import expect_close, random_inputs, run
+from support.opencl.warps import with_tensor_cores
 from support.sweeps import sweep
 
 from neurald.drivers.cpu.device import create_reference

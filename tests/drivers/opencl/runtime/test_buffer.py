@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.models import add_model
+from support.models.small import add_model
 
 import neurald as nd
 from neurald.drivers.opencl.device import OpenClDevice

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.opencl_models import FLOAT, INT32, Models
+from support.opencl.models import FLOAT, INT32, Models
 
 import neurald as nd
 from neurald.drivers.opencl.compiler import compile_model

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pyopencl as cl
 import pytest
-from support.contractions import Cases
-from support.opencl_sources import Bench, opencl_facts
+from support.compiler.contractions import Cases
+from support.opencl.sources import Bench, opencl_facts
 
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.compiled_parts import FLOAT
+from support.cpu.compiled_parts import FLOAT
 from support.sweeps import sweep
 
 import neurald as nd

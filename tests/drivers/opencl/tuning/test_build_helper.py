@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.opencl_trials import as_gpu
+from support.opencl.trials import as_gpu
 
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
 from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceFacts, DeviceKind

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.opencl_trials import as_gpu, broken, good, slowed
+from support.opencl.trials import as_gpu, broken, good, slowed
 
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.platform.platform import DeviceContext

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from support.opencl_trials import good, slowed
+from support.opencl.trials import good, slowed
 from support.sweeps import sweep
 
 from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceFacts
@@ -87,7 +87,7 @@ os.setsid()
 def tell(text):
     open(sys.argv[1], "w").write(text)
 sys.excepthook = lambda *failure: tell("".join(traceback.format_exception(*failure)))
-from support.opencl_trials import as_gpu, good, slowed
+from support.opencl.trials import as_gpu, good, slowed
 from neurald.drivers.opencl.tuning import measuring
 from neurald.drivers.opencl.platform.platform import DeviceContext, choose, discover
 measuring._SHARD_BYTES = measuring._SHARDS_EACH = 1

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from support.opencl_trials import as_gpu, good, slowed
+from support.opencl.trials import as_gpu, good, slowed
 from support.sweeps import sweep
 
 from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS, Source

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
-from support.opencl_trials import broken, good, slowed
+from support.opencl.trials import broken, good, slowed
 from support.sweeps import sweep
 
 from neurald.drivers.opencl.codegen.kernel_source import Source

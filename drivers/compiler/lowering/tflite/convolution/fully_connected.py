@@ -1,4 +1,7 @@
-"""FULLY_CONNECTED with TFLite's types and ranks, see `neurald.hal.operations.tflite.convolution.fully_connected`."""
+"""Lowers FULLY_CONNECTED with TFLite's types.
+
+See `neurald.hal.operations.tflite.convolution.fully_connected`.
+"""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.graph import Value

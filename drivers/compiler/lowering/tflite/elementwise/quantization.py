@@ -1,4 +1,4 @@
-"""QUANTIZE and DEQUANTIZE of all stored types, from one stored form to another, and FAKE_QUANT."""
+"""Lowers QUANTIZE and DEQUANTIZE of all quantised types, requantisation, and FAKE_QUANT."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp
@@ -30,7 +30,7 @@ def _quantize(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _fake_quantize(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Rounded to what could be stored."""
+    """Rounds to the nearest representable quantised value."""
     lowest, highest, scale = (float(number) for number in nudged_range(call))
 
     def function(value: Expression) -> Expression:

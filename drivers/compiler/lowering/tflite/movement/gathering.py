@@ -1,4 +1,4 @@
-"""Elements picked by index: GATHER with batches, GATHER_ND; HASHTABLE_LOOKUP for every type."""
+"""Lowers GATHER with batches, GATHER_ND, and HASHTABLE_LOOKUP for all types."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, constant, index, load
 from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.lowering.movement.gathering import gathered, hashtable_lookup
-from neurald.drivers.compiler.lowering.movement.indexing import element, output_shapes, picked
+from neurald.drivers.compiler.lowering.movement.indexing import bounded_index, element, output_shapes
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.movement.gathering import axis_and_batches
@@ -24,7 +24,7 @@ def _gather_nd(call: Call, builder: Builder) -> tuple[Value, ...]:
 
     def places(at: Sequence[Expression]) -> list[tuple[Expression, Expression]]:
         return [
-            picked(element(indices, (*at[: len(outer)], index(axis))), length)
+            bounded_index(element(indices, (*at[: len(outer)], index(axis))), length)
             for axis, length in enumerate(lengths)
         ]
 

@@ -1,4 +1,4 @@
-"""Diagonals of matrices, the last two axes of a tensor: MATRIX_DIAG, MATRIX_SET_DIAG."""
+"""Lowers MATRIX_DIAG and MATRIX_SET_DIAG, which act on the last two axes."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, load

@@ -1,4 +1,4 @@
-"""RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR as TFLite has them."""
+"""Lowers TFLite's RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from neurald.hal.operations.tflite.movement.resizing import ONE, fixed_point_nei
 
 
 def _bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Signed stored values in fixed point, unsigned ones in FLOAT32."""
+    """Lowers RESIZE_BILINEAR. Signed values use fixed point, unsigned ones FLOAT32."""
     source = to_nhwc(builder, builder.value(call, "input"), is_nchw(call))
     if source.type.is_float:
         return lower_bilinear(call, builder)
@@ -43,7 +43,7 @@ def _bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _fixed_point(call: Call, length: int, result: int) -> Places:
-    """Places with weights of the type that is computed in."""
+    """Returns source indices with weights in the type of the computation."""
     lower, upper, weight = fixed_point_neighbours(call, length, result)
     return (
         lower,
@@ -67,7 +67,7 @@ def _signed(
 def _unsigned(
     builder: Builder, source: Value, at: tuple[Expression, ...], rows: Places, columns: Places
 ) -> Expression:
-    """The four neighbours, each times both weights, in TFLite's order."""
+    """Sums the four neighbours times both weights, in TFLite's order."""
     _, height, width, _ = source.shape
     down, across = (
         neighbours_of(builder, rows, height, at[1]),

@@ -1,4 +1,4 @@
-"""Elements in the opposite order: REVERSE_V2 along several axes, REVERSE_SEQUENCE of parts of different lengths."""
+"""Lowers REVERSE_V2 and REVERSE_SEQUENCE."""
 
 from collections.abc import Sequence
 

@@ -1,10 +1,10 @@
-"""Parts of a tensor taken, or written: SLICE, SPLIT, SPLIT_V, STRIDED_SLICE, DYNAMIC_UPDATE_SLICE."""
+"""Lowers SLICE, SPLIT, SPLIT_V, STRIDED_SLICE and DYNAMIC_UPDATE_SLICE."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, clamp, index, load
 from neurald.drivers.compiler.ir.graph import Value, inside
 from neurald.drivers.compiler.lowering.movement import indexing
-from neurald.drivers.compiler.lowering.movement.indexing import as_index, element, output_shapes, taken
+from neurald.drivers.compiler.lowering.movement.indexing import as_index, element, output_shapes, sliced
 from neurald.drivers.compiler.lowering.movement.slicing import lower_slice, lower_split
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
@@ -18,11 +18,11 @@ def _split_v(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 def _strided_slice(call: Call, builder: Builder) -> tuple[Value, ...]:
     parts, _ = strided_parts(call)
-    return (taken(builder, builder.value(call, "input"), parts, output_shapes(call)[0]),)
+    return (sliced(builder, builder.value(call, "input"), parts, output_shapes(call)[0]),)
 
 
 def _dynamic_update_slice(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """A start from where the update would leave the input is moved back."""
+    """Lowers DYNAMIC_UPDATE_SLICE. The start is clamped so that the update stays in the input."""
     source, update, start = (builder.value(call, name) for name in ("input", "update", "start"))
     if not update.count:
         return (source,)

@@ -1,4 +1,7 @@
-"""Blocks moved to channels or batches; BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND along one axis too."""
+"""Lowers DEPTH_TO_SPACE and its kind.
+
+BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND also along one axis.
+"""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.graph import Value

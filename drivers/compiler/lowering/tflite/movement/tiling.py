@@ -1,4 +1,4 @@
-"""Elements repeated: TILE, BROADCAST_TO, and BROADCAST_ARGS, which tells the shape for it."""
+"""Lowers TILE, BROADCAST_TO, and BROADCAST_ARGS, which computes the broadcast shape."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ def _broadcast_args(call: Call, builder: Builder) -> tuple[Value, ...]:
     ((rank,),) = output_shapes(call)
 
     def lengths(at: Expression) -> list[Expression]:
-        """Of both shapes, aligned at their ends."""
+        """Returns the lengths of both shapes, aligned at their ends."""
         places = [at - (rank - shape.count) for shape in shapes]
         return [load(shape, (place,), place >= 0, 1) for shape, place in zip(shapes, places, strict=True)]
 

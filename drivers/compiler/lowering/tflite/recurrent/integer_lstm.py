@@ -1,4 +1,7 @@
-"""LSTM cells of integers, see `neurald.hal.operations.tflite.recurrent.integer_lstm`. Their weights are constants."""
+"""Lowers integer LSTM cells with constant weights.
+
+See `neurald.hal.operations.tflite.recurrent.integer_lstm`.
+"""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import load
@@ -10,7 +13,7 @@ from neurald.hal.operations.tflite.recurrent.integer_lstm import read_cell
 
 
 def lower_integers(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """One step, of an input of rank 2, or a sequence of them."""
+    """Lowers one step (input of rank 2) or a sequence."""
     source = builder.value(call, "input")
     is_step = len(source.shape) == 2
     is_time_major = is_step or bool(call.scalar("time_major"))

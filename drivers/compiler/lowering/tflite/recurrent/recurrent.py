@@ -1,4 +1,4 @@
-"""Recurrent cells with TFLite's types, see `neurald.hal.operations.tflite.recurrent.recurrent`."""
+"""Lowers recurrent cells with TFLite's types."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.graph import Value

@@ -5,9 +5,9 @@ from itertools import cycle, product
 from typing import Any
 
 import numpy as np
-from support.lowering_beside_reference import expect_same
-from support.recurrent import CELL_NAMES, GATES, NORM_NAMES, absent
-from support.single_operation import Given, given, scalars, wanted
+from support.compiler.lowering_beside_reference import expect_same
+from support.operations.recurrent import CELL_NAMES, GATES, NORM_NAMES, absent
+from support.operations.single_operation import Given, given, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate

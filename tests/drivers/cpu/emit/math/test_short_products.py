@@ -1,6 +1,6 @@
 import numpy as np
-from support.elementwise import computed, expected
-from support.native import RUNNABLE
+from support.compiler.elementwise import computed, expected
+from support.cpu.native import RUNNABLE
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Expression, apply, axis, clamp, load

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from support.contractions import Cases
-from support.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
+from support.compiler.contractions import Cases
+from support.cpu.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import load

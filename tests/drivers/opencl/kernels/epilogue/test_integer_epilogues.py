@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.contractions import Case, Cases
-from support.opencl_sources import Bench, opencl_facts
+from support.compiler.contractions import Case, Cases
+from support.compiler.graphs import GraphBuilder
+from support.opencl.sources import Bench, opencl_facts
 from support.tiers import one_in
 
 from neurald.drivers.compiler.analysis.integer_ranges import Ranges

@@ -4,9 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from support.opencl_adding import without_ptx
-from support.opencl_blocks import RELU6, VALID, Block, sources_of, taken
-from support.opencl_models import expect_close, prepared_from, random_inputs, run
+from support.opencl.adding import without_ptx
+from support.opencl.blocks import RELU6, VALID, Block, sources_of, taken
+from support.opencl.models import expect_close, prepared_from, random_inputs, run
 from support.sweeps import sweep
 from support.tiers import one_in
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.opencl_adding import without_ptx
-from support.opencl_models import FLOAT, Models, expect_close, prepared_from, random_inputs, run
+from support.opencl.adding import without_ptx
+from support.opencl.models import FLOAT, Models, expect_close, prepared_from, random_inputs, run
 from support.sweeps import sweep
 from support.tiers import one_in
 
@@ -69,7 +69,7 @@ def pairs_among(chains: Sequence[Chain]) -> tuple[Chain, ...]:
 def pairs(model: Model, facts: DeviceFacts) -> tuple[Chain, ...]:
     graph = build_graph(model, {})
     transform(graph)
-    fused = fuse(graph, enabled=True, rows=lambda _: True)
+    fused = fuse(graph, enabled=True, is_row_wise=lambda _: True)
     return pairs_among(chains_of(fused, fused.kernels, facts))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.opencl_blocks import (
+from support.opencl.blocks import (
     FLOAT,
     INT8,
     RELU6,
@@ -17,8 +17,8 @@ from support.opencl_blocks import (
     sources_of,
     taken,
 )
-from support.opencl_models import prepared_from, random_inputs, run
-from support.opencl_warps import with_tensor_cores, without_warps
+from support.opencl.models import prepared_from, random_inputs, run
+from support.opencl.warps import with_tensor_cores, without_warps
 from support.sweeps import sweep
 from support.tiers import one_in
 

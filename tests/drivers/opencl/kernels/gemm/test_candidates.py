@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Callable
 
 import pytest
-from support.contractions import TYPES, Case, Cases
-from support.opencl_sources import Bench, opencl_facts
+from support.compiler.contractions import TYPES, Case, Cases
+from support.opencl.sources import Bench, opencl_facts
 from support.tiers import one_in
 
 from neurald.drivers.compiler.ir.scalar import Scalar

@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder, random_array
-from support.opencl_sources import Bench, opencl_facts
+from support.compiler.graphs import GraphBuilder, random_array
+from support.opencl.sources import Bench, opencl_facts
 from support.tiers import one_in
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate_fused

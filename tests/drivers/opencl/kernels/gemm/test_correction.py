@@ -1,7 +1,7 @@
 """Sums of what is stored, corrected, are those of numbers less their zero point."""
 
 import numpy as np
-from support.compiler_graphs import GraphBuilder
+from support.compiler.graphs import GraphBuilder
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate_fused

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.opencl_batch import BatchingDevice
-from support.opencl_models import run
-from support.opencl_sources import Bench
-from support.single_operation import stored_values
+from support.compiler.graphs import GraphBuilder
+from support.opencl.batch import BatchingDevice
+from support.opencl.models import run
+from support.opencl.sources import Bench
+from support.operations.single_operation import stored_values
 from support.tiers import one_in
 
 import neurald as nd

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.contractions import Case, Cases
-from support.opencl_kernels import GRAPHS, kernels
-from support.opencl_sources import Bench, opencl_facts
+from support.compiler.contractions import Case, Cases
+from support.compiler.graphs import GraphBuilder
+from support.opencl.kernels import GRAPHS, kernels
+from support.opencl.sources import Bench, opencl_facts
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.graph import Contraction

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.models.whole_model import run_references
 from support.sweeps import sweep
-from support.tflite_builder import TfliteGraph, TfliteModel
-from support.tflite_operator import NONE, RELU, random, types
-from support.whole_model import run_references
+from support.tflite.builder import TfliteGraph, TfliteModel
+from support.tflite.operator import NONE, RELU, random, types
 
 import neurald as nd
 from neurald.drivers.cpu.device import ReferenceDevice

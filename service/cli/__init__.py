@@ -1,0 +1,191 @@
+"""The `neurald` command.
+
+Every command keeps three rules. What it finds goes to stdout, as one JSON document with `--json`. What went wrong goes to
+stderr as one sentence, with exit status 1, or 2 where the command line itself is wrong; never as a traceback. Ctrl-C
+ends with 130.
+
+Nothing heavy may be imported here: `neurald --help` pays for it.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from neurald.service.cli.benchmark import benchmark
+from neurald.service.cli.cache import cache
+from neurald.service.cli.conformance import conformance
+from neurald.service.cli.demo import demo
+from neurald.service.cli.devices import devices
+from neurald.service.cli.driver import driver
+from neurald.service.cli.explain import explain
+from neurald.service.cli.new_driver import new_driver
+from neurald.service.cli.run import run
+from neurald.service.sandbox.mode import OWN_PROCESS
+
+#: Set to anything, it lets unexpected errors end in a traceback.
+DEBUG_VARIABLE = "NEURALD_DEBUG"
+
+#: Longer messages are cut: names in a hostile model can have any length.
+_MESSAGE_LIMIT = 2000
+
+_INTERRUPTED = 130
+_BROKEN_PIPE = 141
+_MOMENT_S = 0.01
+
+
+class _Commands(TyperGroup):
+    """Turns whatever a command raises into one sentence and an exit status."""
+
+    def invoke(self, ctx: Any) -> Any:
+        from neurald.service.console.output import discard_stdout, printable
+
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            raise typer.Exit(_INTERRUPTED) from None
+        except BrokenPipeError:
+            discard_stdout()
+            raise typer.Exit(_BROKEN_PIPE) from None
+        except Exception as error:
+            # Typer's own (bad usage, exits) carry their exit status, and Typer reports them.
+            if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
+                raise
+            sys.stderr.write(f"error: {printable(_one_line(_message(error)))}\n")
+            try:
+                sys.stdout.flush()
+            except OSError:
+                # What could not be written must not fail once more when the interpreter ends.
+                discard_stdout()
+            raise typer.Exit(1) from None
+        return result
+
+
+def _message(error: Exception) -> str:
+    from neurald.hal.errors import Error
+
+    if isinstance(error, Error):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    if isinstance(error, MemoryError):
+        return f"out of memory: {error}" if str(error) else "out of memory"
+    if os.environ.get(DEBUG_VARIABLE):
+        raise error
+    return f"unexpected {type(error).__name__}: {error} ({DEBUG_VARIABLE}=1 shows where)"
+
+
+def _one_line(text: str) -> str:
+    """Lines joined by semicolons, after a colon by nothing; cut where it gets too long."""
+    joined = ""
+    for line in text.split("\n"):
+        separator = "" if not joined else " " if joined.endswith(":") else "; "
+        joined += separator + line.strip()
+    return joined if len(joined) <= _MESSAGE_LIMIT else joined[:_MESSAGE_LIMIT] + "…"
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"neurald {version('neurald')}\n")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A copy of the token file of the daemon on TCP that is used, where that is another user's or behind a "
+            "forwarded port; as NEURALD_TOKEN_FILE.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    if token_file is not None:
+        from neurald.hal.rpc.transport.access_token import TOKEN_VARIABLE
+
+        os.environ[TOKEN_VARIABLE] = str(token_file)
+
+
+app = typer.Typer(
+    name="neurald",
+    cls=_Commands,
+    callback=_options,
+    help="Run neural networks on the devices of this machine, and serve devices to others.",
+    no_args_is_help=True,
+    # Plain help and plain errors: formatting them with rich would cost more than all the rest.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(help="Run a model on a photo, arrays or random input.")(run)
+app.command(help="Measure how fast a model loads, prepares and runs.")(benchmark)
+app.command(help="List the devices and how fast they are.")(devices)
+app.command(help="Say which device runs which operation of a model, and why.")(explain)
+app.add_typer(cache, name="cache", help="Look after the compilation cache: ls, verify, prune, warm.")
+app.command(help="Serve a device to other processes until stopped.")(driver)
+app.command(
+    help="Check that a device does what every device must do.\n\n"
+    "A device of this process is opened in another one as well, where cases run between memory pages that nobody may touch. "
+    "The memory of a daemon cannot be placed so, and the report says that."
+)(conformance)
+app.command("new-driver", help="Write the package of a new driver, with tests.")(new_driver)
+app.command(help="Classify handwritten digits, here and in a daemon.")(demo)
+
+
+def _interrupt_again(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Ctrl-C that came while a finaliser ran, where exceptions are lost, comes once more in a moment."""
+    if unraisable.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(unraisable)
+        return
+    import signal
+    import threading
+
+    threading.Timer(_MOMENT_S, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+
+def _reopen_closed_streams() -> None:
+    """Opens what the shell has closed (`>&-`), so that no file or socket takes the number of a standard stream.
+
+    Writing to a closed stdout fails then with the system's own message, as it does in other programs.
+    """
+    # Ascending, since the lowest free number is what `os.open` gives.
+    for number, name, flags in (
+        (0, "stdin", os.O_RDONLY),
+        (1, "stdout", os.O_RDONLY),
+        (2, "stderr", os.O_WRONLY),
+    ):
+        if getattr(sys, name) is None:
+            if (opened := os.open(os.devnull, flags)) != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
+
+
+def main() -> None:
+    """The entry point of the `neurald` command; ends the process."""
+    _reopen_closed_streams()
+    # gRPC's own messages would come on top of the errors that are reported anyway.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    if not sys.warnoptions:
+        import warnings
+
+        warnings.simplefilter("ignore")
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal's encoding lacks is no reason to fail.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    sys.unraisablehook = _interrupt_again
+    try:
+        app(obj=OWN_PROCESS)
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)

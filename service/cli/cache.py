@@ -1,0 +1,306 @@
+"""`neurald cache`: what the compilation cache holds, whether it is sound, and what is to go or to come."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from neurald.hal.cache.store import Cache, EntryStatus
+    from neurald.hal.model.types import Preference, Priority
+
+#: Shown of a key; enough to tell entries apart.
+_KEY_SHOWN = 12
+_MB = 1e6
+_DAY_S = 86_400.0
+
+_Directory = Annotated[
+    Path | None, typer.Option("--dir", metavar="FOLDER", help="The cache there, in place of the user's own.")
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+cache = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+@cache.command(help="List the entries, the last used first.")
+def ls(directory: _Directory = None, json: _Json = False) -> None:
+    """Lists every entry with what its manifest tells."""
+    found = _open(directory)
+    _write(found, found.entries(), json)
+
+
+@cache.command(help="Read and check every entry. Exit status 1 if one is damaged.")
+def verify(directory: _Directory = None, json: _Json = False) -> None:
+    """Checks every entry as for its use, and says what is wrong."""
+    from neurald.hal.errors import BadData
+    from neurald.service.console.output import status
+
+    found = _open(directory)
+    with status("reading the cache", quiet=json):
+        entries = found.verify()
+    _write(found, entries, json)
+    damaged = sum(bool(entry.damage) for entry in entries)
+    if damaged:
+        are = "is" if damaged == 1 else "are"
+        raise BadData(
+            f"{damaged} of {len(entries)} entries {are} damaged and never used; neurald cache prune --damaged removes them"
+        )
+
+
+@cache.command(help="Remove entries, and what dead processes left.")
+def prune(
+    everything: Annotated[bool, typer.Option("--all", help="All entries.")] = False,
+    damaged: Annotated[
+        bool, typer.Option("--damaged", help="The entries that `verify` finds damaged.")
+    ] = False,
+    unused_days: Annotated[
+        float | None,
+        typer.Option(metavar="DAYS", min=0, help="Entries that were not used for so long."),
+    ] = None,
+    max_mb: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MB", min=0, help="Entries, the least recently used first, until the rest is as small."
+        ),
+    ] = None,
+    directory: _Directory = None,
+    json: _Json = False,
+) -> None:
+    """Removes what the options name."""
+    from neurald.service.console.output import write_json, write_line
+
+    if not (everything or damaged) and unused_days is None and max_mb is None:
+        raise typer.BadParameter("say what is to go: --all, --damaged, --unused-days or --max-mb")
+    found = _open(directory)
+    before = _total(found.entries())
+    removed = [
+        entry.key
+        for entry in (found.verify() if damaged and not everything else ())
+        if entry.damage and found.remove(entry.key)
+    ]
+    limit_bytes = None if max_mb is None else int(max_mb * _MB)
+    removed += found.prune(
+        limit_bytes=0 if everything else limit_bytes,
+        unused_s=None if unused_days is None else unused_days * _DAY_S,
+    )
+    left = found.entries()
+    document = {
+        "directory": str(found.path),
+        "removed": removed,
+        "freed_bytes": max(0, before - _total(left)),
+        "entries": len(left),
+        "size_bytes": _total(left),
+    }
+    if json:
+        write_json(document)
+    else:
+        write_line(f"{len(removed)} removed; {_summary(found, left)}")
+
+
+@cache.command(help="Compile models now, so that compiling them later is fast.")
+def warm(
+    models: Annotated[
+        list[Path], typer.Argument(metavar="MODEL…", help=".tflite files.", show_default=False)
+    ],
+    device: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Compile for this device only: a name from `neurald devices`, or the address of a daemon. May be repeated.",
+        ),
+    ] = None,
+    signature: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Compile this signature of the files.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="CPU threads that runs will use. [default: the driver's choice]")
+    ] = None,
+    preference: Annotated[
+        str, typer.Option(metavar="NAME", help="LOW_POWER, FAST_SINGLE_ANSWER or SUSTAINED_SPEED.")
+    ] = "FAST_SINGLE_ANSWER",
+    priority: Annotated[str, typer.Option(metavar="NAME", help="LOW, MEDIUM or HIGH.")] = "MEDIUM",
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--directory", "--dir", metavar="FOLDER", help="Warm the cache there, which needs a --token."
+        ),
+    ] = None,
+    token: Annotated[
+        str, typer.Option(metavar="HEX", help="The application's cache token, 64 hexadecimal digits.")
+    ] = "",
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SIZExSIZE",
+            help="The shape of an input that the model leaves open, such as x=1x224x224x3: the model is run once with "
+            "random inputs. May be repeated.",
+        ),
+    ] = None,
+    json: _Json = False,
+) -> None:
+    """Compiles each model and says what the cache does for it from now on.
+
+    Preference, priority, token, directory, threads and shapes must be those that the application uses.
+    """
+    import neurald as nd
+    from neurald.service.console.device_choice import find_devices
+    from neurald.service.console.output import note, status, write_json
+    from neurald.service.tensors.arrays import input_slots, random_inputs
+    from neurald.service.tensors.shapes import parse_shapes, remarks_on_defaults
+
+    asked = nd.Preference[_member("--preference", preference, nd.Preference)]
+    rank = nd.Priority[_member("--priority", priority, nd.Priority)]
+    secret = _token(token)
+    if directory is not None and not secret:
+        raise typer.BadParameter("--directory needs --token: applications name both, or neither")
+    chosen = find_devices(device or ())
+    warmed = []
+    for path in models:
+        with status(f"compiling {path}", quiet=json):
+            model = nd.load_tflite(path, signature=signature)
+            slots = input_slots(model)
+            shapes = parse_shapes(shape or (), slots)
+            steps = nd.warm(
+                model,
+                chosen,
+                threads,
+                preference=asked,
+                priority=rank,
+                directory=directory,
+                token=secret,
+                inputs=random_inputs(slots, shapes) if shapes else None,
+            )
+        if shapes:
+            for remark in remarks_on_defaults(slots, shapes):
+                note(remark)
+        elif any(not slot.operand.is_fully_specified for slot in slots):
+            note(f"{path} leaves shapes of inputs open; --shape says for which ones to compile")
+        warmed.append({"model": str(path), "steps": [_step(step) for step in steps]})
+    if json:
+        write_json({"models": warmed})
+    else:
+        _show_warmed(warmed)
+
+
+def _member(option: str, name: str, kind: "type[Preference] | type[Priority]") -> str:
+    """The name of a member of `kind`, however it is written."""
+    if name.upper() not in kind.__members__:
+        raise typer.BadParameter(f"{option} is {name!r}; one of {', '.join(kind.__members__)} is expected")
+    return name.upper()
+
+
+def _token(text: str) -> bytes:
+    if text and not re.fullmatch(r"[0-9a-fA-F]{64}", text):
+        raise typer.BadParameter(f"--token has {len(text)} characters; 64 hexadecimal digits are expected")
+    return bytes.fromhex(text)
+
+
+def _open(directory: Path | None) -> "Cache":
+    from neurald.hal.cache.store import Cache, default_directory
+
+    return Cache(default_directory() if directory is None else directory)
+
+
+def _total(entries: "list[EntryStatus]") -> int:
+    return sum(entry.size_bytes for entry in entries)
+
+
+def _summary(found: "Cache", entries: "list[EntryStatus]") -> str:
+    from neurald.service.console.output import printable
+
+    count = f"{len(entries)} entr{'y' if len(entries) == 1 else 'ies'}"
+    return (
+        f"{count}, {_total(entries) / _MB:.1f} MB of {found.limit_bytes / _MB:.0f} MB, "
+        f"in {printable(str(found.path))}"
+    )
+
+
+def _write(found: "Cache", entries: "list[EntryStatus]", json: bool) -> None:
+    from neurald.service.console.output import write_json, write_line, write_table
+
+    described = [_describe(entry) for entry in sorted(entries, key=lambda entry: -entry.last_use_s)]
+    if json:
+        document = {
+            "directory": str(found.path),
+            "size_bytes": _total(entries),
+            "limit_bytes": found.limit_bytes,
+            "entries": described,
+        }
+        write_json(document)
+        return
+    columns = ["key", "device", "model", "MB", "compile ms", "last use", "state"]
+    rows = [
+        [
+            entry["key"][:_KEY_SHOWN],
+            entry["device"] or "-",
+            entry["model"] or "-",
+            f"{entry['size_bytes'] / _MB:.2f}",
+            "-" if entry["compile_ms"] is None else f"{entry['compile_ms']:.1f}",
+            # Without seconds and zone: --json has the whole moment.
+            entry["last_use"][:16].replace("T", " "),
+            f"damaged: {entry['damage']}" if entry["damage"] else "sound",
+        ]
+        for entry in described
+    ]
+    if rows:
+        write_table(columns, rows, right=columns[3:5], shorten=["device", "model", "state"])
+    write_line(_summary(found, entries))
+
+
+def _describe(entry: "EntryStatus") -> dict[str, Any]:
+    manifest = entry.manifest
+    document: dict[str, Any] = {
+        "key": entry.key,
+        "size_bytes": entry.size_bytes,
+        "last_use": _moment(entry.last_use_s),
+        "damage": entry.damage,
+    }
+    parts, origin = (None, None) if manifest is None else (manifest.parts, manifest.origin)
+    for name in ("device", "device_version", "preference", "priority", "threads", "neurald", "variant"):
+        document[name] = None if parts is None else getattr(parts, name)
+    document["has_token"] = None if parts is None else bool(parts.token)
+    document["model"] = None if origin is None else origin.model
+    document["compile_ms"] = None if origin is None else origin.compile_ms
+    document["created"] = None if origin is None else _moment(origin.created_s)
+    return document
+
+
+def _moment(seconds: float) -> str:
+    """ISO 8601 of a time on the clock of `time.time()`."""
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _step(step: Any) -> dict[str, Any]:
+    return {
+        "device": step.device,
+        "operations": step.operations,
+        "cache": step.cache.value,
+        "reason": step.reason,
+        "cold_ms": step.cold_ms,
+        "warm_ms": step.warm_ms,
+        "key": step.key,
+    }
+
+
+def _show_warmed(warmed: list[dict[str, Any]]) -> None:
+    from neurald.service.console.output import write_table
+
+    columns = ["model", "device", "operations", "cache", "cold ms", "warm ms", "why"]
+    rows = []
+    for document in warmed:
+        for step in document["steps"]:
+            times = ["-" if step[name] is None else f"{step[name]:.1f}" for name in ("cold_ms", "warm_ms")]
+            rows.append(
+                [
+                    document["model"],
+                    step["device"],
+                    str(step["operations"]),
+                    step["cache"],
+                    *times,
+                    step["reason"],
+                ]
+            )
+    write_table(columns, rows, right=["operations", "cold ms", "warm ms"], shorten=["model", "device", "why"])

@@ -1,0 +1,171 @@
+"""`neurald conformance`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from neurald.service.conformance.report import Run
+
+#: Failures that are listed one by one; `--json` has them all.
+_SHOWN = 20
+
+
+def conformance(
+    device: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="A device as `neurald devices` lists it, the address of a daemon, the name of a driver, or module:factory.",
+            show_default=False,
+        ),
+    ],
+    count: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Random cases for each form and types of an operation, beside those that always run.",
+        ),
+    ] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first of them.")] = 0,
+    operation: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this operation; may be repeated.", show_default=False),
+    ] = None,
+    case: Annotated[
+        str,
+        typer.Option(metavar="CASE", help="Only this case, as a report names it.", show_default=False),
+    ] = "",
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="A folder with Android's conformance records, to run too.", show_default=False
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            dir_okay=False,
+            help="Write a report on what was certified: Markdown to FILE.md, else JSON.",
+            show_default=False,
+        ),
+    ] = None,
+    thorough: Annotated[
+        bool,
+        typer.Option(
+            "--thorough",
+            help="Run all cases for every type, and all between guard pages; without it, most types have some.",
+        ),
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Checks that a device does what every device must do; ends with 1 if it does not."""
+    import time
+    from datetime import UTC, datetime
+
+    from neurald.hal.errors import BadData
+    from neurald.service.conformance.report import Run, document, write
+    from neurald.service.conformance.suite import Plan, run
+    from neurald.service.console.device_choice import find_devices
+    from neurald.service.console.output import note, progress, write_json
+
+    names = [case.partition(":")[0]] if case else operation or ()
+    plan = Plan(
+        count=count,
+        seed=seed,
+        operations=_operations(names),
+        vectors=vectors,
+        case=case,
+        is_thorough=thorough,
+        driver=device,
+    )
+    if report is not None and not report.parent.is_dir():
+        raise BadData(f"--report {report}: there is no folder {report.parent}")
+    found = (find_devices([device]) or [])[0]
+    began, started = datetime.now(UTC), time.monotonic()
+    with progress(f"checking {found.name}", quiet=json) as bar:
+        results = list(run(found, plan, bar.advance_to))
+    if case and not results:
+        raise BadData(f"there is no case {case!r}; a report names those that there are")
+    done = Run(
+        device=found,
+        driver=device,
+        plan=plan,
+        results=results,
+        began=began,
+        took_s=time.monotonic() - started,
+    )
+    if report is not None:
+        write(done, report)
+    if json:
+        write_json(document(done))
+    else:
+        _show(done)
+        if report is not None:
+            note(f"the report is in {report}")
+    if done.failed:
+        raise typer.Exit(1)
+
+
+def _operations(names: Sequence[str]) -> tuple[Any, ...]:
+    from neurald.hal.errors import BadData
+    from neurald.hal.model.operation_type import OperationType
+
+    unknown = [name for name in names if name not in OperationType.__members__]
+    if unknown:
+        raise BadData(f"there is no operation {unknown[0]!r}; docs/operations.md lists them")
+    return tuple(OperationType[name] for name in names)
+
+
+def _show(run: "Run") -> None:
+    from collections import Counter
+
+    from neurald.service.conformance.coverage import coverage
+    from neurald.service.conformance.report import certified_by_operation, command
+    from neurald.service.conformance.result import Outcome, count
+    from neurald.service.console.output import note, printable, write_line, write_table
+
+    write_line(printable(f"{run.device.name}, {run.device.version}"))
+    rows = [
+        (group, *(str(found[outcome]) for outcome in Outcome)) for group, found in count(run.results).items()
+    ]
+    columns = ("checks", *(outcome.value for outcome in Outcome))
+    write_table(columns, rows, right=columns[1:])
+    certified = certified_by_operation(coverage(run.results))
+    if certified:
+        write_line()
+        columns = ("operation", "forms and types certified", "cases passed")
+        table = [(name, f"{right} of {taken}", str(cases)) for name, right, taken, cases in certified]
+        write_table(columns, table, right=columns[1:])
+    declined = Counter(
+        (result.group, result.detail) for result in run.results if result.outcome is Outcome.DECLINED
+    )
+    if declined:
+        write_line()
+        write_line("declined:")
+        for (group, reason), number in declined.most_common(_SHOWN):
+            _write_item(f"{number} of {group}: {reason}")
+        if len(declined) > _SHOWN:
+            note(f"{len(declined) - _SHOWN} more reasons; --report FILE writes all")
+    if run.failed:
+        write_line()
+        write_line("failed:")
+    for result in run.failed[:_SHOWN]:
+        label = f", {result.label}" if result.label else ""
+        _write_item(f"{result.group}: {result.subject}{label}: {result.detail}")
+        write_line(f"    {printable(command(run, result))}")
+    if len(run.failed) > _SHOWN:
+        note(f"{len(run.failed) - _SHOWN} more failed; --report FILE and --json list all")
+
+
+def _write_item(text: str) -> None:
+    """Writes an item of a list, cut into lines that fit a narrow terminal."""
+    from textwrap import wrap
+
+    from neurald.service.console.output import printable, write_line
+
+    for line in wrap(printable(text), 78, initial_indent="  ", subsequent_indent="    "):
+        write_line(line)

@@ -1,0 +1,111 @@
+"""`neurald devices`."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from neurald.hal.model.extension import Extension
+
+
+def devices(
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Lists every device with what it says of itself."""
+    import neurald as nd
+    from neurald.runtime.devices.extensions import conflicts
+    from neurald.service.console.output import status, write_json
+
+    with status("looking for devices", quiet=json):
+        listed = nd.devices()
+        disabled = conflicts(listed)
+        found = [_describe(device, disabled) for device in listed]
+    if json:
+        write_json({"devices": found})
+    else:
+        _show(found)
+
+
+def _describe(device: Any, disabled: Mapping[str, str]) -> dict[str, Any]:
+    from neurald.hal.device import declared_extensions
+    from neurald.hal.errors import Error
+    from neurald.service.console.device_choice import address, daemon, performance
+
+    description: dict[str, Any] = {
+        "name": device.name,
+        "type": device.type.name,
+        "version": device.version,
+        "feature_level": device.feature_level.name,
+        "address": address(device),
+        "extensions": list(device.extensions),
+        "declared_extensions": [_declaration(extension) for extension in declared_extensions(device)],
+        "disabled_extensions": {
+            extension.name: disabled[extension.name]
+            for extension in declared_extensions(device)
+            if extension.name in disabled
+        },
+    }
+    try:
+        description["performance"] = performance(device)
+        description["daemon"] = daemon(device)
+    except Error as error:
+        # One daemon that dies meanwhile does not hide the others.
+        description["error"] = str(error)
+    return description
+
+
+def _declaration(extension: "Extension") -> dict[str, Any]:
+    return {
+        "name": extension.name,
+        "operations": {operation.name: operation.code for operation in extension.operations},
+        "operand_types": {
+            kind.name: {"code": kind.code, "is_tensor": kind.is_tensor, "element_bytes": kind.element_bytes}
+            for kind in extension.operand_types
+        },
+        "compilation_attributes": {each.name: each.code for each in extension.compilation_attributes},
+        "execution_attributes": {each.name: each.code for each in extension.execution_attributes},
+    }
+
+
+def _show(found: list[dict[str, Any]]) -> None:
+    from neurald.service.console.output import note, write_table
+
+    columns = ("device", "type", "level", "where", "time f32 | q8", "power f32 | q8", "version")
+    rows = []
+    for device in found:
+        figures = device.get("performance", {})
+        pairs = [
+            " | ".join(
+                "-" if figures.get(kind) is None else f"{figures[kind][what]:.2f}"
+                for kind in ("float32", "quant8")
+            )
+            for what in ("exec_time", "power_usage")
+        ]
+        level = device["feature_level"].removeprefix("LEVEL_")
+        where = device["address"] or "in process"
+        rows.append((device["name"], device["type"], level, where, *pairs, device["version"]))
+    write_table(columns, rows, right=columns[4:6])
+    for device in found:
+        if "error" in device:
+            note(f"{device['name']}: {device['error']}")
+        for weakness in _weaknesses(device.get("daemon")):
+            note(f"{device['name']}: {weakness}")
+        for extension in device["declared_extensions"]:
+            kinds = ("operations", "operand_types", "compilation_attributes", "execution_attributes")
+            names = ", ".join(name for kind in kinds for name in extension[kind])
+            note(f"{device['name']}: extension {extension['name']} with {names}")
+        for name, reason in device["disabled_extensions"].items():
+            note(f"{device['name']}: extension {name} is disabled: {reason}")
+
+
+def _weaknesses(daemon: dict[str, Any] | None) -> Iterator[str]:
+    """What of a daemon its operator should know."""
+    if daemon is None:
+        return
+    if daemon["access"] == "ANYBODY":
+        yield "anybody who reaches the daemon may use it (--insecure)"
+    if not daemon["sandbox"]:
+        yield "the daemon's process is not in a sandbox"
+    elif daemon["sandbox_missing"]:
+        yield f"the sandbox of the daemon's process lacks {', '.join(daemon['sandbox_missing'])}"

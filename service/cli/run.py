@@ -1,0 +1,200 @@
+"""`neurald run`."""
+
+from collections.abc import Sequence
+from errno import EISDIR, ENOENT
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import neurald as nd
+    from neurald.service.tensors.shapes import Shapes
+
+
+def run(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.", show_default=False)],
+    image: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Give the model this photo, and show the best classes."),
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Names of the classes, one per line.")
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many classes to show.")] = 5,
+    mean: Annotated[
+        float | None,
+        typer.Option(
+            help="Image inputs are (pixel - mean) / std. Float models get 127.5 for both unless told otherwise; "
+            "uint8 models get the pixels as they are, int8 models pixels - 128."
+        ),
+    ] = None,
+    std: Annotated[float | None, typer.Option(help="See --mean.")] = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option(metavar="IN.npz", help="Inputs by tensor name, or by position (input_0, input_1, …)."),
+    ] = None,
+    outputs: Annotated[
+        Path | None, typer.Option(metavar="OUT.npz", help="Write the outputs there, by tensor name.")
+    ] = None,
+    signature: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Run this signature of the file.")
+    ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SHAPE",
+            help="The shape of a random input that the model leaves open, such as x=1x224x224x3. May be repeated.",
+        ),
+    ] = None,
+    device: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Use this device only: a name from `neurald devices`, or the address of a daemon. May be repeated.",
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="CPU threads to use. [default: the driver's choice]")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Runs a model once and shows what came out."""
+    if image is not None and inputs is not None:
+        raise typer.BadParameter("--image and --inputs exclude each other")
+    if shape and (image is not None or inputs is not None):
+        raise typer.BadParameter("--shape is for random inputs, and excludes --image and --inputs")
+    if image is None and (mean is not None or std is not None):
+        raise typer.BadParameter("--mean and --std need --image")
+    import neurald as nd
+    from neurald.service.console.device_choice import describe_steps, find_devices, say_where_it_ran
+    from neurald.service.console.output import note, status, write_json
+    from neurald.service.tensors.arrays import input_slots, output_slots, write_outputs
+    from neurald.service.tensors.classification import read_labels
+    from neurald.service.tensors.shapes import parse_shapes, remarks_on_defaults
+
+    # What can be refused cheaply is refused before any work is done.
+    names = None if labels is None else read_labels(labels)
+    if outputs is not None and not outputs.absolute().parent.is_dir():
+        raise FileNotFoundError(ENOENT, "there is no such folder", str(outputs.parent))
+    if outputs is not None and outputs.is_dir():
+        raise IsADirectoryError(EISDIR, "it is a folder", str(outputs))
+    with status(f"preparing {model}", quiet=json):
+        loaded = nd.load_tflite(model, signature=signature)
+        shapes = parse_shapes(shape or (), input_slots(loaded))
+        source, arrays = _inputs(loaded, image, inputs, mean, std, shapes)
+        compilation = nd.CompilationBuilder(loaded, find_devices(device or ()), threads).finish()
+    if image is None and inputs is None and not json:
+        note(f"inputs are {source}")
+        for remark in remarks_on_defaults(input_slots(loaded), shapes):
+            note(remark)
+    with status(f"running {model}", quiet=json):
+        results = compilation.run(*arrays)
+    if outputs is not None:
+        write_outputs(outputs, output_slots(loaded), results)
+
+    steps, fallback = describe_steps(compilation), compilation.report.fallback
+    document: dict[str, Any] = {"model": str(model), "inputs": source, "steps": steps, "fallback": fallback}
+    document["outputs"] = [_summary(*pair) for pair in zip(output_slots(loaded), results, strict=True)]
+    if outputs is not None:
+        document["outputs_file"] = str(outputs)
+    remarks: list[str] = []
+    if image is not None or labels is not None:
+        guesses, remarks = _classes(loaded, results, names, top)
+        if guesses is not None:
+            document["top"] = guesses
+        document["remarks"] = remarks
+    if json:
+        write_json(document)
+        return
+    for remark in [*say_where_it_ran(steps, fallback), *remarks]:
+        note(remark)
+    _show(document)
+
+
+def _inputs(
+    model: "nd.Model",
+    image: Path | None,
+    inputs: Path | None,
+    mean: float | None,
+    std: float | None,
+    shapes: "Shapes",
+) -> tuple[str, list[Any]]:
+    """Where the inputs come from, and the inputs."""
+    from neurald.service.tensors.arrays import SEED, input_slots, random_inputs, read_inputs
+
+    if image is not None:
+        from neurald.service.tensors.images import image_input
+
+        return str(image), [image_input(model, image, mean, std)]
+    if inputs is not None:
+        return str(inputs), read_inputs(inputs, input_slots(model))
+    return f"random (seed {SEED})", random_inputs(input_slots(model), shapes)
+
+
+def _classes(
+    model: "nd.Model", results: Sequence[Any], names: list[str] | None, top: int
+) -> tuple[list[dict[str, Any]] | None, list[str]]:
+    """The best classes, None if the model gives none, and remarks on how they were found."""
+    from neurald.hal.errors import BadData
+    from neurald.service.tensors.classification import align_labels, best, class_output, class_scores
+
+    position = class_output(results)
+    if position is None:
+        shapes = ", ".join(str(list(result.shape)) for result in results)
+        reason = f"the model is no classifier: its outputs have the shapes {shapes}"
+        if names is not None:
+            raise BadData(f"{reason}; --labels needs one output with a number for each class")
+        return None, [reason]
+    scores = class_scores(model, position, results[position])
+    remarks = [scores.remark]
+    if names is not None:
+        names, remark = align_labels(names, len(scores.values))
+        remarks.append(remark)
+    guesses = [
+        {"index": guess.index, "probability": guess.probability, "label": guess.label}
+        for guess in best(scores, top, names)
+    ]
+    return guesses, [remark for remark in remarks if remark]
+
+
+def _summary(slot: Any, array: Any) -> dict[str, Any]:
+    """An output in numbers: smallest, largest and mean are of the real values (of complex ones the magnitudes), None where there is none."""
+    import numpy as np
+
+    from neurald.hal.operations.arithmetic.quantized import is_quantized
+    from neurald.service.tensors.classification import real_values
+
+    summary: dict[str, Any] = {"name": slot.key, "type": array.dtype.name, "shape": list(array.shape)}
+    if is_quantized(slot.operand):
+        summary |= {"scale": slot.operand.scale, "zero_point": slot.operand.zero_point}
+    if array.dtype.kind == "O":
+        return summary | {"type": "strings", "min": None, "max": None, "mean": None}
+    # In 64 bits, so that the mean of large numbers does not overflow.
+    values = real_values(array, slot.operand)
+    values = np.asarray(np.abs(values) if values.dtype.kind == "c" else values, np.float64)
+    for name, figure in (("min", np.min), ("max", np.max), ("mean", np.mean)):
+        summary[name] = float(figure(values)) if values.size else None
+    return summary
+
+
+def _show(document: dict[str, Any]) -> None:
+    from neurald.service.console.output import write_table
+
+    if "top" in document:
+        columns = ["probability", "class", "label"]
+        rows = [
+            [f"{100 * guess['probability']:.2f} %", str(guess["index"]), guess["label"] or ""]
+            for guess in document["top"]
+        ]
+        if all(guess["label"] is None for guess in document["top"]):
+            columns, rows = columns[:2], [row[:2] for row in rows]
+        write_table(columns, rows, right=columns[:2], shorten=columns[2:])
+        return
+    figures = ["min", "max", "mean"]
+    rows = []
+    for output in document["outputs"]:
+        shape = "x".join(map(str, output["shape"])) or "scalar"
+        numbers = ["-" if output[name] is None else f"{output[name]:.6g}" for name in figures]
+        rows.append([output["name"], output["type"], shape, *numbers])
+    write_table(["output", "type", "shape", *figures], rows, right=figures, shorten=["output"])

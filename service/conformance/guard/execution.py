@@ -1,0 +1,147 @@
+"""Runs cases with their buffers between guard pages, in the process that a fault may end."""
+
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+import msgspec
+
+from neurald.hal.device import (
+    Device,
+    ExecuteOptions,
+    ExecutionResult,
+    PrepareOptions,
+    declared_extensions,
+)
+from neurald.hal.errors import Error, OpFailed
+from neurald.hal.model.types import Argument, Request
+from neurald.hal.rpc.wire.model import decode_model
+from neurald.service.conformance.guard.fault_handler import report_faults
+from neurald.service.conformance.guard.guard_pages import FencedMemory, Placement
+from neurald.service.conformance.guard.message import (
+    FoundOutput,
+    GuardedCase,
+    Message,
+    Ran,
+    Ready,
+    Region,
+    Stage,
+)
+from neurald.service.console.device_choice import find_devices
+
+
+def serve(driver: str, faults: int, requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Opens a device and runs cases on it until there are no more.
+
+    Args:
+        driver: whose device it is, as `neurald conformance` takes it.
+        faults: a descriptor that faults are written to, see `report_faults`.
+        requests, answers: see `neurald.service.conformance.guard.message`.
+    """
+    try:
+        device = (find_devices([driver]) or [])[0]
+        # Only now: a driver may install handlers of its own while it opens the device.
+        report_faults(faults)
+    except Exception as error:
+        _tell(answers, Ready(error=_text(error)))
+        return
+    _tell(answers, Ready(device=device.name))
+    decoder = msgspec.msgpack.Decoder(GuardedCase)
+    while length := requests.read(8):
+        case = decoder.decode(requests.read(struct.unpack("<Q", length)[0]))
+        _tell(answers, _ran(device, case, answers))
+
+
+def _tell(answers: IO[bytes], message: Message) -> None:
+    encoded = msgspec.msgpack.encode(message)
+    answers.write(struct.pack("<Q", len(encoded)) + encoded)
+    answers.flush()
+
+
+def _text(error: Exception) -> str:
+    return f"{error.code.name if isinstance(error, Error) else type(error).__name__}: {error}"
+
+
+def _ran(device: Device, case: GuardedCase, answers: IO[bytes]) -> Ran:
+    """Runs a case once for each placement; prepares a model without constants only once."""
+    found = []
+    placed: _Placed | None = None
+    for placement in Placement:
+        try:
+            if placed is None or case.constants:
+                placed = _Placed(device, case, placement, answers)
+            found.append(placed.execute(placement))
+        except Exception as error:
+            return Ran(placement=placement.value, error=_text(error))
+    return Ran(outputs=tuple(found))
+
+
+class _Placed:
+    """A prepared model whose constants lie between guard pages.
+
+    Args:
+        device: that prepares it.
+        case: whose model it is.
+        placement: of its constants.
+        answers: is told before each call of the device.
+    """
+
+    def __init__(self, device: Device, case: GuardedCase, placement: Placement, answers: IO[bytes]) -> None:
+        self._case, self._answers = case, answers
+        self._constants = tuple(FencedMemory(len(each), placement, each) for each in case.constants)
+        model = decode_model(case.model, self._constants, declared_extensions(device))
+        self._tell("prepare_model", placement, {})
+        options = PrepareOptions(deadline_s=time.monotonic() + case.limit_s)
+        self._prepared = device.prepare_model(model, options)
+
+    def execute(self, placement: Placement) -> tuple[FoundOutput, ...]:
+        """The outputs of an execution whose inputs and outputs are placed so."""
+        inputs = [FencedMemory(len(each.content), placement, each.content) for each in self._case.inputs]
+        outputs = [FencedMemory(size, placement) for size in self._case.outputs]
+        named = {f"input {number}": memory for number, memory in enumerate(inputs)}
+        named |= {f"output {number}": memory for number, memory in enumerate(outputs)}
+        self._tell("execute", placement, named)
+        options = ExecuteOptions(deadline_s=time.monotonic() + self._case.limit_s)
+        result = self._prepared.execute(_request(self._case, inputs, outputs), options)
+        return _found(self._case, result, outputs)
+
+    def _tell(self, call: str, placement: Placement, named: Mapping[str, FencedMemory]) -> None:
+        constants = {f"constant {number}": memory for number, memory in enumerate(self._constants)}
+        regions = tuple(_region(name, memory) for name, memory in (constants | dict(named)).items())
+        _tell(self._answers, Stage(call=call, placement=placement.value, regions=regions))
+
+
+def _request(case: GuardedCase, inputs: Sequence[FencedMemory], outputs: Sequence[FencedMemory]) -> Request:
+    """Makes a request in which every argument is the whole of a memory."""
+    return Request(
+        inputs=tuple(
+            Argument(pool=number, offset=0, length=len(each.content), dimensions=each.dimensions)
+            for number, each in enumerate(case.inputs)
+        ),
+        outputs=tuple(
+            Argument(pool=number, offset=0, length=size)
+            for number, size in enumerate(case.outputs, start=len(inputs))
+        ),
+        pools=(*inputs, *outputs),
+    )
+
+
+def _found(
+    case: GuardedCase, result: ExecutionResult, outputs: Sequence[FencedMemory]
+) -> tuple[FoundOutput, ...]:
+    if len(result.output_shapes) != len(outputs):
+        raise OpFailed(f"{len(result.output_shapes)} output shapes; the model has {len(outputs)} outputs")
+    return tuple(
+        FoundOutput(
+            content=bytes(memory.view(0, size)),
+            dimensions=shape.dimensions,
+            is_sufficient=shape.sufficient,
+        )
+        for memory, size, shape in zip(outputs, case.outputs, result.output_shapes, strict=True)
+    )
+
+
+def _region(name: str, memory: FencedMemory) -> Region:
+    first, end = memory.mapped
+    return Region(name=name, start=memory.address, size=memory.size, first=first, end=end)

@@ -1,0 +1,1 @@
+"""conformance/draw:draw Arguments that go together, drawn for each operation."""

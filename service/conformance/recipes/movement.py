@@ -1,0 +1,168 @@
+"""Recipes: tensors that are put together, taken apart, looked up in or given another shape."""
+
+import numpy as np
+
+from neurald.service.conformance.recipes.recipe import Arguments, Order, integers
+
+
+def concatenation(order: Order) -> Arguments:
+    """Tensors that differ along one axis."""
+    draw = order.draw
+    shape = draw.shape(1, 4)
+    axis = draw.integer(0, len(shape) - 1)
+    lengths = [draw.integer(1, 4) for _ in range(draw.integer(1, 4))]
+    shapes = [(*shape[:axis], length, *shape[axis + 1 :]) for length in lengths]
+    return {"inputs": shapes, "axis": axis - len(shape) if draw.chance(0.3) else axis}
+
+
+def alike(order: Order) -> Arguments:
+    """Several tensors of one shape."""
+    shape = order.draw.shape(0, 4)
+    return {"inputs": [shape] * order.draw.integer(1, 4), "axis": order.draw.integer(0, len(shape))}
+
+
+def split(order: Order) -> Arguments:
+    """A tensor that can be cut into equal parts."""
+    draw = order.draw
+    splits = draw.integer(1, 3)
+    shape = list(draw.lengths(1, 4))
+    axis = draw.integer(0, len(shape) - 1)
+    shape[axis] = splits * draw.integer(1, 3)
+    return {"input": tuple(shape), "axis": axis, "splits": splits, "#outputs": splits}
+
+
+def split_sizes(order: Order) -> Arguments:
+    """A tensor, and lengths that make up one of its axes."""
+    draw = order.draw
+    sizes = [draw.integer(1, 3) for _ in range(draw.integer(1, 3))]
+    shape = list(draw.lengths(1, 4))
+    axis = draw.integer(0, len(shape) - 1)
+    shape[axis] = sum(sizes)
+    return {"input": tuple(shape), "axis": axis, "sizes": integers(sizes), "#outputs": len(sizes)}
+
+
+def unpack(order: Order) -> Arguments:
+    """A tensor whose axis is taken apart."""
+    draw = order.draw
+    shape = [draw.integer(1, 4) for _ in range(draw.integer(1, 4))]
+    axis = draw.integer(0, len(shape) - 1)
+    return {"input": tuple(shape), "axis": axis, "#outputs": shape[axis]}
+
+
+def gather(order: Order) -> Arguments:
+    """Indices that lie inside an axis."""
+    draw = order.draw
+    shape = draw.lengths(1, 4)
+    axis = draw.integer(0, len(shape) - 1)
+    where = draw.shape(0, 2)
+    indices = np.array([draw.integer(0, shape[axis] - 1) for _ in range(int(np.prod(where)))], np.int64)
+    return {"values": shape, "axis": axis, "indices": indices.reshape(where), "batch_dims": 0}
+
+
+def gather_coordinates(order: Order) -> Arguments:
+    """Coordinates that lie inside a tensor."""
+    draw = order.draw
+    shape = draw.lengths(1, 4)
+    depth, count = draw.integer(1, len(shape)), draw.length()
+    places = [[draw.integer(0, length - 1) for length in shape[:depth]] for _ in range(count)]
+    return {"values": shape, "indices": np.array(places, np.int64)}
+
+
+def lookup(order: Order) -> Arguments:
+    """Rows that are looked up by number, or by a key that may be missing."""
+    draw = order.draw
+    rows = draw.length()
+    keys = sorted(draw.sample(range(20), rows))
+    count = draw.length()
+    if not order.has("keys"):
+        lookups = [draw.integer(0, rows - 1) for _ in range(count)]
+        return {"lookups": integers(lookups), "values": (rows, draw.length())}
+    lookups = [draw.choice(keys) if draw.chance(0.7) else draw.integer(0, 20) for _ in range(count)]
+    values = (rows, draw.length())
+    return {"lookups": integers(lookups), "keys": integers(keys), "values": values}
+
+
+def hashed(order: Order) -> Arguments:
+    """Hash functions, and rows that they are applied to."""
+    draw = order.draw
+    rows = draw.length()
+    return {
+        "hash": (draw.integer(1, 3), draw.integer(1, 8)),
+        "input": (rows, draw.length()),
+        "weight": (rows,) if draw.chance(0.5) else None,
+        "type": draw.choice((1, 3)),
+    }
+
+
+def densify(order: Order) -> Arguments:
+    """Every level is dense."""
+    levels = sum(name.startswith("segments_") for name in order.inputs)
+    lengths = [order.draw.integer(1, 3) for _ in range(levels)]
+    found: Arguments = {
+        "input": (int(np.prod(lengths)),),
+        "order": integers(range(levels)),
+        "block_map": None,
+        "formats": integers([0] * levels),
+        "lengths": integers(lengths),
+    }
+    return found | {name: None for name in order.inputs if name.startswith(("segments_", "indices_"))}
+
+
+def reshape(order: Order) -> Arguments:
+    """A shape with as many elements, one length of which may be left open."""
+    draw = order.draw
+    shape = draw.lengths(1, 4)
+    split = draw.integer(0, len(shape))
+    sizes = [int(np.prod(shape[:split])), int(np.prod(shape[split:]))]
+    if draw.chance(0.3):
+        sizes[draw.integer(0, 1)] = -1
+    return {"input": shape, "shape": integers(sizes)}
+
+
+def squeeze(order: Order) -> Arguments:
+    """A tensor with some lengths of 1."""
+    draw = order.draw
+    shape = tuple(1 if draw.chance(0.5) else draw.length() for _ in range(draw.integer(1, 4)))
+    ones = [axis for axis, length in enumerate(shape) if length == 1]
+    return {"input": shape, "axes": integers(ones) if ones and draw.chance(0.6) else None}
+
+
+def broadcast(order: Order) -> Arguments:
+    """A shape that the tensor broadcasts to."""
+    draw = order.draw
+    whole = draw.lengths(1, 4)
+    return {"input": draw.partner(whole), "shape": integers(whole)}
+
+
+def shuffle(order: Order) -> Arguments:
+    """A tensor whose axis can be cut into groups."""
+    draw = order.draw
+    groups = draw.integer(1, 3)
+    shape = list(draw.lengths(1, 4))
+    axis = draw.integer(0, len(shape) - 1)
+    shape[axis] = groups * draw.integer(1, 3)
+    return {"input": tuple(shape), "groups": groups, "axis": axis}
+
+
+def fill(order: Order) -> Arguments:
+    """A shape."""
+    shape = order.draw.shape(1, 4)
+    return {"dimensions": integers(shape), "shape": integers(shape)}
+
+
+def segments(order: Order) -> Arguments:
+    """Numbers that never fall, one for each row."""
+    draw = order.draw
+    shape = draw.lengths(1, 3)
+    return {
+        "input": shape,
+        "segments": integers(sorted(draw.integer(0, 3) for _ in range(shape[0]))),
+        "count": 4,
+    }
+
+
+def diagonal(order: Order) -> Arguments:
+    """Stacks of matrices, and their diagonals."""
+    draw = order.draw
+    outer, rows, columns = draw.shape(0, 2), draw.length(), draw.length()
+    return {"input": (*outer, rows, columns), "diagonal": (*outer, min(rows, columns))}

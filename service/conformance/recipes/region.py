@@ -1,0 +1,125 @@
+"""Recipes: boxes: regions, proposals, detections."""
+
+import numpy as np
+
+from neurald.hal.operations.machinery.call import Array
+from neurald.service.conformance.recipes.draw import Draw
+from neurald.service.conformance.recipes.recipe import Arguments, Order, integers
+
+
+def boxes(draw: Draw, count: int, classes: int = 1, size: float = 8.0) -> Array:
+    """Boxes (left, top, right, bottom), `classes` of them in each row, in steps of 1/8, which 16 bits represent."""
+    corners = np.array([[draw.integer(0, int(size * 4)) for _ in range(4 * classes)] for _ in range(count)])
+    shaped = corners.reshape(count, classes, 2, 2).astype(np.float64) / 8
+    ends = shaped[:, :, 0] + np.abs(shaped[:, :, 1]) + 0.5
+    return np.concatenate([shaped[:, :, 0], ends], axis=-1).reshape(count, 4 * classes)
+
+
+def regions(order: Order) -> Arguments:
+    """A feature map and boxes on it."""
+    draw, nchw = order.draw, order.nchw()
+    batches, count = draw.integer(1, 2), draw.integer(1, 4)
+    shape = order.image(batches=batches, height=8, width=8, channels=draw.integer(1, 3), nchw=nchw)
+    return {
+        "input": shape,
+        "heatmap": shape if order.has("heatmap") else None,
+        "boxes": boxes(draw, count) if order.has("boxes") else None,
+        "images": integers(sorted(draw.integer(0, batches - 1) for _ in range(count))),
+        "height": draw.integer(1, 3),
+        "width": draw.integer(1, 3),
+        "height_stride": draw.choice((1.0, 2.0)),
+        "width_stride": draw.choice((1.0, 2.0)),
+        "height_samples": draw.integer(0, 3),
+        "width_samples": draw.integer(0, 3),
+        "nchw": nchw,
+    }
+
+
+def heatmap(order: Order) -> Arguments:
+    """Square heatmaps, and a box for each."""
+    draw, nchw = order.draw, order.nchw()
+    count, size = draw.integer(1, 4), draw.integer(2, 6)
+    shape = order.image(batches=count, height=size, width=size, channels=draw.integer(1, 3), nchw=nchw)
+    return {"heatmap": shape, "boxes": boxes(draw, count), "nchw": nchw}
+
+
+def transformed_boxes(order: Order) -> Arguments:
+    """Boxes, and how they are to be moved."""
+    draw = order.draw
+    count, classes, images = draw.integer(1, 4), draw.integer(1, 3), draw.integer(1, 2)
+    return {
+        "boxes": boxes(draw, count),
+        "deltas": (count, 4 * classes),
+        "images": integers(sorted(draw.integer(0, images - 1) for _ in range(count))),
+        "image_sizes": np.full((images, 2), 16.0),
+    }
+
+
+def limited_boxes(order: Order) -> Arguments:
+    """Boxes with a score for each class."""
+    draw = order.draw
+    count, classes = draw.integer(1, 6), draw.integer(2, 3)
+    return {
+        "scores": (count, classes),
+        "boxes": boxes(draw, count, classes),
+        "images": integers([0] * count),
+        "score_threshold": 0.1,
+        "limit": draw.choice((-1, 2)),
+        "kernel": draw.integer(0, 2),
+        "iou_threshold": 0.4,
+        "sigma": 0.5,
+        "nms_score_threshold": 0.1,
+    }
+
+
+def proposals(order: Order) -> Arguments:
+    """Scores and shifts of anchors at each place."""
+    draw, nchw = order.draw, order.nchw()
+    images, anchors, side = draw.integer(1, 2), draw.integer(1, 2), draw.integer(1, 3)
+    sides = {"batches": images, "height": side, "width": side}
+    return {
+        "scores": order.image(channels=anchors, nchw=nchw, **sides),
+        "deltas": order.image(channels=4 * anchors, nchw=nchw, **sides),
+        "anchors": boxes(draw, anchors),
+        "image_sizes": np.full((images, 2), 32.0),
+        "height_stride": 4.0,
+        "width_stride": 4.0,
+        "limit_before": -1,
+        "limit_after": -1,
+        "iou_threshold": 0.5,
+        "min_size": 1.0,
+        "nchw": nchw,
+    }
+
+
+def detection(order: Order) -> Arguments:
+    """Scores and shifts of anchors."""
+    draw = order.draw
+    count, classes = draw.integer(1, 6), draw.integer(2, 3)
+    return {
+        "scores": (1, count, classes),
+        "deltas": (1, count, 4),
+        "boxes": (1, count, 4),
+        "anchors": np.full((count, 4), 1.0),
+        "classes": classes - 1,
+        "detections": draw.integer(1, 4),
+        "classes_per_detection": 1,
+        "detections_per_class": draw.integer(1, 4),
+        "score_threshold": 0.0,
+        "iou_threshold": 0.5,
+        "background": draw.chance(0.5),
+    } | dict.fromkeys(("scale_y", "scale_x", "scale_height", "scale_width"), 10.0)
+
+
+def suppression(order: Order) -> Arguments:
+    """Boxes with a score each."""
+    draw = order.draw
+    count = draw.integer(1, 6)
+    return {
+        "boxes": boxes(draw, count),
+        "scores": (count,),
+        "limit": draw.integer(1, 6),
+        "iou_threshold": draw.choice((0.3, 0.5)),
+        "score_threshold": draw.choice((0.0, 0.5)),
+        "sigma": draw.choice((0.0, 0.5)),
+    }

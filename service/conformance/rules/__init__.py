@@ -1,0 +1,1 @@
+"""Rules of the HAL's contract, each checked on a device."""

@@ -1,0 +1,211 @@
+"""Where the time of a model goes, kernel by kernel: what `neurald benchmark --profile` reports."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+import neurald as nd
+from neurald.hal.device import KernelTime
+from neurald.hal.model.numbering import positions_by_number
+from neurald.hal.model.types import Model
+from neurald.runtime.execution.profile import StepProfile
+from neurald.runtime.model.branches import graph_of
+from neurald.service.console.output import printable, write_line, write_table
+
+#: Profiles that medians are taken of, and after how many seconds no further one is begun.
+_PROFILES = 9
+_LIMIT_S = 2.0
+#: So many operations of one kernel are listed, and of those without kernels; `--json` has all.
+_LISTED = 6
+
+
+def median_profile(compilation: nd.Compilation, run_once: Callable[[], object]) -> tuple[StepProfile, ...]:
+    """Runs and profiles a compilation several times.
+
+    Args:
+        compilation: to profile.
+        run_once: executes it once.
+
+    Returns:
+        The profile of each step, with the median of each kernel's times.
+
+    Raises:
+        Error: an execution failed.
+    """
+    taken: list[tuple[StepProfile, ...]] = []
+    end = time.monotonic() + _LIMIT_S
+    while not taken or (len(taken) < _PROFILES and time.monotonic() < end):
+        run_once()
+        taken.append(compilation.profile())
+    return tuple(_median([each[number] for each in taken], last) for number, last in enumerate(taken[-1]))
+
+
+def _median(taken: Sequence[StepProfile], last: StepProfile) -> StepProfile:
+    """`last`, with the medians of those profiles that have the same kernels."""
+    same = [
+        profile.kernels
+        for profile in taken
+        if [_identity(kernel) for kernel in profile.kernels] == [_identity(kernel) for kernel in last.kernels]
+    ]
+    kernels = tuple(
+        replace(kernel, duration_ns=int(median(other[number].duration_ns for other in same)))
+        for number, kernel in enumerate(last.kernels)
+    )
+    return replace(last, kernels=kernels)
+
+
+def _identity(kernel: KernelTime) -> tuple[str, str, tuple[int, ...]]:
+    return kernel.name, kernel.label, kernel.operations
+
+
+def describe_profile(model: Model, profiles: Sequence[StepProfile]) -> dict[str, Any]:
+    """The profiles of a model's steps as data: kernels, sums by types of operations, and what runs on references.
+
+    `share` is of the time of all kernels; `operations` counts those of steps whose devices tell times.
+    """
+    total_ns = sum(profile.duration_ns for profile in profiles)
+    told = [profile for profile in profiles if profile.kernels]
+    count = sum(len(profile.operations) for profile in told)
+    on_references = [
+        _operation(model, profile.graph, position) for profile in told for position in profile.on_references
+    ]
+    return {
+        "total_us": total_ns / 1e3,
+        "operations": count,
+        "compiled": count - len(on_references),
+        "on_references": on_references,
+        "types": list(_sums(model, told, total_ns)),
+        "steps": [
+            {
+                "step": profile.step,
+                "device": profile.device,
+                "graph": profile.graph,
+                "us": profile.duration_ns / 1e3,
+                "reason": profile.reason,
+                "kernels": [
+                    {
+                        "kernel": kernel.name,
+                        "label": kernel.label,
+                        "is_reference": kernel.is_reference,
+                        "operations": [
+                            _operation(model, profile.graph, position) for position in kernel.operations
+                        ],
+                        **_time(kernel.duration_ns, total_ns),
+                    }
+                    for kernel in profile.kernels
+                ],
+            }
+            for profile in profiles
+        ],
+    }
+
+
+def _operation(model: Model, graph: int, number: int) -> dict[str, Any]:
+    """Which operation it is: its graph (0 for the main one), position and type, and the name of what it writes first."""
+    found = graph_of(model, graph)
+    operation = found.operations[positions_by_number(found)[number]]
+    return {
+        "graph": graph,
+        "operation": number,
+        "type": operation.type.name,
+        "output": found.operands[operation.outputs[0]].name,
+    }
+
+
+def _time(duration_ns: int, total_ns: int) -> dict[str, float]:
+    return {"us": duration_ns / 1e3, "share": duration_ns / total_ns if total_ns else 0.0}
+
+
+def _sums(model: Model, profiles: Iterable[StepProfile], total_ns: int) -> Iterator[dict[str, Any]]:
+    """Kernels by the types of their operations, which are not told apart inside of a kernel; longest first."""
+    sums: dict[tuple[str, ...], list[KernelTime]] = {}
+    for profile in profiles:
+        graph = graph_of(model, profile.graph)
+        positions = positions_by_number(graph)
+        for kernel in profile.kernels:
+            types = tuple(
+                dict.fromkeys(graph.operations[positions[number]].type.name for number in kernel.operations)
+            )
+            sums.setdefault(types, []).append(kernel)
+    by_time = sorted(sums.items(), key=lambda item: -sum(kernel.duration_ns for kernel in item[1]))
+    for types, kernels in by_time:
+        yield {
+            "types": list(types),
+            "kernels": len(kernels),
+            "references": sum(kernel.is_reference for kernel in kernels),
+            **_time(sum(kernel.duration_ns for kernel in kernels), total_ns),
+        }
+
+
+def show_profile(document: dict[str, Any], run_ms: float) -> None:
+    """Writes what `describe_profile` says.
+
+    Args:
+        document: from there.
+        run_ms: what a run takes in all.
+    """
+    for step in document["steps"]:
+        branch = f", graph {step['graph']}" if step["graph"] else ""
+        write_line()
+        write_line(printable(f"step {step['step']} on {step['device']}{branch}: {_outcome(step)}"))
+        if step["kernels"]:
+            columns = ("kernel", "how", "operations", "us", "share")
+            rows = [_kernel_row(kernel) for kernel in step["kernels"]]
+            write_table(columns, rows, right=columns[3:], shorten=columns[:3])
+    if not document["operations"]:
+        return
+    write_line()
+    columns = ("operation types", "kernels", "on references", "us", "share")
+    rows = [_sum_row(entry) for entry in document["types"]]
+    write_table(columns, rows, right=columns[1:], shorten=columns[:1])
+    write_line(
+        f"timed one by one they take {document['total_us'] / 1e3:.3f} ms; the median run takes {run_ms:.3f} ms in all"
+    )
+    write_line(printable(_compiled(document)))
+
+
+def _outcome(step: dict[str, Any]) -> str:
+    if not step["kernels"]:
+        return str(step["reason"])
+    references = sum(kernel["is_reference"] for kernel in step["kernels"])
+    counts = ((len(step["kernels"]) - references, "kernel"), (references, "reference"))
+    said = " and ".join(f"{count} {what}{'s' if count != 1 else ''}" for count, what in counts if count)
+    return f"{said}, {step['us']:.1f} us"
+
+
+def _kernel_row(kernel: dict[str, Any]) -> tuple[str, ...]:
+    label = "reference, which is no kernel" if kernel["is_reference"] else kernel["label"]
+    return (kernel["kernel"], label, _listed(kernel["operations"]), *_time_columns(kernel))
+
+
+def _sum_row(entry: dict[str, Any]) -> tuple[str, ...]:
+    names = " + ".join(entry["types"]) or "none"
+    return (
+        names,
+        str(entry["kernels"] - entry["references"]),
+        str(entry["references"]),
+        *_time_columns(entry),
+    )
+
+
+def _time_columns(entry: dict[str, Any]) -> tuple[str, str]:
+    return f"{entry['us']:.1f}", f"{100 * entry['share']:.1f} %"
+
+
+def _listed(operations: Sequence[dict[str, Any]]) -> str:
+    """Operations by position, type and what they write: `3 CONV_2D conv1/relu, 4 MAX_POOL_2D pool1`."""
+    named = [
+        " ".join(filter(None, (str(each["operation"]), each["type"], each["output"]))) for each in operations
+    ]
+    more = [f"… ({len(named)} in all)"] if len(named) > _LISTED else []
+    return ", ".join(named[:_LISTED] + more)
+
+
+def _compiled(document: dict[str, Any]) -> str:
+    count, compiled = document["operations"], document["compiled"]
+    said = f"{compiled} of {count} operations ({100 * compiled / count:.1f} %) run compiled"
+    if compiled == count:
+        return said
+    return f"{said}; on references, without a kernel: {_listed(document['on_references'])}"

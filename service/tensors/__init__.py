@@ -1,0 +1,1 @@
+"""Inputs and outputs of models as a user gives and gets them: files, images, shapes and classes."""

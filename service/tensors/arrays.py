@@ -1,0 +1,262 @@
+"""Inputs and outputs of a model as arrays: from and to `.npz` files, and random ones.
+
+An array in a file goes by the tensor's name, or by its position (`input_0`, `output_0`, …), which is the only name where
+a model's names are missing, not unique or no names for files. Strings are arrays of NumPy's types for bytes and text.
+"""
+
+import io
+import math
+import struct
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.model.strings import as_strings
+from neurald.hal.model.types import MAXIMUM_OPERAND_BYTES, Model, Operand, OperandType
+from neurald.service.tensors.files import open_regular
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Random inputs always come from this seed.
+SEED = 0
+
+_NAME_LIMIT = 200
+#: Upper end of random 32-bit integers: as a rule they are positions in a table, which may be short.
+_INDEX_LIMIT = 99
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One input or output of a model.
+
+    Attributes:
+        key: its name in a file.
+        alias: another name by which it is understood: `input_0` or `output_0` by position.
+    """
+
+    key: str
+    alias: str
+    operand: Operand
+
+    def describe(self) -> str:
+        """Name, type and shape, for people."""
+        is_text = self.operand.type is OperandType.TENSOR_STRING
+        kind = "strings" if is_text else self.operand.type.dtype
+        return f"{self.key!r} ({describe_type(kind, self.operand.dimensions)})"
+
+
+def describe_type(kind: "np.dtype[Any] | str", shape: tuple[int, ...] | None) -> str:
+    """For example `float32 [?, 8]`; an unspecified dimension is a question mark."""
+    if shape is None:
+        return f"{kind} of any shape"
+    return f"{kind} [{', '.join(str(d) if d else '?' for d in shape)}]"
+
+
+def input_slots(model: Model) -> tuple[Slot, ...]:
+    """The inputs of the main graph, in order."""
+    return _slots(model, model.inputs, model.input_names, "input")
+
+
+def output_slots(model: Model) -> tuple[Slot, ...]:
+    """The outputs of the main graph, in order."""
+    return _slots(model, model.outputs, model.output_names, "output")
+
+
+def _slots(model: Model, indexes: Sequence[int], names: Sequence[str], kind: str) -> tuple[Slot, ...]:
+    aliases = [f"{kind}_{position}" for position in range(len(indexes))]
+    usable = len(set(names)) == len(indexes) and all(map(_is_file_name, names))
+    keys = names if usable else aliases
+    return tuple(
+        # What is one tensor's name cannot stand for another's position.
+        Slot(key=key, alias=key if alias in keys else alias, operand=model.main.operands[index])
+        for key, alias, index in zip(keys, aliases, indexes, strict=True)
+    )
+
+
+def _is_file_name(name: str) -> bool:
+    return (
+        0 < len(name) <= _NAME_LIMIT
+        and name.isprintable()
+        and "\\" not in name
+        and not name.startswith("/")
+        and ".." not in name.split("/")
+    )
+
+
+def random_inputs(slots: Sequence[Slot], shapes: Mapping[str, tuple[int, ...]] | None = None) -> list[Array]:
+    """Makes the same arrays for the same slots and shapes every time.
+
+    A slot whose key is in `shapes` gets that shape; else unspecified dimensions are 1. Floats are in [0, 1), 8- and 16-bit integers take their whole range, wider ones 0 to 99; strings are such numbers.
+    """
+    rng = np.random.default_rng(SEED)
+    given = shapes or {}
+    return [
+        _random(rng, slot.operand, given.get(slot.key, tuple(d or 1 for d in slot.operand.dimensions or ())))
+        for slot in slots
+    ]
+
+
+#: Headers of NumPy's own arrays have about a hundred bytes.
+_HEADER_LIMIT_BYTES = 1 << 16
+_LENGTH = struct.Struct("<I")
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+#: A byte of DEFLATE stands for 1032 at the most.
+_MOST_EXPANDED = 1032
+_LEAST_BYTES = 1 << 10
+
+
+def _random(rng: np.random.Generator, operand: Operand, shape: tuple[int, ...]) -> Array:
+    dtype = operand.type.dtype
+    if dtype.kind == "O":
+        return as_strings(rng.integers(0, _INDEX_LIMIT, shape, endpoint=True).astype(np.bytes_), "a number")
+    if dtype.kind == "c":
+        return (rng.random(shape) + 1j * rng.random(shape)).astype(dtype)
+    if dtype.kind == "f":
+        # Rounding to float16 can reach 1.0, which is as good.
+        return rng.random(shape, np.float32).astype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(dtype)
+    if dtype.itemsize >= 4:
+        return rng.integers(0, _INDEX_LIMIT, shape, dtype.name, endpoint=True)
+    info = np.iinfo(dtype.name)
+    return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+
+
+def read_inputs(path: Path, slots: Sequence[Slot]) -> list[Array]:
+    """The inputs of a model from an `.npz` file, in the model's order.
+
+    Nothing in the file is unpickled, and nothing is read before its header says that it has the type and shape expected.
+
+    Raises:
+        BadData: it is no `.npz` file, an input is missing, extra, given twice, or of another type or shape.
+        OSError: the file cannot be read.
+    """
+    with open_regular(path) as file:
+        try:
+            archive = zipfile.ZipFile(file)
+            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+            raise BadData(f"{path} is no .npz file as numpy.savez writes them: {error}") from None
+        with archive:
+            chosen = _match(path, members, slots)
+            return [_read(archive, info, path, slot) for info, slot in zip(chosen, slots, strict=True)]
+
+
+def _match(path: Path, members: dict[str, zipfile.ZipInfo], slots: Sequence[Slot]) -> list[zipfile.ZipInfo]:
+    expected = ", ".join(slot.describe() for slot in slots) or "no inputs"
+    chosen = []
+    left = dict(members)
+    for slot in slots:
+        found = [left.pop(name) for name in dict.fromkeys((slot.key, slot.alias)) if name in left]
+        if not found:
+            names = ", ".join(map(repr, members)) or "nothing"
+            raise BadData(f"{path} lacks input {slot.describe()}; it has {names}")
+        if len(found) > 1:
+            raise BadData(f"{path} has both {slot.key!r} and {slot.alias!r}, which are the same input")
+        chosen.append(found[0])
+    if left:
+        names = ", ".join(map(repr, left))
+        raise BadData(f"{path} has {names}, which the model has no input for; it expects {expected}")
+    return chosen
+
+
+def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, slot: Slot) -> Array:
+    want = slot.operand
+    if info.compress_type not in _COMPRESSIONS or info.file_size > _most_bytes(info.compress_size):
+        raise BadData(
+            f"{path}: {info.filename} claims {info.file_size} bytes in {info.compress_size} compressed ones "
+            f"(method {info.compress_type}), which numpy.savez does not write"
+        )
+    try:
+        with archive.open(info) as member:
+            shape, dtype = _read_header(member)
+        # A header that promises more than there is would have it all allocated.
+        honest = math.prod(shape) * max(1, dtype.itemsize) <= info.file_size
+    except Exception as error:  # Damaged bytes make zipfile, zlib and NumPy raise nearly anything.
+        raise BadData(f"{path}: {info.filename} cannot be read: {error}") from None
+    is_text = want.type is OperandType.TENSOR_STRING
+    dtype_fits = dtype.kind in "SU" if is_text else dtype.newbyteorder("<") == want.type.dtype
+    if not dtype_fits or not shape_fits(shape, want.dimensions):
+        raise BadData(
+            f"{path}: {info.filename} is {describe_type(dtype, shape)}; {slot.describe()} is expected"
+        )
+    try:
+        if not honest:
+            raise ValueError(f"{info.file_size} bytes are too few for the shape {list(shape)}")
+        with archive.open(info) as member:
+            array = np.lib.format.read_array(member, allow_pickle=False)
+            # Reading to the end has the archive check its checksum.
+            member.read(1)
+    except Exception as error:
+        raise BadData(f"{path}: {info.filename} cannot be read: {error}") from None
+    if is_text:
+        return as_strings(array, f"{path}: {info.filename}")
+    return np.ascontiguousarray(array, want.type.dtype).reshape(shape)
+
+
+def _most_bytes(compressed: int) -> int:
+    """What so many bytes can be expanded to by the methods that NumPy's archives use."""
+    return _MOST_EXPANDED * compressed + _LEAST_BYTES
+
+
+def _read_header(member: IO[bytes]) -> "tuple[tuple[int, ...], np.dtype[Any]]":
+    version = np.lib.format.read_magic(member)
+    if version == (1, 0):
+        shape, _, dtype = np.lib.format.read_array_header_1_0(member)
+    elif version == (2, 0):
+        # NumPy believes a length of up to 4 GiB, and reads as much before it looks at any of it.
+        prefix = member.read(_LENGTH.size)
+        length = _LENGTH.unpack(prefix)[0] if len(prefix) == _LENGTH.size else 0
+        if length > _HEADER_LIMIT_BYTES:
+            raise ValueError(
+                f"its header of {length} bytes is too long; at most {_HEADER_LIMIT_BYTES} are expected"
+            )
+        shape, _, dtype = np.lib.format.read_array_header_2_0(io.BytesIO(prefix + member.read(length)))
+    else:
+        raise ValueError(f"its format version is {version[0]}.{version[1]}; 1.0 or 2.0 is expected")
+    return shape, dtype
+
+
+def shape_fits(shape: tuple[int, ...], dimensions: tuple[int, ...] | None) -> bool:
+    """Whether an array of this shape may be given for an operand of these dimensions."""
+    if dimensions is None:
+        return True
+    return len(shape) == len(dimensions) and all(
+        want in (0, found) for found, want in zip(shape, dimensions, strict=True)
+    )
+
+
+def write_outputs(path: Path, slots: Sequence[Slot], arrays: Sequence[Array]) -> None:
+    """Writes the outputs of a model to an `.npz` file.
+
+    Raises:
+        BadData: strings cannot be written, since they end with a zero or need too much room.
+        OSError: the file cannot be written.
+    """
+    stored = [_to_write(np.asarray(array), slot) for slot, array in zip(slots, arrays, strict=True)]
+    # Not numpy.savez, which takes the names `file` and `allow_pickle` for its own arguments.
+    with zipfile.ZipFile(path, "w") as archive:
+        for slot, array in zip(slots, stored, strict=True):
+            with archive.open(f"{slot.key}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _to_write(array: Array, slot: Slot) -> Array:
+    """Strings as bytes of one length, which shorter ones are filled up to with zeros; all else as it is."""
+    if slot.operand.type is not OperandType.TENSOR_STRING:
+        return array
+    strings: list[bytes] = array.reshape(-1).tolist()
+    if any(string.endswith(b"\0") for string in strings):
+        raise BadData(f"output {slot.key!r} has a string that ends with a zero, which .npz files cannot tell")
+    longest = max(map(len, strings), default=0)
+    if longest * len(strings) > MAXIMUM_OPERAND_BYTES:
+        raise BadData(
+            f"output {slot.key!r} has {len(strings)} strings, the longest of {longest} bytes, which are too many "
+            f"for an .npz file, where all take as much room"
+        )
+    return np.array(strings, f"S{max(1, longest)}").reshape(array.shape)

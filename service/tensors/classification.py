@@ -1,0 +1,158 @@
+"""From the outputs of a classifier to its best classes, with probabilities and labels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model, Operand
+from neurald.hal.operations.arithmetic.quantized import dequantize, is_quantized
+from neurald.service.tensors.files import open_regular
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Operations that pass scores on as they are.
+_TRANSPARENT = frozenset(
+    (
+        OperationType.QUANTIZE,
+        OperationType.DEQUANTIZE,
+        OperationType.TFLITE_QUANTIZE,
+        OperationType.RESHAPE,
+        OperationType.SQUEEZE,
+        OperationType.EXPAND_DIMS,
+    )
+)
+_LABEL_FILE_LIMIT_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """One class and how probable the model finds it, 0 to 1."""
+
+    index: int
+    probability: float
+    label: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """The scores of all classes, 0 to 1, and what was done to make them probabilities ("" for nothing)."""
+
+    values: Array
+    remark: str = ""
+
+
+def class_output(outputs: Sequence[Array]) -> int | None:
+    """Which output holds class scores: the only one with more than one number, all along its last dimension.
+
+    None if there is no such output, or several.
+    """
+    fitting = [
+        n
+        for n, a in enumerate(outputs)
+        if a.ndim and a.shape[-1] > 1 and a.size == a.shape[-1] and a.dtype.kind != "O"
+    ]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def real_values(array: Array, operand: Operand) -> Array:
+    """The numbers that stored values stand for."""
+    if is_quantized(operand) and operand.channel_quant is None:
+        return np.asarray(dequantize(array, operand))
+    return array
+
+
+def class_scores(model: Model, position: int, output: Array) -> Scores:
+    """Probabilities from the output at `position`: the model's own, or its logits through softmax.
+
+    The operation that wrote the output decides (SOFTMAX, LOGISTIC, LOG_SOFTMAX); where it is another one, numbers from
+    0 to 1 with the sum 1 are probabilities and others logits.
+
+    Raises:
+        BadData: the output has numbers that are not finite.
+    """
+    index = model.outputs[position]
+    values = np.asarray(real_values(output, model.main.operands[index]), np.float64).reshape(-1)
+    if not np.isfinite(values).all():
+        raise BadData("the model's scores are not all finite numbers")
+    writer = _writer(model, index)
+    if writer is OperationType.SOFTMAX:
+        return Scores(values=values)
+    if writer is OperationType.LOGISTIC:
+        return Scores(values=values, remark="each class has a probability of its own; they need not sum to 1")
+    if writer is OperationType.LOG_SOFTMAX:
+        return Scores(values=np.exp(values))
+    if values.min() >= 0 and values.max() <= 1 and abs(values.sum() - 1) <= 0.02:
+        return Scores(values=values)
+    odds = np.exp(values - values.max())
+    return Scores(values=odds / odds.sum(), remark="the model gives logits; softmax made them probabilities")
+
+
+def _writer(model: Model, index: int) -> OperationType | None:
+    by_output = {output: operation for operation in model.main.operations for output in operation.outputs}
+    operation = by_output.get(index)
+    while operation is not None and operation.type in _TRANSPARENT:
+        operation = by_output.get(operation.inputs[0])
+    return None if operation is None else operation.type
+
+
+def read_labels(path: Path) -> list[str]:
+    """The lines of a label file, without empty ones at its end.
+
+    Raises:
+        BadData: it is no regular file, no text in UTF-8, or has no line.
+        OSError: it cannot be read.
+    """
+    with open_regular(path) as file:
+        content = file.read(_LABEL_FILE_LIMIT_BYTES + 1)
+    if len(content) > _LABEL_FILE_LIMIT_BYTES:
+        raise BadData(f"{path} is too large for a label file (more than {_LABEL_FILE_LIMIT_BYTES} bytes)")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise BadData(f"{path} is no label file: it is not text in UTF-8")
+    labels = [line.strip() for line in text.split("\n")]
+    while labels and not labels[-1]:
+        labels.pop()
+    if not labels:
+        raise BadData(f"{path} is no label file: it has no line")
+    return labels
+
+
+def align_labels(labels: Sequence[str], classes: int) -> tuple[list[str], str]:
+    """Labels for each class, and a remark where a background class had to be added or left out ("" for none).
+
+    Raises:
+        BadData: the file has fewer labels than the model has classes, by more than one.
+    """
+    if len(labels) == classes - 1:
+        remark = f"{len(labels)} labels for {classes} classes: class 0 is taken for the background"
+        return ["background", *labels], remark
+    if len(labels) == classes + 1:
+        remark = f"{len(labels)} labels for {classes} classes: the first is taken for a background class and left out"
+        return list(labels[1:]), remark
+    if len(labels) < classes:
+        raise BadData(f"the label file has {len(labels)} labels; the model has {classes} classes")
+    remark = (
+        f"{len(labels)} labels for {classes} classes: the last are left out" if len(labels) > classes else ""
+    )
+    return list(labels[:classes]), remark
+
+
+def best(scores: Scores, count: int, labels: Sequence[str] | None) -> list[Guess]:
+    """The `count` most probable classes, the best first; equal ones in the order of their indexes."""
+    order = np.argsort(-scores.values, kind="stable")[:count]
+    return [
+        Guess(
+            index=int(i),
+            probability=float(scores.values[i]),
+            label=None if labels is None else labels[int(i)],
+        )
+        for i in order
+    ]

@@ -1,0 +1,113 @@
+"""Photos as the input of a model."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from neurald.hal.errors import BadData
+from neurald.hal.model.types import Model, Operand, OperandType
+from neurald.service.tensors.arrays import describe_type, input_slots
+from neurald.service.tensors.files import open_regular
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: How float inputs are normalised unless the caller knows better: 0 to 255 becomes -1 to 1.
+DEFAULT_MEAN = 127.5
+DEFAULT_STD = 127.5
+
+# The formats that photos come in. Pillow knows many more, some of which start other programs.
+_FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+#: As Pillow's own limit for files: larger models are damaged ones.
+_PIXEL_LIMIT = 1 << 27
+_FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
+_BYTES = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
+
+
+def image_input(model: Model, path: Path, mean: float | None = None, std: float | None = None) -> Array:
+    """A photo as the only input of a model, [1, height, width, channels] with 3 channels (RGB) or 1 (grey).
+
+    The photo is turned upright, and scaled to the model's size without keeping its proportions. Float inputs get
+    (pixel - mean) / std, uint8 inputs the pixels, int8 inputs pixels - 128. Quantised inputs for which `mean` or `std`
+    is given get (pixel - mean) / std in the operand's scale and zero point.
+
+    Raises:
+        BadData: the model takes no such input, or the file is no photo, or damaged or too large to be one.
+        OSError: the file cannot be read.
+    """
+    operand = _image_operand(model)
+    _, height, width, channels = operand.dimensions or ()
+    if height * width > _PIXEL_LIMIT:
+        raise BadData(f"the model's input of {height} x {width} pixels is too large for an image")
+    dtype = operand.type.dtype
+    pixels = read_image(path, height, width, channels)
+    if operand.type in _BYTES and mean is None and std is None:
+        lowest: int = np.iinfo(dtype.name).min
+        return np.asarray(pixels.astype(np.int16) + lowest, dtype)
+    mean = DEFAULT_MEAN if mean is None else mean
+    std = DEFAULT_STD if std is None else std
+    if not (np.isfinite(mean) and np.isfinite(std) and std != 0):
+        raise BadData(f"mean {mean} and std {std} cannot normalise an image; std must not be 0")
+    real = (pixels.astype(np.float32) - np.float32(mean)) / np.float32(std)
+    if operand.type in _FLOATS:
+        return np.asarray(real, dtype)
+    info = np.iinfo(dtype.name)
+    stored = np.round(real / np.float32(operand.scale)) + operand.zero_point
+    return np.asarray(np.clip(stored, info.min, info.max), dtype)
+
+
+def _image_operand(model: Model) -> Operand:
+    slots = input_slots(model)
+    if len(slots) != 1:
+        raise BadData(f"the model has {len(slots)} inputs; only a model with one can be given an image")
+    operand = slots[0].operand
+    shape = operand.dimensions
+    if (
+        operand.type not in (*_FLOATS, *_BYTES)
+        or shape is None
+        or len(shape) != 4
+        or shape[0] > 1
+        or shape[3] not in (1, 3)
+    ):
+        found = describe_type(operand.type.dtype, shape)
+        raise BadData(
+            f"the model's input is {found}; an image needs [1, height, width, 3 or 1] of float32, float16, uint8 or int8"
+        )
+    return operand
+
+
+def read_image(path: Path, height: int, width: int, channels: int) -> Array:
+    """A photo as uint8 [1, height, width, channels]; a height or width of 0 keeps the photo's own.
+
+    Raises:
+        BadData: the file is no regular file, no photo, damaged, or has an absurd number of pixels.
+        OSError: the file cannot be read.
+    """
+    Image.init()
+    formats = [name for name in _FORMATS if name in Image.OPEN]  # Pillow may have been built without some.
+    with open_regular(path) as file:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", Image.DecompressionBombWarning)
+                with Image.open(file, formats=formats) as image:
+                    photo = _convert(image, channels)
+        except UnidentifiedImageError:
+            raise BadData(f"{path} is no image in a known format ({', '.join(formats)})") from None
+        except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
+            raise BadData(f"{path} is too large for an image: {error}") from None
+        except Exception as error:  # Damaged files make Pillow's decoders raise nearly anything.
+            raise BadData(f"{path} is damaged: {error}") from None
+    size = (width or photo.width, height or photo.height)
+    if size != photo.size:
+        photo = photo.resize(size, Image.Resampling.BILINEAR)
+    return np.asarray(photo, np.uint8).reshape(1, photo.height, photo.width, channels)
+
+
+def _convert(image: Image.Image, channels: int) -> Image.Image:
+    upright = ImageOps.exif_transpose(image)
+    if upright.mode.startswith("I;16"):
+        # Pillow would cut 16-bit grey at 255 instead of scaling it.
+        upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
+    return upright.convert("RGB" if channels == 3 else "L")

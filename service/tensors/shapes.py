@@ -1,0 +1,64 @@
+"""Shapes that the command line gives to the inputs of a model: `--shape NAME=1x96x64`."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from neurald.hal.errors import BadData
+from neurald.hal.model.types import MAXIMUM_OPERAND_BYTES, byte_size
+from neurald.service.tensors.arrays import Slot, describe_type, shape_fits
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+_SHAPE = re.compile(r"[0-9]{1,10}(x[0-9]{1,10})*", re.ASCII)
+
+
+def parse_shapes(settings: Sequence[str], slots: Sequence[Slot]) -> Shapes:
+    """Reads the shapes of inputs from the command line.
+
+    Args:
+        settings: each `NAME=SIZExSIZE…`; the name is that of an input, or `input_0` and so on.
+        slots: the model's inputs.
+
+    Returns:
+        Shapes by the inputs' keys. Inputs that no setting names are not in it.
+
+    Raises:
+        BadData: a setting cannot be read, names no input or one twice, or gives a shape that the
+            model's input does not have.
+    """
+    by_name = {name: slot for slot in slots for name in (slot.alias, slot.key)}
+    shapes: dict[str, tuple[int, ...]] = {}
+    for setting in settings:
+        name, _, text = setting.rpartition("=")
+        if not name or not _SHAPE.fullmatch(text):
+            raise BadData(
+                f"shape {setting!r} cannot be read; NAME=SIZExSIZE is expected, such as x=1x224x224x3"
+            )
+        if name not in by_name:
+            raise BadData(f"shape {setting!r} names no input; the inputs are {', '.join(map(repr, by_name))}")
+        slot = by_name[name]
+        if slot.key in shapes:
+            raise BadData(
+                f"shape {setting!r}: input {slot.key!r} has a shape already; give one for each input"
+            )
+        shape = tuple(map(int, text.split("x")))
+        if not shape_fits(shape, slot.operand.dimensions):
+            want = describe_type("", slot.operand.dimensions).strip()
+            raise BadData(f"shape {setting!r} does not fit: input {slot.key!r} has the shape {want}")
+        size_bytes = byte_size(slot.operand.type, shape)
+        if size_bytes > MAXIMUM_OPERAND_BYTES:
+            raise BadData(
+                f"shape {setting!r} takes {size_bytes} bytes; an operand has at most {MAXIMUM_OPERAND_BYTES}"
+            )
+        shapes[slot.key] = shape
+    return shapes
+
+
+def remarks_on_defaults(slots: Sequence[Slot], shapes: Shapes) -> list[str]:
+    """Says for which inputs the size 1 stands for sizes that neither the model nor the user gives."""
+    return [
+        f"input {slot.describe()} has no fixed shape; size 1 stands for each '?' "
+        f"(--shape {slot.key}=SIZExSIZE gives another)"
+        for slot in slots
+        if slot.key not in shapes and (slot.operand.dimensions is None or 0 in slot.operand.dimensions)
+    ]

@@ -1,0 +1,248 @@
+from collections.abc import Sequence
+
+import pytest
+from support.daemon.command_line import invoke, invoke_json
+from support.daemon.processes import running_daemon
+from support.devices.misbehaving import FailingDevice
+from support.sweeps import sweep
+
+import neurald as nd
+from neurald.hal.device import KernelTime
+from neurald.hal.errors import DeadObject
+from neurald.runtime.compilation import Compilation
+from neurald.runtime.execution.profile import StepProfile
+from neurald.service.console.measurement import BoundExecution
+from neurald.service.demo.digits import MODEL
+
+QUICK = ["--runs", "7", "--min-secs", "0", "--warmup-runs", "3", "--warmup-min-secs", "0"]
+
+
+def test_json_has_every_phase() -> None:
+    document = invoke_json("benchmark", MODEL, *QUICK)
+    assert document["inputs"] == "random (seed 0)"
+    (step,) = document["steps"]
+    assert step["device"] == "cpu"
+    assert step["operations"] > 1
+    assert step["prepare_ms"] > 0
+    assert (step["cache"], step["reason"]) in (("miss", "first use"), ("hit", ""))
+    for phase in ("load_ms", "prepare_ms", "first_ms"):
+        assert document[phase] > 0
+    assert document["warmup"]["runs"] == 3
+    steady = document["steady"]
+    assert steady["runs"] == 7
+    assert (
+        0
+        < steady["min_ms"]
+        <= steady["median_ms"]
+        <= steady["p90_ms"]
+        <= steady["p99_ms"]
+        <= steady["max_ms"]
+    )
+    assert steady["min_ms"] <= steady["mean_ms"] <= steady["max_ms"]
+    assert steady["std_ms"] >= 0
+    assert steady["inferences_per_s"] == pytest.approx(1e3 / steady["mean_ms"])
+
+
+def test_table_has_every_phase() -> None:
+    result = invoke("benchmark", MODEL, *QUICK)
+    assert result.exit_code == 0, result.stderr
+    for word in (
+        "cpu",
+        "load",
+        "prepare",
+        "first",
+        "warm-up",
+        "min",
+        "median",
+        "mean",
+        "p99",
+        "inferences/s",
+        "random",
+    ):
+        assert word in result.stdout
+    assert result.stderr == ""
+
+
+def test_runs_continue_until_the_least_time() -> None:
+    steady = invoke_json("benchmark", MODEL, *QUICK, "--runs", "1", "--min-secs", "0.2")["steady"]
+    assert steady["runs"] > 1
+
+
+def test_runs_end_after_the_most_time() -> None:
+    document = invoke_json("benchmark", MODEL, "--runs", "100000000", "--max-secs", "0.1")
+    assert 1 <= document["steady"]["runs"] < 100000000
+
+
+def test_no_warm_up() -> None:
+    document = invoke_json("benchmark", MODEL, *QUICK, "--warmup-runs", "0")
+    assert document["warmup"] == {"runs": 0, "mean_ms": None}
+    assert "warm-up" not in invoke("benchmark", MODEL, *QUICK, "--warmup-runs", "0").stdout
+
+
+@sweep(
+    "options",
+    [["--device", "cpu"], ["--threads", "2"], ["--signature", "serving_default"], ["--burst"]],
+    ids=" ".join,
+)
+def test_options(options: list[str]) -> None:
+    assert invoke_json("benchmark", MODEL, *QUICK, *options)["steady"]["runs"] == 7
+
+
+def test_a_burst_in_a_daemon() -> None:
+    with running_daemon() as address:
+        document = invoke_json("benchmark", MODEL, *QUICK, "--burst", "--device", address)
+        assert document["burst"] is True
+        assert "in a burst" in invoke("benchmark", MODEL, *QUICK, "--burst", "--device", address).stdout
+
+
+# Kernel by kernel
+
+#: Operation 3 of the model is `CONV_2D`, and writes `conv2/relu`.
+CONVOLUTION = {"graph": 0, "operation": 3, "type": "CONV_2D", "output": "conv2/relu"}
+KERNELS = (
+    KernelTime(name="conv", duration_ns=6000, operations=(3,), label="tile 64x64"),
+    KernelTime(name="pool", duration_ns=1000, operations=(4, 5), label="element by element"),
+    KernelTime(name="SOFTMAX", duration_ns=3000, operations=(7,), label="reference"),
+)
+
+
+def step(kernels: Sequence[KernelTime] = KERNELS, reason: str = "") -> StepProfile:
+    return StepProfile(
+        step=0, device="made-up", graph=0, operations=tuple(range(9)), kernels=tuple(kernels), reason=reason
+    )
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Compilation, "profile", lambda self: (step(),))
+
+
+@pytest.mark.usefixtures("told")
+def test_profile_as_data() -> None:
+    profile = invoke_json("benchmark", MODEL, *QUICK, "--profile")["profile"]
+    assert (profile["total_us"], profile["operations"], profile["compiled"]) == (10, 9, 8)
+    assert [each["type"] for each in profile["on_references"]] == ["SOFTMAX"]
+    assert profile["types"] == [
+        {"types": ["CONV_2D"], "kernels": 1, "references": 0, "us": 6, "share": 0.6},
+        {"types": ["SOFTMAX"], "kernels": 1, "references": 1, "us": 3, "share": 0.3},
+        {"types": ["MAX_POOL_2D", "RESHAPE"], "kernels": 1, "references": 0, "us": 1, "share": 0.1},
+    ]
+    (found,) = profile["steps"]
+    assert (found["step"], found["device"], found["graph"], found["us"]) == (0, "made-up", 0, 10)
+    assert found["kernels"][0] == {
+        "kernel": "conv",
+        "label": "tile 64x64",
+        "is_reference": False,
+        "operations": [CONVOLUTION],
+        "us": 6,
+        "share": 0.6,
+    }
+
+
+@pytest.mark.usefixtures("told")
+def test_profile_as_tables() -> None:
+    result = invoke("benchmark", MODEL, *QUICK, "--profile")
+    assert result.exit_code == 0, result.stderr
+    for words in (
+        "step 0 on made-up: 2 kernels and 1 reference, 10.0 us",
+        "tile 64x64",
+        "3 CONV_2D conv2/relu",
+        "4 MAX_POOL_2D pool2, 5 RESHAPE flat",
+        "reference, which is no kernel",
+        "MAX_POOL_2D + RESHAPE",
+        "60.0 %",
+        "timed one by one they take 0.010 ms; the median run takes",
+        "8 of 9 operations (88.9 %) run compiled; on references, without a kernel: 7 SOFTMAX softmax",
+    ):
+        assert words in result.stdout
+
+
+def test_no_profile_unless_asked_for() -> None:
+    assert "profile" not in invoke_json("benchmark", MODEL, *QUICK)
+
+
+def test_profile_of_a_device_that_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Compilation, "profile", lambda self: (step((), "made-up cannot tell"),))
+    profile = invoke_json("benchmark", MODEL, *QUICK, "--profile")["profile"]
+    assert (profile["operations"], profile["compiled"], profile["types"]) == (0, 0, [])
+    result = invoke("benchmark", MODEL, *QUICK, "--profile")
+    assert "step 0 on made-up: made-up cannot tell" in result.stdout
+    assert "run compiled" not in result.stdout
+
+
+def test_profile_has_medians_of_the_same_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = (KernelTime(name="another", duration_ns=10**9, operations=(3,)),)
+    times = iter([10**6, 3000, 1000, 2000, 10**6, 10**6, 2000, 2000, 1000])
+
+    def profile(self: Compilation) -> tuple[StepProfile, ...]:
+        time_ns = next(times)
+        kernel = KernelTime(name="conv", duration_ns=time_ns, operations=(3,))
+        return (step(other if time_ns == 10**6 else (kernel,)),)
+
+    monkeypatch.setattr(Compilation, "profile", profile)
+    assert invoke_json("benchmark", MODEL, *QUICK, "--profile")["profile"]["total_us"] == 2
+
+
+def test_profile_of_a_daemon() -> None:
+    with running_daemon() as address:
+        profile = invoke_json("benchmark", MODEL, *QUICK, "--profile", "--device", address)["profile"]
+        (found,) = profile["steps"]
+        assert found["kernels"]
+        assert profile["operations"] == 9
+        assert profile["total_us"] > 0
+
+
+# What really ran
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> FailingDevice:
+    """A fast device beside the CPU device, which the command uses by default."""
+    device = FailingDevice()
+    cpu = nd.devices()[0]
+    monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu, device))
+    return device
+
+
+def fail_after(device: FailingDevice, executions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device dies for good after so many executions."""
+    time_once = BoundExecution.time_once
+
+    def counted(self: BoundExecution) -> float:
+        if device.executions >= executions:
+            device.error = DeadObject("its driver died")
+        return time_once(self)
+
+    monkeypatch.setattr(BoundExecution, "time_once", counted)
+
+
+@pytest.mark.parametrize("options", [[], ["--burst"]], ids=" ".join)
+def test_executions_of_a_dead_device_are_not_reported_as_its_own(
+    failing: FailingDevice, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One first run and three for warming up; two of the seven measured ones.
+    fail_after(failing, 6, monkeypatch)
+    (step,) = invoke_json("benchmark", MODEL, *QUICK, *options)["steps"]
+    assert (step["device"], step["executions_on_cpu_instead"]) == ("failing", 5)
+    assert "its driver died" in step["failure"]
+
+
+def test_a_dead_device_in_the_table(failing: FailingDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_after(failing, 0, monkeypatch)
+    result = invoke("benchmark", MODEL, *QUICK)
+    assert (
+        "warning: the CPU device ran 7 executions of step 0 in place of failing: its driver" in result.stdout
+    )
+
+
+def test_a_model_that_could_not_be_prepared_says_why(failing: FailingDevice) -> None:
+    failing.error = DeadObject("gone")
+    document = invoke_json("benchmark", MODEL, *QUICK)
+    assert [step["device"] for step in document["steps"]] == ["cpu"]
+    assert "failing is gone" in document["fallback"]
+    assert (
+        "warning: the whole model was prepared for the CPU device"
+        in invoke("benchmark", MODEL, *QUICK).stdout
+    )
+    result = invoke("run", MODEL)
+    assert "the whole model was prepared for the CPU device" in result.stderr

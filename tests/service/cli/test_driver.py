@@ -1,0 +1,166 @@
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.daemon.command_line import error_of, start
+from support.sweeps import sweep
+
+import neurald as nd
+from neurald.service.demo.digits import MODEL
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Processes with this environment find each other's daemons, and no others."""
+    return {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
+
+
+@contextmanager
+def serving(*arguments: str, folder: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """A daemon and the address that it says it serves."""
+    process = start("driver", *arguments, env=environment(folder), cwd=folder)
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert line.startswith(f"serving {arguments[0]} on "), line + process.stderr.read()
+        yield process, line.split()[-1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def run(*arguments: str | Path, folder: Path) -> str:
+    process = start(*arguments, env=environment(folder))
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return out
+
+
+def test_a_daemon_is_a_device(tmp_path: Path) -> None:
+    with serving("cpu", folder=tmp_path) as (_, address):
+        assert address == f"unix://{tmp_path}/neurald/cpu.sock"
+        _, remote = json.loads(run("devices", "--json", folder=tmp_path))["devices"]
+        assert remote["address"] == address
+        for name in (remote["name"], address):
+            document = json.loads(run("run", MODEL, "--device", name, "--json", folder=tmp_path))
+            assert [step["device"] for step in document["steps"]] == [remote["name"]]
+        document = json.loads(
+            run("benchmark", MODEL, "--device", address, "--max-secs", "0.1", "--json", folder=tmp_path)
+        )
+        assert document["steady"]["runs"] >= 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_and_nothing_stays_behind(tmp_path: Path, number: signal.Signals) -> None:
+    with serving("cpu", "--listen", f"unix://{tmp_path}/d.sock", folder=tmp_path) as (process, _):
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+        assert process.returncode == 0
+        assert out == err == ""
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_tcp(tmp_path: Path) -> None:
+    with serving("cpu", "--listen", "localhost:0", folder=tmp_path) as (_, address):
+        (token,) = (tmp_path / "neurald").glob("*.token")
+        assert nd.connect(f"tcp://{address}", token_file=token).type is nd.DeviceType.CPU
+        assert run("run", MODEL, "--device", address, folder=tmp_path)  # finds the token by itself
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir(mode=0o700)
+        assert run("--token-file", token, "run", MODEL, "--device", address, folder=elsewhere)
+        process = start("run", MODEL, "--device", address, env=environment(elsewhere))
+        assert str(token) in process.communicate(timeout=60)[1]
+        assert process.returncode == 1
+
+
+def test_a_factory_in_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from neurald.drivers.cpu.device import CpuDevice\n\nclass Mine(CpuDevice):\n    name = 'mine'\n"
+    )
+    with serving("mine:Mine", "--listen", f"unix://{tmp_path}/d.sock", folder=tmp_path) as (_, address):
+        assert nd.connect(address).name.startswith("mine")
+
+
+def test_verbose_logs_to_stderr(tmp_path: Path) -> None:
+    process = start("driver", "cpu", "-v", "--listen", f"unix://{tmp_path}/d.sock")
+    assert process.stderr is not None
+    assert process.stdout is not None
+    first = process.stderr.readline()
+    process.terminate()
+    # Not communicate(): it would lose the lines that the reader of the first one has buffered.
+    lines = [first, *process.stderr]
+    assert "INFO" in first
+    assert any("serving cpu on" in line for line in lines)
+    assert process.stdout.read() == ""
+    assert process.wait(timeout=30) == 0
+
+
+@sweep(
+    ("arguments", "words"),
+    [
+        (["tpu"], ["'tpu'", "cpu"]),
+        (["no_such_module:create"], ["no_such_module"]),
+        (["json:no_such_factory"], ["no_such_factory"]),
+        (["json:JSONDecoder"], ["no device"]),
+        (["cpu", "--listen", "nowhere"], ["'nowhere'"]),
+        (["cpu", "--listen", "unix:///" + 200 * "x"], ["201 bytes"]),
+        (["cpu", "--listen", "localhost:99999"], ["99999"]),
+        (["cpu", "--listen", "0.0.0.0:0"], ["0.0.0.0", "insecure"]),
+        (["cpu", "--listen", "unix:///proc/d.sock"], ["/proc"]),
+    ],
+    ids=range(9),
+)
+def test_what_cannot_be_served(arguments: list[str], words: list[str]) -> None:
+    message = error_of("driver", *arguments)
+    for word in words:
+        assert word in message
+
+
+def test_an_address_that_is_taken(tmp_path: Path) -> None:
+    address = f"unix://{tmp_path}/d.sock"
+    with serving("cpu", "--listen", address, folder=tmp_path):
+        assert address in error_of("driver", "cpu", "--listen", address)
+        (tmp_path / "file.sock").write_text("precious")
+        error_of("driver", "cpu", "--listen", f"unix://{tmp_path}/file.sock")
+        assert (tmp_path / "file.sock").read_text() == "precious"
+
+
+@sweep("name", ["nope", "json:JSONDecoder"])
+def test_a_daemon_that_does_not_start_leaves_nothing(tmp_path: Path, name: str) -> None:
+    error_of("driver", name, "--listen", f"unix://{tmp_path}/d.sock")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_listening_beyond_this_host_is_told_loudly(tmp_path: Path) -> None:
+    process = start("driver", "cpu", "--listen", "0.0.0.0:0", "--insecure", env=environment(tmp_path))
+    try:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("warning: --insecure: whoever reaches this address")
+        assert process.stderr.readline().startswith("serving cpu on 0.0.0.0:")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM])
+def test_a_daemon_ends_with_the_process_that_it_was_given(tmp_path: Path, number: signal.Signals) -> None:
+    parent = subprocess.Popen(["sleep", "600"])
+    listen = f"unix://{tmp_path}/d.sock"
+    with serving("cpu", "--listen", listen, "--until-exit-of", str(parent.pid), folder=tmp_path) as (
+        process,
+        _,
+    ):
+        parent.send_signal(number)
+        parent.wait(30)
+        assert process.wait(30) == 0
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_that_does_not_exist_cannot_be_waited_for(tmp_path: Path) -> None:
+    listen = f"unix://{tmp_path}/d.sock"
+    message = error_of("driver", "cpu", "--listen", listen, "--until-exit-of", str(2**22 + 1))
+    assert "process 4194305 cannot be watched" in message

@@ -1,0 +1,270 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from support.daemon.command_line import error_of, invoke, invoke_json
+from support.sweeps import sweep
+
+import neurald as nd
+from neurald.service.demo.digits import MODEL, held_back
+
+Kind = nd.OperandType
+LABELS = [f"digit {n}" for n in range(10)]
+
+
+@pytest.fixture
+def digit(tmp_path: Path) -> Path:
+    """A photo of a digit that the model is sure of: a seven."""
+    digits = held_back()
+    image = digits.images[int(np.flatnonzero(digits.labels == 7)[0])]
+    Image.fromarray(image).save(tmp_path / "seven.png")
+    return tmp_path / "seven.png"
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> Path:
+    (tmp_path / "labels.txt").write_text("\n".join(LABELS) + "\n")
+    return tmp_path / "labels.txt"
+
+
+@pytest.fixture
+def use_model(monkeypatch: pytest.MonkeyPatch) -> Callable[[nd.Model], None]:
+    """Has the command load this model, whatever file it is given."""
+
+    def use(model: nd.Model) -> None:
+        monkeypatch.setattr(nd, "load_tflite", lambda path, signature=None: model)
+
+    return use
+
+
+def relu_model(
+    shape: tuple[int, ...], kind: nd.OperandType = Kind.TENSOR_FLOAT32, count: int = 1, **quantisation: Any
+) -> nd.Model:
+    """Passes on `count` inputs x0, x1, … as outputs, those below zero as zero."""
+    builder = nd.ModelBuilder()
+    inputs = [builder.add_operand(kind, shape, name=f"x{n}", **quantisation) for n in range(count)]
+    outputs = [builder.add_operand(kind, shape, name=f"y{n}", **quantisation) for n in range(count)]
+    for source, target in zip(inputs, outputs, strict=True):
+        builder.add_operation(nd.OperationType.RELU, [source], [target])
+    builder.identify_inputs_and_outputs(inputs, outputs)
+    return builder.finish()
+
+
+class TestClassification:
+    def test_top_five_with_labels(self, digit: Path, labels: Path) -> None:
+        result = invoke("run", MODEL, "--image", digit, "--labels", labels)
+        assert result.exit_code == 0, result.stderr
+        lines = result.stdout.splitlines()
+        rows = [line for line in lines if "digit" in line]
+        assert len(rows) == 5
+        assert rows[0].split() == [rows[0].split()[0], "%", "7", "digit", "7"]
+        shares = [float(row.split()[0]) for row in rows]
+        assert shares == sorted(shares, reverse=True)
+        assert 50 < shares[0] <= 100
+        assert result.stderr == ""
+
+    def test_json(self, digit: Path, labels: Path) -> None:
+        document = invoke_json("run", MODEL, "--image", digit, "--labels", labels, "--top", "3")
+        assert document["inputs"] == str(digit)
+        assert document["remarks"] == []
+        assert document["steps"][0]["device"] == "cpu"
+        assert document["top"][0]["label"] == "digit 7"
+        assert len(document["top"]) == 3
+        assert 0.5 < document["top"][0]["probability"] <= 1
+
+    def test_without_labels(self, digit: Path) -> None:
+        result = invoke("run", MODEL, "--image", digit, "--top", "2")
+        assert "label" not in result.stdout
+        assert len([line for line in result.stdout.splitlines() if "%" in line]) == 2
+
+    def test_more_than_there_are(self, digit: Path) -> None:
+        assert len(invoke_json("run", MODEL, "--image", digit, "--top", "99")["top"]) == 10
+
+    def test_labels_without_background(self, digit: Path, labels: Path) -> None:
+        labels.write_text("\n".join(LABELS[1:]))
+        document = invoke_json("run", MODEL, "--image", digit, "--labels", labels)
+        assert document["top"][0]["label"] == "digit 7"
+        assert "background" in document["remarks"][0]
+        assert "background" in invoke("run", MODEL, "--image", digit, "--labels", labels).stderr
+
+    def test_too_few_labels(self, digit: Path, labels: Path) -> None:
+        labels.write_text("one\ntwo\n")
+        assert "2 labels; the model has 10" in error_of("run", MODEL, "--image", digit, "--labels", labels)
+
+    @pytest.mark.parametrize("content", [b"", bytes(range(256))])
+    def test_no_labels(self, digit: Path, labels: Path, content: bytes) -> None:
+        labels.write_bytes(content)
+        assert str(labels) in error_of("run", MODEL, "--image", digit, "--labels", labels)
+
+    def test_labels_of_any_language_and_none_that_steer_the_terminal(self, digit: Path, labels: Path) -> None:
+        labels.write_text("\n".join(["ä"] * 7 + ["\x1b[31mrød"] + ["數"] * 2))
+        result = invoke("run", MODEL, "--image", digit, "--labels", labels)
+        assert r"\x1b[31mrød" in result.stdout
+        assert "\x1b" not in result.stdout
+
+    def test_logits(self, use_model: Callable[[nd.Model], None], digit: Path) -> None:
+        builder = nd.ModelBuilder()
+        image = builder.add_operand(Kind.TENSOR_FLOAT32, (1, 8, 8, 1))
+        shape = builder.add_operand(Kind.TENSOR_INT32, (2,))
+        builder.set_operand_value(shape, np.array([1, 64], np.int32))
+        flat = builder.add_operand(Kind.TENSOR_FLOAT32, (1, 64))
+        builder.add_operation(nd.OperationType.RESHAPE, [image, shape], [flat])
+        builder.identify_inputs_and_outputs([image], [flat])
+        use_model(builder.finish())
+        document = invoke_json(
+            "run", "any.tflite", "--image", digit, "--top", "64", "--mean", "0", "--std", "64"
+        )
+        assert sum(guess["probability"] for guess in document["top"]) == pytest.approx(1)
+        assert "softmax" in document["remarks"][0]
+
+    def test_no_classifier(self, use_model: Callable[[nd.Model], None], digit: Path, labels: Path) -> None:
+        use_model(relu_model((1, 8, 8, 3)))
+        result = invoke("run", "any.tflite", "--image", digit)
+        assert result.exit_code == 0
+        assert "y0" in result.stdout
+        assert "no classifier" in result.stderr
+        assert "no classifier" in error_of("run", "any.tflite", "--image", digit, "--labels", labels)
+
+
+class TestImages:
+    @sweep("content", [b"", b"Dear reader,\nthis is a letter.\n", b"\x89PNG\r\n\x1a\n"])
+    def test_what_is_no_image(self, tmp_path: Path, content: bytes) -> None:
+        path = tmp_path / "image.png"
+        path.write_bytes(content)
+        assert str(path) in error_of("run", MODEL, "--image", path)
+
+    def test_what_is_not_there(self, tmp_path: Path) -> None:
+        assert "absent.png" in error_of("run", MODEL, "--image", tmp_path / "absent.png")
+        assert str(tmp_path) in error_of("run", MODEL, "--image", tmp_path)
+
+    def test_models_that_take_none(self, use_model: Callable[[nd.Model], None], digit: Path) -> None:
+        use_model(relu_model((4, 4)))
+        assert "float32 [4, 4]" in error_of("run", "any.tflite", "--image", digit)
+
+
+class TestArrays:
+    def test_random_inputs_are_said_to_be(self) -> None:
+        result = invoke("run", MODEL)
+        assert result.exit_code == 0, result.stderr
+        assert result.stderr == "note: inputs are random (seed 0)\n"
+        assert "probabilities" in result.stdout
+        assert "1x10" in result.stdout
+
+    def test_json_of_random_inputs(self) -> None:
+        document = invoke_json("run", MODEL)
+        assert document["inputs"] == "random (seed 0)"
+        (output,) = document["outputs"]
+        assert output["name"] == "probabilities"
+        assert output["shape"] == [1, 10]
+        assert output["type"] == "uint8"
+        assert 0 <= output["min"] <= output["mean"] <= output["max"] <= 1
+        assert "top" not in document
+        again = invoke_json("run", MODEL)
+        assert document["outputs"] == again["outputs"]
+
+    def test_inputs_and_outputs_in_files(self, tmp_path: Path) -> None:
+        digits = held_back()
+        np.savez(tmp_path / "in.npz", image=digits.images[3].reshape(1, 8, 8, 1))
+        document = invoke_json(
+            "run", MODEL, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz"
+        )
+        assert document["outputs_file"] == str(tmp_path / "out.npz")
+        with np.load(tmp_path / "out.npz", allow_pickle=False) as file:
+            assert file.files == ["probabilities"]
+            assert file["probabilities"].dtype == np.uint8
+            assert file["probabilities"].argmax() == digits.labels[3]
+
+    def test_signature_names(self, tmp_path: Path) -> None:
+        np.savez(tmp_path / "in.npz", image=np.zeros((1, 8, 8, 1), np.uint8))
+        document = invoke_json(
+            "run", MODEL, "--inputs", tmp_path / "in.npz", "--signature", "serving_default"
+        )
+        assert document["outputs"][0]["name"] == "probabilities"
+
+    @sweep(
+        ("arrays", "words"),
+        [
+            ({"picture": np.zeros((1, 8, 8, 1), np.uint8)}, ["lacks input 'image'", "'picture'"]),
+            ({"image": np.zeros((1, 8, 8, 1), np.float32)}, ["float32", "uint8 [1, 8, 8, 1]"]),
+            ({"image": np.zeros((1, 8, 8), np.uint8)}, ["uint8 [1, 8, 8]", "uint8 [1, 8, 8, 1]"]),
+            ({"image": np.zeros((1, 8, 8, 1), np.uint8), "more": np.zeros(1)}, ["'more'"]),
+            ({"image": np.array([None])}, ["object"]),
+        ],
+        ids=range(5),
+    )
+    def test_inputs_that_do_not_fit(self, tmp_path: Path, arrays: dict[str, Any], words: list[str]) -> None:
+        np.savez(tmp_path / "in.npz", **arrays)
+        message = error_of("run", MODEL, "--inputs", tmp_path / "in.npz", "--json")
+        for word in [str(tmp_path / "in.npz"), *words]:
+            assert word in message
+
+    def test_inputs_that_are_no_npz_file(self, tmp_path: Path) -> None:
+        (tmp_path / "in.npz").write_text("1 2 3\n")
+        assert "no .npz file" in error_of("run", MODEL, "--inputs", tmp_path / "in.npz")
+        assert "absent.npz" in error_of("run", MODEL, "--inputs", tmp_path / "absent.npz")
+
+    def test_outputs_where_nothing_can_be_written(self, tmp_path: Path) -> None:
+        assert "absent" in error_of("run", MODEL, "--outputs", tmp_path / "absent" / "out.npz")
+        assert str(tmp_path) in error_of("run", MODEL, "--outputs", tmp_path)
+
+    def test_unspecified_dimensions(self, tmp_path: Path, use_model: Callable[[nd.Model], None]) -> None:
+        use_model(relu_model((0, 3)))
+        assert invoke_json("run", "any.tflite")["outputs"][0]["shape"] == [1, 3]
+        np.savez(tmp_path / "in.npz", x0=np.ones((5, 3), np.float32))
+        document = invoke_json("run", "any.tflite", "--inputs", tmp_path / "in.npz")
+        assert document["outputs"][0]["shape"] == [5, 3]
+
+    def test_several_inputs_and_outputs(self, tmp_path: Path, use_model: Callable[[nd.Model], None]) -> None:
+        use_model(relu_model((2, 2), count=3))
+        values = np.random.default_rng(0).normal(size=(3, 2, 2)).astype(np.float32)
+        np.savez(tmp_path / "in.npz", x2=values[2], input_0=values[0], x1=values[1])
+        invoke_json("run", "any.tflite", "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+        with np.load(tmp_path / "out.npz", allow_pickle=False) as file:
+            for n in range(3):
+                np.testing.assert_array_equal(file[f"y{n}"], np.maximum(values[n], 0))
+
+    def test_figures_are_real_values(self, tmp_path: Path, use_model: Callable[[nd.Model], None]) -> None:
+        use_model(relu_model((4,), Kind.TENSOR_QUANT8_ASYMM, scale=0.5, zero_point=10))
+        np.savez(tmp_path / "in.npz", x0=np.array([0, 10, 12, 20], np.uint8))
+        (output,) = invoke_json("run", "any.tflite", "--inputs", tmp_path / "in.npz")["outputs"]
+        assert (output["min"], output["max"], output["mean"]) == (0, 5, 1.5)
+        assert (output["scale"], output["zero_point"]) == (0.5, 10)
+
+    def test_outputs_that_are_no_numbers(self, tmp_path: Path, use_model: Callable[[nd.Model], None]) -> None:
+        use_model(relu_model((2,)))
+        np.savez(tmp_path / "in.npz", x0=np.array([np.inf, 1], np.float32))
+        (output,) = invoke_json("run", "any.tflite", "--inputs", tmp_path / "in.npz")["outputs"]
+        assert output["max"] is None
+        assert output["min"] == 1
+
+    @sweep("options", [[], ["--device", "cpu"], ["--threads", "1"]], ids=" ".join)
+    def test_devices_and_threads(self, options: list[str]) -> None:
+        assert invoke_json("run", MODEL, *options)["steps"][0]["device"] == "cpu"
+
+
+def test_strings_go_in_and_out(tmp_path: Path, use_model: Callable[[nd.Model], None]) -> None:
+    builder = nd.ModelBuilder()
+    source = builder.add_operand(Kind.TENSOR_STRING, (0,), name="words")
+    multiples = builder.add_operand(Kind.TENSOR_INT32, (1,))
+    builder.set_operand_value(multiples, [2])
+    result = builder.add_operand(Kind.TENSOR_STRING, (0,), name="twice")
+    builder.add_operation(nd.OperationType.TFLITE_TILE, [source, multiples], [result])
+    builder.identify_inputs_and_outputs([source], [result])
+    use_model(builder.finish())
+    np.savez(tmp_path / "in.npz", words=np.array(["a\0b", "", "\u00e9"]))
+    arguments = "run", "m.tflite", "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz"
+    (output,) = invoke_json(*arguments)["outputs"]
+    assert output == {
+        "name": "twice",
+        "type": "strings",
+        "shape": [6],
+        "min": None,
+        "max": None,
+        "mean": None,
+    }
+    with np.load(tmp_path / "out.npz") as archive:
+        assert archive["twice"].tolist() == [b"a\0b", b"", b"\xc3\xa9"] * 2
+    assert "strings" in invoke("run", "m.tflite").stdout

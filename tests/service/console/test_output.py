@@ -1,0 +1,129 @@
+import io
+import json
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+from support.sweeps import sweep
+
+from neurald.service.console import output
+
+pytestmark = pytest.mark.quick
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_printable_keeps_text_and_escapes_control() -> None:
+    assert output.printable("Größe 数 a/b:0") == "Größe 数 a/b:0"
+    assert output.printable("a\x1b[2Jb\nc\u202ed") == r"a\x1b[2Jb\nc\u202ed"
+
+
+def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    output.write_json({"a": [1, 2.5, None], "b": float("nan"), "c": {"d": "ü"}})
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == {"a": [1, 2.5, None], "b": None, "c": {"d": "ü"}}
+    assert captured.out.endswith("}\n")
+
+
+def test_tables_in_a_pipe_are_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "x" * 400
+    output.write_table(("name", "n"), [(long, "1"), ("[bold]y[/bold] :smile:", "22")], right=("n",))
+    lines = capsys.readouterr().out.splitlines()
+    assert any(long in line for line in lines)
+    assert any("[bold]y[/bold] :smile:" in line for line in lines)
+    assert all("\x1b" not in line for line in lines)
+
+
+def test_tables_escape_what_would_steer_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    output.write_table(("name",), [("\x1b]0;title\x07",)])
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_notes_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    output.note("mind\x1b this")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "note: mind\\x1b this\n"
+
+
+def use_progress() -> None:
+    with output.status("waiting"):
+        pass
+    with output.progress("working") as bar:
+        for n in range(5):
+            bar.advance_to(n / 4)
+
+
+def test_progress_is_silent_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    use_progress()
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+
+
+def test_progress_shows_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    use_progress()
+    assert "waiting" in terminal.getvalue()
+    assert "working" in terminal.getvalue()
+    assert capsys.readouterr().out == ""
+
+
+@sweep("context", [output.status, output.progress])
+def test_progress_is_silent_if_told(
+    monkeypatch: pytest.MonkeyPatch, context: Callable[..., AbstractContextManager[Any]]
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with context("working", quiet=True):
+        pass
+    assert terminal.getvalue() == ""
+
+
+@sweep("context", [output.status, output.progress])
+def test_errors_pass_through_progress(
+    monkeypatch: pytest.MonkeyPatch, context: Callable[..., AbstractContextManager[Any]]
+) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with pytest.raises(ValueError, match="inside"), context("working"):
+        raise ValueError("inside")
+
+
+def narrow_table(monkeypatch: pytest.MonkeyPatch, *arguments: Any, **options: Any) -> list[str]:
+    """The lines of a table on a terminal of 80 columns."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", "80")
+    output.write_table(*arguments, **options)
+    return terminal.getvalue().splitlines()
+
+
+def test_long_texts_are_shortened_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("a" * 90, "b" * 90, "12345.678"), ("a", "b", "1")]
+    lines = narrow_table(
+        monkeypatch, ("first", "second", "n"), rows, right=("n",), shorten=("first", "second")
+    )
+    assert len(lines) == 4
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[2].count("…") == 2
+    assert lines[2].endswith("12345.678")
+
+
+def test_room_that_one_column_leaves_goes_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = narrow_table(monkeypatch, ("first", "second"), [("a", "b" * 90)], shorten=("first", "second"))
+    assert len(lines[2].rstrip()) == 80
+
+
+def test_texts_that_fit_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = narrow_table(monkeypatch, ("first", "second"), [("a" * 30, "b" * 30)], shorten=("first",))
+    assert "a" * 30 in lines[2]
+    assert "b" * 30 in lines[2]

@@ -1,0 +1,433 @@
+"""A daemon from its start to its end."""
+
+import os
+import resource
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from support.daemon.processes import daemon_process, running_daemon, stop_process
+from support.models.addition import AddingDevice, addition, request
+from support.sweeps import sweep
+from support.waiting import wait_until
+
+from neurald.hal.device import Capabilities, ExecuteOptions, PrepareOptions
+from neurald.hal.errors import BadData, BadState, DeadObject, UnavailableDevice
+from neurald.hal.registry import running_daemons
+from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.service.daemon import daemon as daemon_module
+from neurald.service.daemon.daemon import Daemon, serve
+
+DEVICE_SERVICE = "neurald.v1.Device"
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return tmp_path / "neurald"
+
+
+@pytest.fixture
+def daemon(directory: Path) -> Iterator[Daemon]:
+    daemon = Daemon("cpu")
+    daemon.startup()
+    yield daemon
+    daemon.shutdown()
+
+
+def add(remote: RemoteDevice, number: float) -> float:
+    """1 + `number`, by way of the daemon."""
+    prepared = remote.prepare_model(addition(np.ones(2)), PrepareOptions())
+    values = np.full(2, number, np.float32)
+    assert prepared.execute(request(values, values), ExecuteOptions()).is_sufficient
+    return float(values[0])
+
+
+def health(address: str, service: str = "") -> "health_pb2.HealthCheckResponse.ServingStatus":
+    with grpc.insecure_channel(address) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        return stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=10).status
+
+
+def test_it_serves_in_the_runtime_directory(daemon: Daemon, directory: Path) -> None:
+    assert daemon.address == f"unix://{directory}/cpu.sock"
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    for path in directory.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    assert running_daemons() == (daemon.address,)
+    remote = connect(daemon.address)
+    assert remote.name == "cpu@cpu"
+    assert add(remote, 4) == 5
+    remote.close()
+
+
+def test_nothing_is_left_behind(directory: Path) -> None:
+    daemon = Daemon("cpu")
+    daemon.startup()
+    daemon.shutdown()
+    assert [path.name for path in directory.iterdir()] == []
+    daemon = Daemon("cpu")
+    daemon.startup()
+    assert running_daemons() == (daemon.address,)
+    daemon.shutdown()
+    assert running_daemons() == ()
+
+
+def test_the_standard_services(daemon: Daemon) -> None:
+    serving = health_pb2.HealthCheckResponse.SERVING
+    assert health(daemon.address) == serving
+    assert health(daemon.address, DEVICE_SERVICE) == serving
+    with grpc.insecure_channel(daemon.address) as channel:
+        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        (reply,) = stub.ServerReflectionInfo(
+            iter([reflection_pb2.ServerReflectionRequest(list_services="")]), timeout=10
+        )
+    names = {service.name for service in reply.list_services_response.service}
+    assert {DEVICE_SERVICE, "grpc.health.v1.Health"} <= names
+
+
+def test_a_second_daemon_is_refused(daemon: Daemon) -> None:
+    with pytest.raises(BadState, match=r"a daemon serves unix://.*cpu\.sock already"):
+        Daemon("cpu").startup()
+    # Also by one that does not come to load its driver.
+    with pytest.raises(BadState, match="already"):
+        Daemon("no.such.module:create", daemon.address).startup()
+    assert add(connect(daemon.address), 1) == 2
+
+
+def test_a_second_daemon_is_refused_on_a_port() -> None:
+    first = Daemon("cpu", "127.0.0.1:0")
+    first.startup()
+    assert not first.address.endswith(":0")
+    with pytest.raises(BadState, match="cannot be bound"):
+        Daemon("cpu", first.address).startup()
+    assert add(connect(first.address), 1) == 2
+    first.shutdown()
+
+
+def test_of_many_that_start_one_wins(directory: Path) -> None:
+    daemons = [Daemon("support.models.addition:create", f"unix://{directory}/d.sock") for _ in range(6)]
+    barrier = threading.Barrier(len(daemons))
+
+    def start(daemon: Daemon) -> Daemon | None:
+        barrier.wait()
+        try:
+            daemon.startup()
+        except BadState:
+            return None
+        return daemon
+
+    with ThreadPoolExecutor(len(daemons)) as pool:
+        (winner,) = filter(None, pool.map(start, daemons))
+    assert add(connect(winner.address), 2) == 3
+    winner.shutdown()
+
+
+def test_sockets_of_the_dead_are_replaced(directory: Path) -> None:
+    directory.mkdir(mode=0o700)
+    for name, kind in (("cpu.sock", socket.SOCK_STREAM), ("cpu.sock.memory", socket.SOCK_SEQPACKET)):
+        with socket.socket(socket.AF_UNIX, kind) as left:
+            left.bind(str(directory / name))
+    daemon = Daemon("cpu")
+    daemon.startup()
+    assert add(connect(daemon.address), 2) == 3
+    daemon.shutdown()
+
+
+@pytest.mark.parametrize("name", ["cpu.sock", "cpu.sock.memory"])
+def test_nothing_else_is_replaced(directory: Path, name: str) -> None:
+    directory.mkdir(mode=0o700)
+    (directory / name).write_text("dear diary")
+    with pytest.raises(BadState, match="no socket"):
+        Daemon("cpu").startup()
+    assert (directory / name).read_text() == "dear diary"
+    (directory / name).unlink()
+    kind = socket.SOCK_STREAM if name == "cpu.sock" else socket.SOCK_SEQPACKET
+    with socket.socket(socket.AF_UNIX, kind) as other:
+        other.bind(str(directory / name))
+        other.listen()
+        with pytest.raises(BadState, match="somebody else serves"):
+            Daemon("cpu").startup()
+    daemon = Daemon("cpu")  # a start that failed is in nobody's way
+    daemon.startup()
+    daemon.shutdown()
+
+
+def test_directories_that_others_can_write(tmp_path: Path) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir()
+    for mode in (0o777, 0o775, 0o722):
+        folder.chmod(mode)
+        with pytest.raises(BadState, match="other users"):
+            Daemon("cpu", f"unix://{folder}/d.sock").startup()
+    folder.chmod(0o777 | stat.S_ISVTX)
+    daemon = Daemon("cpu", f"unix://{folder}/d.sock")
+    daemon.startup()
+    daemon.shutdown()
+    (tmp_path / "file").touch()
+    with pytest.raises(BadState, match="cannot be used"):
+        Daemon("cpu", f"unix://{tmp_path}/file/d.sock").startup()
+
+
+@sweep("owner", [0, 54321])
+def test_a_link_planted_in_place_of_the_runtime_directory_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int
+) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp").chmod(0o1777)
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    victim.chmod(0o755)
+    planted = tmp_path / "tmp" / f"neurald-{os.getuid()}"
+    planted.symlink_to(victim)
+    if os.geteuid() == 0:
+        os.lchown(planted, owner, owner)
+    with pytest.raises(BadState, match="symbolic link"):
+        Daemon("cpu").startup()
+    assert stat.S_IMODE(victim.stat().st_mode) == 0o755
+    assert not list(victim.iterdir())
+
+
+def test_stalled_reflection_stops_nobody(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Streams are not cut off for their age here: they make room for each other, or are refused.
+    monkeypatch.setattr(daemon_module, "_REFLECTION_S", 600.0)
+    daemon = Daemon("cpu")
+    daemon.startup()
+    ends = threading.Event()
+
+    def questions() -> Iterator[reflection_pb2.ServerReflectionRequest]:
+        yield reflection_pb2.ServerReflectionRequest(list_services="")
+        ends.wait()
+
+    with grpc.insecure_channel(daemon.address) as channel:
+        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        calls = [stub.ServerReflectionInfo(questions()) for _ in range(100)]
+        remote = connect(daemon.address)
+        assert add(remote, 2) == 3
+        wait_until(lambda: sum(not call.is_active() for call in calls) >= 90, timeout_s=60)
+        ended = [call.code() for call in calls if not call.is_active()]
+        # One that came while another one stood still took its place.
+        assert set(ended) <= {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED}
+        remote.close()
+        ends.set()
+        for call in calls:
+            call.cancel()
+    daemon.shutdown()
+
+
+def test_bytes_that_are_no_question_do_not_hold_up_the_end(directory: Path) -> None:
+    daemon = Daemon("cpu", drain_s=0)
+    daemon.startup()
+    with grpc.insecure_channel(daemon.address) as channel:
+        ask: Any = channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
+        for _ in range(5):
+            call = ask(iter([b"\xff" * 100]), timeout=10)
+            assert call.code() is grpc.StatusCode.INVALID_ARGUMENT
+    started = time.monotonic()
+    assert daemon.shutdown()
+    assert time.monotonic() - started < 2
+
+
+def test_a_daemon_that_serves_no_more_ends(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its supervisor starts another one; with its sockets and its lock it would be in the way for ever."""
+
+    def leave(status: int) -> None:
+        raise SystemExit(status)
+
+    monkeypatch.setattr(os, "_exit", leave)
+    monkeypatch.setattr(type(daemon._server), "is_serving", False)
+    with pytest.raises(SystemExit) as caught:
+        daemon.serve()
+    assert caught.value.code == os.EX_SOFTWARE
+
+
+@pytest.mark.parametrize(
+    "what", ["neurald.hal.rpc.server.channel.ChannelServer.start", "grpc._server._Server.start"]
+)
+def test_a_start_that_fails_half_way_leaves_nothing(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    before = set(threading.enumerate())
+    with monkeypatch.context() as patch:
+        patch.setattr(what, fails)
+        with pytest.raises(RuntimeError, match="new thread"):
+            Daemon("cpu").startup()
+    assert [path.name for path in directory.iterdir()] == []
+    wait_until(lambda: not [thread for thread in threading.enumerate() if thread not in before])
+    daemon = Daemon("cpu")
+    daemon.startup()
+    daemon.shutdown()
+
+
+def test_what_cannot_be_served(tmp_path: Path, directory: Path) -> None:
+    with pytest.raises(UnavailableDevice, match="no driver 'nothing'"):
+        Daemon("nothing").startup()
+    assert not list(directory.iterdir())
+    with pytest.raises(BadData, match="address"):
+        Daemon("cpu", "nowhere")
+    with pytest.raises(BadData, match="--insecure"):
+        Daemon("cpu", "0.0.0.0:0").startup()
+    with pytest.raises(BadData, match="work"):
+        Daemon("cpu", f"unix://{tmp_path}/{'x' * 108}")
+
+
+def test_what_a_device_measures_is_measured_before_clients_come(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[bool] = []
+
+    class Measuring(AddingDevice):
+        def capabilities(self) -> Capabilities:
+            served.append((directory / "measuring.sock").exists())
+            return super().capabilities()
+
+    monkeypatch.setattr("neurald.service.daemon.daemon.create_device", lambda driver: Measuring())
+    daemon = Daemon("measuring")
+    daemon.startup()
+    daemon.shutdown()
+    assert served == [False]
+
+
+def test_stop_from_another_thread(directory: Path) -> None:
+    daemon = Daemon("cpu")
+    daemon.startup()
+    threading.Timer(0.1, daemon.stop).start()
+    daemon.serve()
+    daemon.shutdown()
+    daemon = Daemon("cpu")
+    daemon.startup()
+    daemon.stop()  # before it is waited for
+    daemon.serve()
+    daemon.shutdown()
+
+
+def test_serve_leaves_the_process_as_it_was(directory: Path) -> None:
+    before, interval_s = signal.getsignal(signal.SIGTERM), sys.getswitchinterval()
+    space = resource.getrlimit(resource.RLIMIT_AS)
+    said: list[str] = []
+
+    def ready(address: str) -> None:
+        said.append(address)
+        assert resource.getrlimit(resource.RLIMIT_AS) != space
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert serve("cpu", ready=ready) == 0
+    assert said == [f"unix://{directory}/cpu.sock"]
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert (sys.getswitchinterval(), resource.getrlimit(resource.RLIMIT_AS)) == (interval_s, space)
+    with pytest.raises(UnavailableDevice):
+        serve("nothing")
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+# In a process of its own
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_end_it(number: int) -> None:
+    with daemon_process("cpu") as (process, address):
+        path = Path(address.removeprefix("unix://"))
+        remote = connect(address)
+        assert add(remote, 1) == 2
+        process.send_signal(number)
+        assert process.wait(20) == 0
+        assert [each.name for each in path.parent.iterdir()] == []
+        with pytest.raises(DeadObject):
+            add(remote, 1)
+        remote.close()
+
+
+@pytest.mark.slow
+def test_while_it_drains() -> None:
+    with daemon_process("support.models.addition:create_slow") as (process, address):
+        remote = connect(address)
+        prepared = remote.prepare_model(addition(np.ones(2)), PrepareOptions())
+        values = np.full(2, -2, np.float32)
+        with ThreadPoolExecutor(1) as pool:
+            slow = pool.submit(prepared.execute, request(values, values), ExecuteOptions())
+            wait_until(lambda: remote.status().calls == 1)
+            process.terminate()
+            wait_until(lambda: health(address) == health_pb2.HealthCheckResponse.NOT_SERVING)
+            assert health(address, DEVICE_SERVICE) == health_pb2.HealthCheckResponse.NOT_SERVING
+            with pytest.raises(DeadObject):
+                add(remote, 1)
+            with pytest.raises(BadState, match="already"):
+                Daemon("cpu", address).startup()
+            assert slow.result().is_sufficient
+        assert values.tolist() == [-1, -1]
+        assert process.wait(20) == 0
+        remote.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["second signal", "time"])
+def test_a_call_that_does_not_end(how: str) -> None:
+    drain_s = 0.3 if how == "time" else 30.0
+    with daemon_process("support.models.addition:create_slow", drain_s=drain_s) as (process, address):
+        remote = connect(address)
+        prepared = remote.prepare_model(addition(np.ones(2)), PrepareOptions())
+        values = np.full(2, -60, np.float32)
+        with ThreadPoolExecutor(1) as pool:
+            endless = pool.submit(prepared.execute, request(values, values), ExecuteOptions())
+            wait_until(lambda: remote.status().calls == 1)
+            started = time.monotonic()
+            process.terminate()
+            if how == "second signal":
+                time.sleep(0.3)
+                process.terminate()
+            with pytest.raises(DeadObject):
+                endless.result()
+            assert time.monotonic() < started + 5
+            assert process.wait(20) == 0
+            assert time.monotonic() < started + 7
+        assert not Path(address.removeprefix("unix://")).exists()
+        remote.close()
+
+
+@pytest.mark.slow
+def test_one_that_was_killed_is_in_nobodys_way(tmp_path: Path) -> None:
+    place = f"unix://{tmp_path}/d.sock"
+    with daemon_process("cpu", place) as (process, _):
+        process.kill()
+        process.wait()
+    assert (tmp_path / "d.sock").exists()
+    with running_daemon("cpu", place):
+        assert add(connect(place), 3) == 4
+
+
+@pytest.mark.slow
+def test_it_is_found_where_it_listens_by_itself(directory: Path) -> None:
+    directory.parent.chmod(0o700)
+    with daemon_process("cpu", "") as (process, address):
+        assert running_daemons() == (address,)
+        stop_process(process)
+        assert running_daemons() == ()
+
+
+@pytest.mark.slow
+def test_starting_loads_little(tmp_path: Path) -> None:
+    program = (
+        "import sys, neurald.service.daemon.daemon\n"
+        "print(*(name for name in ('llvmlite', 'tflite', 'PIL', 'rich', 'typer') if name in sys.modules))\n"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == ""

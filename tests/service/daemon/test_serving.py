@@ -1,0 +1,104 @@
+"""Daemons that cannot serve any more, and what strangers can take of those that do."""
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from support.daemon import memory_shortage
+from support.daemon.processes import daemon_process
+from support.waiting import wait_until
+
+from neurald.hal.errors import Error
+from neurald.hal.rpc.client.device import connect
+from neurald.service.daemon import health
+from neurald.service.daemon.daemon import Daemon
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    daemon = Daemon("support.models.addition:AddingDevice", f"unix://{tmp_path}/d.sock")
+    daemon.startup()
+    yield daemon
+    daemon.shutdown()
+
+
+@pytest.mark.slow
+def test_a_daemon_whose_serving_thread_has_no_memory_ends(tmp_path: Path) -> None:
+    """With a thread less it would keep its sockets and its lock, and answer nobody."""
+    shortage = tmp_path / "shortage"
+    environment = {memory_shortage.PATH: str(shortage)}
+    listen = f"unix://{tmp_path}/d.sock"
+    with daemon_process("support.daemon.memory_shortage:create", listen, environment=environment) as (
+        process,
+        _,
+    ):
+        remote = connect(listen)
+        shortage.touch()
+        with pytest.raises(Error):
+            connect(listen)
+        assert process.wait(20) == os.EX_SOFTWARE
+        remote.close()
+    shortage.unlink()
+    with daemon_process("support.daemon.memory_shortage:create", listen, environment=environment):
+        connect(listen).close()
+
+
+def test_who_watches_health_for_longest_gives_way(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "MAXIMUM_WATCHES", 3)
+    with grpc.insecure_channel(daemon.address) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        watches = []
+        for _ in range(5):
+            watches.append(stub.Watch(health_pb2.HealthCheckRequest(), timeout=60))
+            assert next(watches[-1]).status == health_pb2.HealthCheckResponse.SERVING
+        wait_until(lambda: not watches[0].is_active() and not watches[1].is_active())
+        assert all(watch.is_active() for watch in watches[2:])
+        for watch in watches:
+            watch.cancel()
+        wait_until(lambda: not daemon._health._watches)
+
+
+def test_watches_that_end_while_others_are_told(daemon: Daemon) -> None:
+    """Their ends are worked on by the thread that sends to the others."""
+    states = health_pb2.HealthCheckResponse
+    ends = threading.Event()
+
+    def change() -> None:
+        state = states.SERVING
+        while not ends.is_set():
+            state = states.SERVING if state == states.NOT_SERVING else states.NOT_SERVING
+            daemon._tell_health(state)
+
+    thread = threading.Thread(target=change)
+    with grpc.insecure_channel(daemon.address) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        thread.start()
+        for _ in range(20):
+            watches = [stub.Watch(health_pb2.HealthCheckRequest(), timeout=60) for _ in range(8)]
+            for watch in watches:
+                next(watch)
+                watch.cancel()
+            stub.Check(health_pb2.HealthCheckRequest(), timeout=20)
+        ends.set()
+        thread.join()
+
+
+def test_watches_are_told_the_last_state(daemon: Daemon) -> None:
+    states = health_pb2.HealthCheckResponse
+    with grpc.insecure_channel(daemon.address) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        watch = stub.Watch(health_pb2.HealthCheckRequest(), timeout=60)
+        other = stub.Watch(health_pb2.HealthCheckRequest(service="other"), timeout=60)
+        assert next(watch).status == states.SERVING
+        assert next(other).status == states.SERVICE_UNKNOWN
+        daemon._health.set("", states.NOT_SERVING)
+        assert next(watch).status == states.NOT_SERVING
+        assert other.is_active()
+        with pytest.raises(grpc.RpcError, match="NOT_FOUND"):
+            stub.Check(health_pb2.HealthCheckRequest(service="other"), timeout=20)
+        for each in (watch, other):
+            each.cancel()
