@@ -3,7 +3,7 @@
 One thread of Python runs at a time. An execution of many small operations, such as a loop that never ends, wants the
 interpreter all the time, and a few of them would leave hardly any of it to calls that need it for a moment. So the daemon notes
 for whom a thread works, and whatever takes long in Python calls `step` now and then. The work of a client that has had more
-than its share rests after every `SLICE_S`, if others are there: all such work together gets a quarter of the interpreter, shared
+than its share rests after every `SLICE_S`, if others are there: all such work together gets an eighth of the interpreter, shared
 evenly between clients. What native code computes without the interpreter does not count.
 
 In the process of an application nobody paces, and `step` costs next to nothing.
@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 _T = TypeVar("_T")
 
-#: A client may have so much of the interpreter at once before its work is paced, and has it again after four times as long.
+#: A client may have so much of the interpreter at once before its work is paced, and has it again after eight times as long.
 FREE_S: Final = 2e-3
 #: Paced work rests whenever it has had the interpreter for so long.
 SLICE_S: Final = 1e-3
@@ -27,7 +27,7 @@ _LOOK_S: Final = 0.02
 #: How long a client counts as there after its last call.
 _PRESENCE_S: Final = 0.25
 #: Paced work gets one part in so many while others are there.
-_PARTS: Final = 4
+_PARTS: Final = 8
 #: A step that takes longer was native code.
 _INTERPRETED_S: Final = 5e-4
 #: So many clients are remembered before those are forgotten that have not called for a while.
