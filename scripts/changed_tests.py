@@ -33,7 +33,7 @@ def changed_files() -> list[str]:
 
 
 def module_of(path: str) -> str | None:
-    """What a file is imported as: `neurald.hal.device`, or `support.models` for helpers of tests."""
+    """What a file is imported as: `neurald.hal.device`, or `support.models.small` for helpers of tests."""
     if not path.endswith(".py"):
         return None
     parts = path.removesuffix(".py").split("/")

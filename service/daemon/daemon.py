@@ -30,6 +30,7 @@ from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.streams import Streams
 from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, error_for
 from neurald.hal.process import machine
+from neurald.hal.process.garbage import Garbage
 from neurald.hal.process.heap import Heap
 from neurald.hal.process.private_directory import make_directory, open_private
 from neurald.hal.process.runtime_directory import address_of, runtime_directory
@@ -51,7 +52,7 @@ _REFLECTION_S = 10.0
 _REFLECTION_GRACE_S = 0.25
 _LOOK_S = 0.5
 #: How long a thread of Python may keep others waiting who want to run: calls of one client are not to be felt by all others.
-_SWITCH_S = 5e-4
+_SWITCH_S = 2e-4
 
 
 class Daemon:
@@ -87,6 +88,7 @@ class Daemon:
         self._drain_s = drain_s
         # What signal handlers may use: an event can be locked by the very thread that they interrupt.
         self._stops: SimpleQueue[None] = SimpleQueue()
+        self._garbage = Garbage()
         self._cleanup = contextlib.ExitStack()
 
     @property
@@ -147,11 +149,16 @@ class Daemon:
                 states = health_pb2.HealthCheckResponse
                 self._tell_health(states.NOT_SERVING if is_hanging else states.SERVING)
                 was_hanging = is_hanging
+            self._garbage.look()
             heap.look()
 
     def limit_memory(self) -> contextlib.AbstractContextManager[None]:
         """Limits the memory of the whole process meanwhile; for one that does nothing else then, after `startup`."""
         return limited_memory(self._device, self._limits or Limits())
+
+    def collect_seldom(self) -> contextlib.AbstractContextManager[None]:
+        """Leaves it to `serve` when the process collects its garbage; for one that does nothing else, after `startup`."""
+        return self._garbage.collected_seldom()
 
     def stop(self) -> None:
         """Has `serve` return; called again, has `shutdown` not wait. May be called by signal handlers."""
@@ -271,6 +278,7 @@ def serve(
         if until_exit_of is not None:
             _stop_at_exit(until_exit_of, daemon.stop)
         daemon.startup()
+        cleanup.enter_context(daemon.collect_seldom())
         with daemon.limit_memory():
             try:
                 if ready is not None:

@@ -28,12 +28,12 @@ from neurald.drivers.compiler.ir.graph import (
     MatrixProduct,
     Node,
     TopK,
-    Value,
 )
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.op import Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.hal.accounting.account import charge, temporary
 
 Array = np.ndarray[Any, np.dtype[Any]]

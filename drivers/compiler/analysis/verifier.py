@@ -21,11 +21,11 @@ from neurald.drivers.compiler.ir.graph import (
     MatrixProduct,
     Node,
     TopK,
-    Value,
 )
 from neurald.drivers.compiler.ir.op import COMPARISONS, Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 
 _SUMS = (Scalar.FLOAT32, Scalar.INT32, Scalar.INT64)
 #: Operations whose operand types differ from the result's.

@@ -12,29 +12,19 @@ from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, onl
 from neurald.drivers.compiler.frontend.shape_specialization import assumed, is_specified
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import as_numbers, as_pairs, is_complex, value_shape
-from neurald.drivers.compiler.ir.graph import Graph, Shape, Value
+from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering import LOWERINGS
 from neurald.hal.accounting.account import charge, reserve
 from neurald.hal.device import Verdict
 from neurald.hal.errors import BadData
-from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, byte_size
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.machinery.working_memory import reference_working_bytes
 from neurald.hal.validation.shape_inference import at_operation, declared_shape, infer_shapes
-
-#: Operations with a different result each time, which are never folded.
-_RANDOM = frozenset(
-    (
-        OperationType.RANDOM_MULTINOMIAL,
-        OperationType.TFLITE_RANDOM_UNIFORM,
-        OperationType.TFLITE_RANDOM_STANDARD_NORMAL,
-        OperationType.TFLITE_MULTINOMIAL,
-    )
-)
 
 #: Lifetimes of computed operands, which become inputs of a step if another step computes them.
 _COMPUTED = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
@@ -226,7 +216,7 @@ def fold_constant_operation(call: Call, known: Mapping[int, Array]) -> Sequence[
 def _is_foldable(call: Call, known: Mapping[int, Array]) -> bool:
     """Returns True if an operation is deterministic and all of its inputs are known."""
     binding = call.binding
-    return binding.type not in _RANDOM and all(
+    return not DEFINITIONS[binding.type].is_random and all(
         index in known for name, indexes in binding.inputs.items() if call.has(name) for index in indexes
     )
 

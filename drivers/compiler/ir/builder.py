@@ -14,13 +14,12 @@ from neurald.drivers.compiler.ir.graph import (
     MatrixProduct,
     Node,
     Pair,
-    Shape,
     TopK,
-    Value,
     delinearize,
     linearize,
 )
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Call
 

@@ -11,40 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import numpy as np
-
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, index, sum_of
 from neurald.drivers.compiler.ir.op import Op
-from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Shape, Value
 
-Shape = tuple[int, ...]
 Pair = tuple[int, int]
-
-
-@dataclass(eq=False, slots=True, weakref_slot=True)
-class Value:
-    """A dense row-major array. Compared by identity.
-
-    Attributes:
-        constant: the elements, if they are known at compile time.
-        name: for diagnostics.
-    """
-
-    shape: Shape
-    type: Scalar
-    constant: np.ndarray | None = None
-    name: str = ""
-
-    @property
-    def count(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def size_bytes(self) -> int:
-        """Size of all elements as stored."""
-        return self.count * self.type.size_bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -9,14 +9,13 @@ from neurald.drivers.compiler.ir.graph import (
     DepthwiseConvolution,
     MatrixProduct,
     Pair,
-    Shape,
     TopK,
-    Value,
     inside,
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.traversal import rewrite
+from neurald.drivers.compiler.ir.value import Shape, Value
 
 
 def expand_contraction(kernel: Kernel) -> Kernel:

@@ -35,7 +35,6 @@ from neurald.drivers.compiler.ir.graph import (
     Graph,
     Node,
     TopK,
-    Value,
     delinearize,
     is_data_movement,
     linearize,
@@ -43,6 +42,7 @@ from neurald.drivers.compiler.ir.graph import (
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel, weight_of
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import depth, free_axes, rewrite, substitute
+from neurald.drivers.compiler.ir.value import Value
 
 #: Largest cost of an element that is recomputed rather than stored.
 _MAX_RECOMPUTE_COST = 4

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from neurald.drivers.compiler.ir.expression import Axis, Constant, Expression, Load, axis, load
-from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.value import Value
 
 #: Shorter runs are better assembled in registers.
 _MIN_RUN_BYTES = 16

@@ -14,11 +14,11 @@ from neurald.drivers.compiler.ir.graph import (
     Graph,
     Node,
     TopK,
-    Value,
 )
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
+from neurald.drivers.compiler.ir.value import Value
 
 
 def merge_scaling(graph: Graph) -> bool:

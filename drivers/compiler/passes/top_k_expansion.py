@@ -7,9 +7,10 @@ the maximum.
 from collections.abc import Iterator, Sequence
 
 from neurald.drivers.compiler.ir.expression import Expression, apply, axis, constant, load, reduce, select
-from neurald.drivers.compiler.ir.graph import Compute, Graph, Node, TopK, Value
+from neurald.drivers.compiler.ir.graph import Compute, Graph, Node, TopK
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 
 #: Limit on comparisons between all elements of all rows. Beyond it, devices with a sort are better.
 _MAX_COMPARISONS = 1 << 20

@@ -3,7 +3,8 @@
 import dataclasses
 
 from neurald.drivers.compiler.ir.expression import Load
-from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node, Value
+from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node
+from neurald.drivers.compiler.ir.value import Value
 
 
 def merge_transposition(graph: Graph) -> bool:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression
-from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.statements import Statements
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64

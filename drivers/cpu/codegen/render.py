@@ -7,8 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression
-from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.contraction_expansion import expand_contraction
 from neurald.drivers.cpu.codegen.epilogue import (
     arguments_of,

@@ -10,8 +10,9 @@ image are skipped, see `gemm`.
 import math
 from collections.abc import Mapping
 
-from neurald.drivers.compiler.ir.graph import DepthwiseConvolution, Value
+from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.op_table import from_stored, stored

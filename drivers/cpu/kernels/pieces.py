@@ -12,11 +12,12 @@ import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array, evaluate_node
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, index, load, select
-from neurald.drivers.compiler.ir.graph import Compute, Value, is_data_movement
+from neurald.drivers.compiler.ir.graph import Compute, is_data_movement
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address

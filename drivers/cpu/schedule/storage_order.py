@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, axis, load
-from neurald.drivers.compiler.ir.graph import Shape, Value, delinearize, linearize
+from neurald.drivers.compiler.ir.graph import delinearize, linearize
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
-from neurald.drivers.cpu.schedule.axis_rewriting import rewrite_kernel, simplify_axes
+from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
 from neurald.drivers.cpu.schedule.vectorization import schedule_loops
 from neurald.drivers.cpu.target.places import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target

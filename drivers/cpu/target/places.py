@@ -4,8 +4,9 @@ import hashlib
 from collections.abc import Mapping
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, Load
-from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 
 
 def offset_of(load: Load) -> Expression:

@@ -1,7 +1,7 @@
 """Sessions and memories until the daemon has no descriptors left."""
 
 from faults.attacks.attack import Attack
-from support.raw_client import RawClient, closed
+from support.daemon.raw_client import RawClient, closed
 
 from neurald.hal.errors import ResultCode
 

@@ -2,9 +2,9 @@
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, load, reduce
-from neurald.drivers.compiler.ir.graph import Shape, Value
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import Rescaling, store
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import sum_type
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes

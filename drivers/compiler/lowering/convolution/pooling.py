@@ -13,9 +13,10 @@ from neurald.drivers.compiler.ir.expression import (
     minimum,
     reduce,
 )
-from neurald.drivers.compiler.ir.graph import Shape, Value, inside
+from neurald.drivers.compiler.ir.graph import inside
 from neurald.drivers.compiler.ir.op import Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate, saturate, store
 from neurald.drivers.compiler.lowering.elementwise.pointwise import widen
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc

@@ -12,7 +12,8 @@ from functools import partial
 from neurald.drivers.compiler.analysis.interpreter import evaluate_node
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, load
-from neurald.drivers.compiler.ir.graph import Graph, Pair, Shape, Value
+from neurald.drivers.compiler.ir.graph import Graph, Pair
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import Plan, lower_windows, zeros
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.hal.model.operation_type import OperationType

@@ -11,9 +11,9 @@ from neurald.drivers.compiler.ir.expression import (
     maximum,
     select,
 )
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import real, store
 from neurald.drivers.compiler.lowering.detection.boxes import OUT_OF_ORDER
 from neurald.drivers.compiler.lowering.machinery.layout import to_nhwc

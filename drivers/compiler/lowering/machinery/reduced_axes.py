@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from neurald.drivers.compiler.ir.builder import Builder, reduction_axes
 from neurald.drivers.compiler.ir.expression import Expression, apply, constant, load, reduce, select
-from neurald.drivers.compiler.ir.graph import Shape, Value
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 
 
 def exact_sum(count: int, largest: int) -> Scalar:

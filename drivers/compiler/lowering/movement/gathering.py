@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, axis, constant, load, reduce, select
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import as_index, bounded_index, element
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call

@@ -17,8 +17,9 @@ from neurald.drivers.compiler.ir.expression import (
     index,
     load,
 )
-from neurald.drivers.compiler.ir.graph import Shape, Value, delinearize, inside, linearize
+from neurald.drivers.compiler.ir.graph import delinearize, inside, linearize
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Call
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, constant, load
-from neurald.drivers.compiler.ir.graph import Shape, Value, delinearize, inside, linearize
+from neurald.drivers.compiler.ir.graph import delinearize, inside, linearize
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes

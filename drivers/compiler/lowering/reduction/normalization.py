@@ -2,9 +2,9 @@
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, axis, constant, load, maximum, reduce
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import store
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import along, first_along, reduce_dimensions
 from neurald.drivers.compiler.lowering.reduction.reduction import difference

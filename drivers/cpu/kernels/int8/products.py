@@ -7,7 +7,7 @@ are in the first-level cache.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector

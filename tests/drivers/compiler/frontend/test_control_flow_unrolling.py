@@ -1,10 +1,11 @@
 import numpy as np
-from support.control_flow import ADD, BOOL, MUL, Graph, arithmetic, below, branching, counting
+from support.models.control_flow import ADD, BOOL, MUL, Graph, arithmetic, below, branching, counting
 from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.frontend.control_flow_unrolling import unroll_control_flow
-from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.operations.machinery.call import Array
 
 

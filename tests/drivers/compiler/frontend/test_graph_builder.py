@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.models import add_model
+from support.models.small import add_model
 from support.sweeps import sweep
 
 import neurald as nd

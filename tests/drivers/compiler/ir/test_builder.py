@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder, kinds
+from support.compiler.graphs import GraphBuilder, kinds
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.builder import broadcast, reduction_axes

@@ -1,15 +1,13 @@
 """Graphs: what nodes are recognised as, and what is known of their values."""
 
 import pytest
-from support.compiler_graphs import GraphBuilder, kinds
+from support.compiler.graphs import GraphBuilder, kinds
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Expression, axis, constant, index, load, select
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Pair,
-    Shape,
-    Value,
     delinearize,
     inside,
     is_data_movement,
@@ -18,6 +16,7 @@ from neurald.drivers.compiler.ir.graph import (
     strides,
 )
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 
 pytestmark = pytest.mark.quick
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.opencl_models import FLOAT, Models
+from support.compiler.graphs import GraphBuilder
+from support.opencl.models import FLOAT, Models
 from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.expression import load
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferAssignment, Port, assign_buffers
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.hal.errors import BadData

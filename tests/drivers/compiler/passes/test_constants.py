@@ -1,7 +1,7 @@
 """What only depends on constants becomes a constant."""
 
 import numpy as np
-from support.compiler_graphs import GraphBuilder, changes, kinds
+from support.compiler.graphs import GraphBuilder, changes, kinds
 
 from neurald.drivers.compiler.ir.expression import axis, index, load, reduce
 from neurald.drivers.compiler.ir.op import ReductionOp

@@ -1,7 +1,7 @@
 """Fusion: which nodes become one kernel, which never do, and that kernels compute what the nodes did."""
 
 import numpy as np
-from support.compiler_graphs import GraphBuilder, random_array
+from support.compiler.graphs import GraphBuilder, random_array
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_fused
@@ -17,11 +17,12 @@ from neurald.drivers.compiler.ir.expression import (
     reduce,
     select,
 )
-from neurald.drivers.compiler.ir.graph import Contraction, Graph, Value, inside
+from neurald.drivers.compiler.ir.graph import Contraction, Graph, inside
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import depth, walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import IsRowWise, fuse, guarded
 
 

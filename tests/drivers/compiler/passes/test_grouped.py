@@ -1,6 +1,6 @@
 """A convolution whose groups have one channel each is depthwise."""
 
-from support.compiler_graphs import GraphBuilder, changes, kinds, node_of
+from support.compiler.graphs import GraphBuilder, changes, kinds, node_of
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.graph import DepthwiseConvolution

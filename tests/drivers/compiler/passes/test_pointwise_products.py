@@ -1,6 +1,6 @@
 """Products of two plain matrices are written as such."""
 
-from support.compiler_graphs import GraphBuilder, changes, kinds, node_of
+from support.compiler.graphs import GraphBuilder, changes, kinds, node_of
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import load

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder, changes, kinds
+from support.compiler.graphs import GraphBuilder, changes, kinds
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate

@@ -1,7 +1,7 @@
 """Constants of one number are that number."""
 
 import numpy as np
-from support.compiler_graphs import GraphBuilder, changes
+from support.compiler.graphs import GraphBuilder, changes
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Constant, Expression, Load, load, select

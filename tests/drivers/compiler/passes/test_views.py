@@ -1,10 +1,11 @@
 """Nodes that change nothing go, and shapes of shapes are seen at once."""
 
-from support.compiler_graphs import GraphBuilder, changes, kinds
+from support.compiler.graphs import GraphBuilder, changes, kinds
 
 from neurald.drivers.compiler.ir.expression import load
-from neurald.drivers.compiler.ir.graph import Compute, Value
+from neurald.drivers.compiler.ir.graph import Compute
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.views import remove_views
 
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from support.elementwise import interpreted
-from support.native import DIFFERENT, RUNNABLE, Array, compiled, run
-from support.random_kernels import RandomKernel
-from support.rendered import check_rendered
+from support.compiler.elementwise import interpreted
+from support.compiler.random_kernels import RandomKernel
+from support.cpu.native import DIFFERENT, RUNNABLE, Array, compiled, run
+from support.cpu.rendered import check_rendered
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Expression, accumulator, apply, axis, load, reduce, select
@@ -13,11 +13,11 @@ from neurald.drivers.compiler.ir.graph import (
     Convolution,
     DepthwiseConvolution,
     MatrixProduct,
-    Value,
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.target.routine import NAME
 from neurald.drivers.cpu.target.target import TARGETS, Target

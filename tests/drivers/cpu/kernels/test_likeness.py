@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.contractions import Case
-from support.float_kernels import TARGETS, check, windows
+from support.compiler.contractions import Case
+from support.cpu.float_kernels import TARGETS, check, windows
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import constant

@@ -1,9 +1,9 @@
 """The kernel of rankings gives what the graph computed with NumPy gives, and touches not a byte beside its memory."""
 
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.native import RUNNABLE
-from support.rankings import expect_places, rows_to_rank
+from support.compiler.graphs import GraphBuilder
+from support.compiler.rankings import expect_places, rows_to_rank
+from support.cpu.native import RUNNABLE
 
 from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.scalar import Scalar

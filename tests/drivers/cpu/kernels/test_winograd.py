@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from support.contractions import Case
-from support.float_kernels import TARGETS, check, windows
-from support.native import run
+from support.compiler.contractions import Case
+from support.cpu.float_kernels import TARGETS, check, windows
+from support.cpu.native import run
 
 from neurald.drivers.compiler.ir.graph import Convolution
 from neurald.drivers.cpu.kernels import routine_for, winograd

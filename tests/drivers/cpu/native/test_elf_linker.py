@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.cpu_routines import TARGET
+from support.cpu.routines import TARGET
 from support.sweeps import sweep
 
 from neurald.drivers.cpu.native import elf_linker

@@ -1,8 +1,8 @@
 """Functions of a single number of 8 bits as tables: the same results by fewer operations."""
 
 import numpy as np
-from support.elementwise import interpreted
-from support.native import DIFFERENT, compiled, run
+from support.compiler.elementwise import interpreted
+from support.cpu.native import DIFFERENT, compiled, run
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
@@ -16,11 +16,11 @@ from neurald.drivers.compiler.ir.expression import (
     maximum,
     minimum,
 )
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.target.target import TARGETS, Target

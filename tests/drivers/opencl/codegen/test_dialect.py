@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.opencl_sources import Bench
+from support.compiler.graphs import GraphBuilder
+from support.opencl.sources import Bench
 from support.sweeps import sweep
 from support.tiers import one_in
 
@@ -27,7 +27,7 @@ from neurald.drivers.opencl.codegen.dialect import (
     stored,
 )
 from neurald.drivers.opencl.codegen.render import render
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder, random_array
-from support.opencl_kernels import kernels
-from support.opencl_sources import Bench, opencl_facts
+from support.compiler.graphs import GraphBuilder, random_array
+from support.opencl.kernels import kernels
+from support.opencl.sources import Bench, opencl_facts
 
 from neurald.drivers.compiler.ir.expression import apply, axis, clamp, load, reduce, select
 from neurald.drivers.compiler.ir.graph import Graph, inside
@@ -15,7 +15,7 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.kernels import elementwise4
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.storage import Images
 
 FACTS = opencl_facts()

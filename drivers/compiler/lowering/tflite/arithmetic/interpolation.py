@@ -1,8 +1,8 @@
 """Interpolation in TFLite's tables of 16-bit functions."""
 
 from neurald.drivers.compiler.ir.expression import Expression, load
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.hal.operations.tflite.machinery.tables import STEP_BITS, STEPS
 
 

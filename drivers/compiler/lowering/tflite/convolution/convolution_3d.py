@@ -2,8 +2,9 @@
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, axis, index, load, reduce
-from neurald.drivers.compiler.ir.graph import Value, inside
+from neurald.drivers.compiler.ir.graph import inside
 from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.hal.model.operation_type import OperationType

@@ -20,9 +20,10 @@ from neurald.drivers.compiler.ir.expression import (
     reduce,
     select,
 )
-from neurald.drivers.compiler.ir.graph import Value, inside
+from neurald.drivers.compiler.ir.graph import inside
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import Padding, Plan
 from neurald.hal.operations.machinery.call import Call

@@ -2,9 +2,9 @@
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, axis, load, reduce
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.convolution.matrix_product import broadcast_matrix, lower_product
 from neurald.drivers.compiler.lowering.tflite.convolution.hybrid import quantize_rows, sum_type
 from neurald.hal.model.operation_type import OperationType

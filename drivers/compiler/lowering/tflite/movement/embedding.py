@@ -7,9 +7,10 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, apply, constant, load, select
-from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.gathering import are_inside, gathered
 from neurald.drivers.compiler.lowering.movement.indexing import bounded_index, element, output_shapes
 from neurald.drivers.compiler.lowering.movement.scatter import (

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, clamp, load, select
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import as_index, element
 from neurald.drivers.compiler.lowering.movement.transposing import backwards
 from neurald.hal.model.operation_type import OperationType

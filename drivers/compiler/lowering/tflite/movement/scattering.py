@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, constant, index, load, select
-from neurald.drivers.compiler.ir.graph import Shape, Value, linearize
+from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.movement.indexing import (
     as_index,
     bounded_index,

@@ -2,7 +2,8 @@
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, clamp, index, load
-from neurald.drivers.compiler.ir.graph import Value, inside
+from neurald.drivers.compiler.ir.graph import inside
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement import indexing
 from neurald.drivers.compiler.lowering.movement.indexing import as_index, element, output_shapes, sliced
 from neurald.drivers.compiler.lowering.movement.slicing import lower_slice, lower_split

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.builder import Builder, broadcast
 from neurald.drivers.compiler.ir.expression import Expression, load, select
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.drivers.compiler.lowering.movement.tiling import tile
 from neurald.hal.model.operation_type import OperationType

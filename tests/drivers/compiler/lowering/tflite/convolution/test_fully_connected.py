@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from support.lowering_beside_reference import close, expect_same
-from support.single_operation import Given, given, omitted, scalars, stored_values, wanted
+from support.compiler.lowering_beside_reference import close, expect_same
+from support.operations.single_operation import Given, given, omitted, scalars, stored_values, wanted
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.builder import Unsupported

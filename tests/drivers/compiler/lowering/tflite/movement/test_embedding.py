@@ -1,8 +1,8 @@
 import pytest
-from support.lowering_beside_reference import close, expect_same, lowered_all
-from support.moved import FLOAT32
-from support.pointwise import label, numbers, result, rows
-from support.single_operation import Given, given, ints, scalars, wanted
+from support.compiler.lowering_beside_reference import close, expect_same, lowered_all
+from support.compiler.moved import FLOAT32
+from support.operations.pointwise import label, numbers, result, rows
+from support.operations.single_operation import Given, given, ints, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
