@@ -539,7 +539,7 @@ class Device(Protocol):
 
     @property
     def version(self) -> str:
-        """Differs between any two drivers whose compiled artefacts or results differ."""
+        """Differs between any two drivers whose compiled artifacts or results differ."""
         ...
 
     @property

@@ -2,7 +2,7 @@
 
 from neurald.hal.model.types import Operand, OperandType
 
-#: Operand types whose elements stand for (stored - zero_point) * scale.
+#: Operand types whose elements represent (quantised value - zero_point) * scale.
 QUANTIZED = frozenset(
     (
         OperandType.TENSOR_QUANT8_ASYMM,
@@ -16,5 +16,5 @@ QUANTIZED = frozenset(
 
 
 def is_quantized(operand: Operand) -> bool:
-    """Whether the operand's elements are scaled integers."""
+    """Returns True if the operand's elements are scaled integers."""
     return operand.type in QUANTIZED

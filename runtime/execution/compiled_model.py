@@ -1,4 +1,4 @@
-"""What executions and bursts need of a compilation."""
+"""The parts of a compilation that executions and bursts use."""
 
 from typing import Protocol
 
@@ -16,22 +16,22 @@ class CompiledModel(Protocol):
 
     @property
     def model(self) -> Model:
-        """What was compiled."""
+        """The compiled model."""
         ...
 
     @property
     def plan(self) -> ExecutionPlan:
-        """Which device runs which operations."""
+        """The plan: which device runs which operations."""
         ...
 
     @property
     def executor(self) -> PlanExecutor:
-        """Runs the plan."""
+        """The executor of the plan."""
         ...
 
     @property
     def recovery(self) -> Recovery:
-        """What stands in for devices that fail."""
+        """The handler of devices that fail."""
         ...
 
     @property
@@ -46,19 +46,20 @@ class CompiledModel(Protocol):
     def with_attribute(
         self, values: tuple[AttributeValue, ...], extension: str, attribute: int, value: bytes
     ) -> tuple[AttributeValue, ...]:
-        """The attributes of an execution with one more; see `Execution.add_extension_attribute`."""
+        """Adds an attribute to those of an execution; see `Execution.add_extension_attribute`."""
         ...
 
 
 def require_compiled(compilation: object) -> None:
-    """Raises unless it is a finished compilation.
+    """Raises unless the argument is a finished compilation.
 
     Raises:
-        UnexpectedNull: there is none.
-        BadState: it is something else, such as a compilation that is not finished.
+        UnexpectedNull: it is None.
+        BadState: it is anything else, such as an unfinished compilation.
     """
     if compilation is None:
         raise UnexpectedNull("compilation is None")
-    # A check against the Protocol would take longer than all else that making an execution takes.
+    # Checked by attributes: isinstance() with the Protocol would dominate the cost of creating an
+    # execution.
     if not (hasattr(compilation, "executor") and hasattr(compilation, "recovery")):
         raise BadState(f"{type(compilation).__name__} is no finished compilation; finish() returns one")

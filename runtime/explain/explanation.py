@@ -1,6 +1,7 @@
-"""Why each operation runs where it does, and what moves between devices: computed from a partitioning, for people and programs.
+"""Explains the device choice for each operation, and the transfers between devices.
 
-Steps are numbered in the order of a plan: the steps of an interpreted operation's branches come where the operation is.
+Steps are numbered in the order of a plan: the steps of an interpreted operation's branches come at
+the position of the operation.
 """
 
 from collections import Counter
@@ -32,14 +33,14 @@ from neurald.runtime.partitioning.placement import INTERPRETER, Candidate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why each operation runs where it does. `str()` is `text()`.
+    """The device choice for each operation. `str()` is `text()`.
 
     Attributes:
         shares: of every device, in their order, and of the interpreter if it runs anything.
-        operations: of the main graph, then of the graphs that interpreted control flow refers to.
+        operations: of the main graph, then of the graphs of interpreted control flow.
         steps: in the order of the plan.
-        transfers: between devices. The host's memory is where the CPU device and the interpreter work.
-        notes: what happened since, such as a device that failed.
+        transfers: between devices. The CPU device and the interpreter work in host memory.
+        notes: what happened since compilation, such as a device that failed.
     """
 
     shares: tuple[DeviceShare, ...]
@@ -50,11 +51,11 @@ class Explanation:
 
     @property
     def transferred_bytes(self) -> int:
-        """Bytes of all transfers whose size is known."""
+        """Total bytes of all transfers whose size is known."""
         return sum(transfer.value.bytes or 0 for transfer in self.transfers)
 
     def refusals(self) -> list[Refusal]:
-        """What each device does not run, alike ones together, the most frequent first."""
+        """Returns what each device rejects, grouped by type and reason, most frequent first."""
         found: dict[tuple[str, str, str], list[str]] = {}
         for o in self.operations:
             where = str(o.operation) if o.graph == MAIN else f"{o.graph}:{o.operation}"
@@ -68,7 +69,10 @@ class Explanation:
         ]
 
     def text(self) -> str:
-        """One line for each operation, `operation 12 CONV_2D -> opencl:0: reason`, and one for each note."""
+        """Formats one line per operation, `operation 12 CONV_2D -> opencl:0.
+
+        Reason`, and one per note.
+        """
         lines = [f"{o.label} -> {o.device}: {o.reason}" for o in self.operations]
         lines += (f"note: {note}" for note in self.notes)
         return "\n".join(" ".join(line.split()) for line in lines)
@@ -77,13 +81,13 @@ class Explanation:
         return self.text()
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, as dictionaries, lists, strings and numbers."""
+        """Converts the explanation to dictionaries, lists, strings and numbers."""
         document: dict[str, Any] = msgspec.to_builtins(self)
         document["transferred_bytes"] = self.transferred_bytes
         return document
 
     def to_html(self, title: str = "Placement") -> str:
-        """A page that needs nothing but itself: a summary, the steps, and the graphs drawn and coloured by device."""
+        """Renders a self-contained page: a summary, the steps, and graphs coloured by device."""
         from neurald.runtime.explain.html import render_html  # seldom wanted
 
         return render_html(self, title)
@@ -92,13 +96,13 @@ class Explanation:
 def explain(
     model: Model, candidates: Sequence[Candidate], result: PartitionResult, notes: Iterable[str] = ()
 ) -> Explanation:
-    """The explanation of a partitioning; takes time linear in the model.
+    """Explains a partitioning. Takes linear time.
 
     Args:
-        model: what was partitioned.
-        candidates: that it was partitioned for.
+        model: the partitioned model.
+        candidates: the devices that were considered.
         result: of `partition`.
-        notes: lines about what happened since.
+        notes: lines about later events.
     """
     names = [candidate.name for candidate in candidates]
     steps = step_groups(result.groups)

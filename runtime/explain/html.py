@@ -1,4 +1,4 @@
-"""An explanation as a page that loads nothing: tables, and the graphs drawn and coloured by device.
+"""Renders an explanation as a page that loads nothing: tables, and graphs coloured by device.
 
 All text may come from a model or a driver, and is escaped.
 """
@@ -19,14 +19,14 @@ from neurald.runtime.explain.records import (
 )
 from neurald.runtime.model.branches import MAIN
 
-#: Told apart by most kinds of colour vision (Okabe and Ito); further devices use them again.
+#: Distinguishable with most kinds of colour vision (Okabe and Ito); reused for further devices.
 _COLOURS = ("#9ecae9", "#f2b774", "#8fd1b5", "#f0e68c", "#e3a6c9", "#d3a38f", "#b8b8e6", "#c5d86d")
 _INTERPRETED = "#e4e4e4"
 
 _NODE_WIDTH, _NODE_HEIGHT = 188, 34
 _COLUMN, _LAYER, _MARGIN = 204, 62, 12
 
-#: What fits into a node.
+#: Number of characters that fit into a node.
 _LABEL_LENGTH = 27
 
 _PAGE = """<!DOCTYPE html>
@@ -57,31 +57,34 @@ svg .interpreted {{ stroke-dasharray: 5 3; }}
 
 
 class Explained(Protocol):
-    """What a page shows: an explanation; see `neurald.runtime.explain.explanation.Explanation`."""
+    """The parts of an explanation that a page shows.
+
+    See `neurald.runtime.explain.explanation.Explanation`.
+    """
 
     @property
     def shares(self) -> Sequence[DeviceShare]:
-        """Of every device, in their order."""
+        """The shares of all devices, in their order."""
         ...
 
     @property
     def operations(self) -> Sequence[OperationExplanation]:
-        """Of all graphs, the main one first."""
+        """The operations of all graphs, main graph first."""
         ...
 
     @property
     def steps(self) -> Sequence[StepExplanation]:
-        """In the order of the plan."""
+        """The steps in the order of the plan."""
         ...
 
     @property
     def transfers(self) -> Sequence[Transfer]:
-        """Between devices."""
+        """The transfers between devices."""
         ...
 
     @property
     def notes(self) -> Sequence[str]:
-        """What happened since."""
+        """Notes on later events."""
         ...
 
     @property
@@ -90,12 +93,12 @@ class Explained(Protocol):
         ...
 
     def refusals(self) -> Sequence[Refusal]:
-        """What each device does not run."""
+        """Returns what each device rejects, by type and reason."""
         ...
 
 
 def render_html(explanation: Explained, title: str) -> str:
-    """The page; see `Explanation.to_html`."""
+    """Renders the page; see `Explanation.to_html`."""
     colours = {share.device: _COLOURS[n % len(_COLOURS)] for n, share in enumerate(explanation.shares)} | {
         INTERPRETER_NAME: _INTERPRETED
     }
@@ -116,7 +119,7 @@ def _escaped(text: str) -> str:
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> str:
-    """A table; cells are HTML."""
+    """Renders a table; cells are HTML."""
     kinds = [' class="number"' if column in numbers else "" for column in columns]
     head = "".join(f"<th{kind}>{column}</th>" for kind, column in zip(kinds, columns, strict=True))
     lines = (
@@ -151,7 +154,7 @@ def _notes(notes: Sequence[str]) -> str:
 
 
 def _drawing(operations: Sequence[OperationExplanation], colours: Mapping[str, str]) -> str:
-    """One graph: a node for each operation, an edge for each that reads another's result, red between devices."""
+    """Draws one graph: a node per operation, an edge per dependency, red between devices."""
     spots = layered([operation.after for operation in operations])
     corners = [(_MARGIN + round(s.column * _COLUMN), _MARGIN + s.layer * _LAYER) for s in spots]
     width = max(x for x, _ in corners) + _NODE_WIDTH + _MARGIN

@@ -1,16 +1,16 @@
-"""The parts of an explanation: operations, steps, values, transfers, and what devices refuse."""
+"""The parts of an explanation: operations, steps, values, transfers and refusals."""
 
 from dataclasses import dataclass
 
 from neurald.runtime.model.branches import MAIN
 
-#: What runs interpreted control flow, as explanations name it.
+#: Name of the interpreter of control flow in explanations.
 INTERPRETER_NAME = "interpreter"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """Why a device does not run an operation."""
+    """A device that does not run an operation, and the reason."""
 
     device: str
     reason: str
@@ -18,17 +18,19 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationExplanation:
-    """Where one operation runs, and why.
+    """The device choice for one operation.
 
     Attributes:
-        graph, operation: its graph's number (0 for the main one) and its position there, in the application's order.
+        graph, operation: number of its graph (0 for the main graph) and its position there, in the
+            application's order.
         type: of the operation.
-        steps: the steps that it is part of: one; none if it is interpreted; several in a graph that several operations use.
+        steps: the steps that include it: one; none if it is interpreted; several in a graph that
+            several operations use.
         device: a device's name, or `INTERPRETER_NAME`.
-        reason: why that one.
-        rejected: every other device, and why not.
-        after: the operations of its graph whose results it reads.
-        branches: the graphs that it refers to, where it is interpreted.
+        reason: why that device was chosen.
+        rejected: all other devices, and why each was rejected.
+        after: operations of the same graph whose results it reads.
+        branches: the graphs that it refers to, if it is interpreted.
     """
 
     graph: int
@@ -43,14 +45,17 @@ class OperationExplanation:
 
     @property
     def label(self) -> str:
-        """How lines of text name it."""
+        """Its name in lines of text."""
         prefix = "" if self.graph == MAIN else f"graph {self.graph} "
         return f"{prefix}operation {self.operation} {self.type}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """An operand at the edge of a step; `bytes` is None where its size is not known before it runs."""
+    """An operand at the boundary of a step.
+
+    `bytes` is None if its size is unknown before the step runs.
+    """
 
     operand: int
     name: str
@@ -61,7 +66,10 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepExplanation:
-    """What one step runs, reads and gives; operations in the order in which they run, by the application's positions."""
+    """The operations, inputs and outputs of one step.
+
+    Operations are in execution order, by the application's positions.
+    """
 
     step: int
     graph: int
@@ -83,7 +91,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceShare:
-    """How much of a model a device runs."""
+    """The share of a model that a device runs."""
 
     device: str
     operations: int
@@ -92,10 +100,10 @@ class DeviceShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Operations of one type that a device does not run for the same reason.
+    """Operations of one type that a device rejects for the same reason.
 
     Attributes:
-        operations: their positions; those outside the main graph as `graph:position`.
+        operations: their positions; as `graph:position` outside the main graph.
     """
 
     device: str

@@ -1,4 +1,4 @@
-"""What partitioning makes of a model: groups of operations in the order in which they run, control flow included.
+"""The result of partitioning: groups of operations in execution order, including control flow.
 
 Graphs are numbered as in `neurald.runtime.model.branches`; operations are positions in their graph.
 """
@@ -13,8 +13,8 @@ class StepGroup:
 
     Attributes:
         graph: number of the graph.
-        device: index into the candidates that were partitioned for.
-        operations: in the order in which they run, which keeps every operand written before it is read.
+        device: index into the candidates.
+        operations: in execution order, which writes every operand before it is read.
     """
 
     graph: int

@@ -1,4 +1,4 @@
-"""What the graphs of one model share while they are brought over, as graphs and rules see it."""
+"""The importer's state shared by the graphs of a model, as graphs and rules see it."""
 
 from typing import Protocol
 
@@ -9,44 +9,47 @@ from neurald.runtime.tflite.state import Arguments, Effects, Key
 
 
 class ImportContext(Protocol):
-    """Constants, variables and subgraphs of the model; `neurald.runtime.tflite.subgraphs.Importer` has them."""
+    """Constants, variables and subgraphs of the model.
+
+    Implemented by `neurald.runtime.tflite.subgraphs.Importer`.
+    """
 
     @property
     def referenced(self) -> list[Subgraph]:
-        """The graphs that are called, so far."""
+        """The graphs that have been called so far."""
         ...
 
     def constant(self, operand: Operand) -> Array | None:
-        """The value of a constant; None for any other operand."""
+        """Returns the value of a constant; None for any other operand."""
         ...
 
     def stored(self, operand: Operand, value: Array) -> Operand:
-        """A constant of that value, like `operand` in all else."""
+        """Returns a constant with that value, otherwise like `operand`."""
         ...
 
     def unpacked(self, tensor: Tensor, operand: Operand) -> Operand:
-        """The operand of a packed constant, in a pool of its own.
+        """Unpacks a packed constant into a separate pool; returns its operand.
 
         Raises:
-            Unsupported: it would become too large, or nothing can stand for it.
-            BadData: its bytes do not fit what the file says of it.
+            Unsupported: the result would be too large, or no operand can represent it.
+            BadData: its bytes contradict its description in the file.
         """
         ...
 
     def variable_type(self, key: Key) -> Operand:
-        """How a variable is stored: an operand that stands for it.
+        """Returns the operand that describes how a variable is stored.
 
         Raises:
-            Unsupported: none can.
+            Unsupported: no operand can.
         """
         ...
 
     def constant_variable(self, key: Key) -> Operand | None:
-        """The operand of a variable that keeps its initial value; None for any other."""
+        """Returns the operand of a variable that keeps its initial value; None for any other."""
         ...
 
     def subgraph(self, index: int) -> TfliteSubgraph:
-        """A subgraph that an operator refers to, without composite operators.
+        """Returns a subgraph that an operator refers to, with composite operators expanded.
 
         Raises:
             BadData: it is damaged, or is part of its own decomposition.
@@ -54,18 +57,20 @@ class ImportContext(Protocol):
         ...
 
     def effects(self, index: int, handles: tuple[Key | None, ...]) -> Effects:
-        """What running a subgraph does to variables, if its inputs are those handles.
+        """Returns the effects on variables of running a subgraph with those handles as inputs.
 
         Raises:
-            BadData: subgraphs call each other in a circle or too deep, or one is damaged.
+            BadData: subgraphs call each other recursively or too deeply, or one is damaged.
         """
         ...
 
     def call(self, index: int, arguments: Arguments) -> int:
-        """The referenced graph that stands for a subgraph called with such arguments.
+        """Converts a subgraph for the given arguments.
+
+        Returns the number of the referenced graph.
 
         Raises:
-            Unsupported: it has parts that are not supported.
+            Unsupported: it contains unsupported parts.
             BadData: it is damaged, or calls itself.
         """
         ...

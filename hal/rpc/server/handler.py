@@ -74,6 +74,8 @@ logger = logging.getLogger(__name__)
 #: How long results may wait to be read once a daemon that is to stop has nothing else to do.
 _UNREAD_S = 2.0
 _DRAIN_LOOK_S = 0.05
+#: Memory goes to clients in pieces of this size. gRPC and protobuf keep several copies of each until its client takes it.
+_READ_BYTES = CHUNK_BYTES // 4
 
 
 class DeviceHandler:
@@ -173,8 +175,8 @@ class DeviceHandler:
         """
         with self._at_work():
             memory = session.take_memory(message.memory)
-            for offset in range(0, memory.size, CHUNK_BYTES):
-                chunk = memory.view(offset, min(CHUNK_BYTES, memory.size - offset))
+            for offset in range(0, memory.size, _READ_BYTES):
+                chunk = memory.view(offset, min(_READ_BYTES, memory.size - offset))
                 yield device_pb2.ReadMemoryReply(chunk=chunk.tobytes())
 
     def release_memory(

@@ -77,7 +77,7 @@ def quantize_rows(
 
     def body(*at: Expression) -> Expression:
         row = at[0]
-        position = tuple(place - before for place, before in zip(at, befores, strict=True))
+        position = tuple(index - before for index, before in zip(at, befores, strict=True))
         value = load(values, position, inside(position, values.shape))
         if zero_points is None:
             stored = value * _symmetric_inverse(limits, row)
@@ -179,7 +179,7 @@ def _totals(builder: Builder, weights: Value, channels: int, type: Scalar) -> Va
 
     def body(channel: Expression) -> Expression:
         axes = [axis(length, f"r{dimension}") for dimension, length in enumerate(weights.shape)]
-        position = tuple(channel if d == channels else place for d, place in enumerate(axes))
+        position = tuple(channel if d == channels else index for d, index in enumerate(axes))
         return reduce(ReductionOp.SUM, tuple(axes[d] for d in others), load(weights, position).to(type))
 
     return builder.compute((weights.shape[channels],), body)

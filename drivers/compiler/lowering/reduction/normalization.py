@@ -70,8 +70,8 @@ def _local_response(call: Call, builder: Builder) -> tuple[Value, ...]:
 
     def body(*at: Expression) -> Expression:
         near = axis(2 * radius + 1, "r")
-        place = at[dimension] + near - radius
-        seen = load(source, along(at, dimension, place), (place >= 0) & (place < length), 0)
+        index = at[dimension] + near - radius
+        seen = load(source, along(at, dimension, index), (index >= 0) & (index < length), 0)
         total = reduce(ReductionOp.SUM, (near,), _square(_real(seen)))
         factor = apply(Op.POWER, total * alpha + bias, constant(-beta, Scalar.FLOAT32))
         return store(_real(load(source, at)) * factor, output)

@@ -75,14 +75,14 @@ def blockwise_products(builder: Builder, rows: QuantizedRows, weights: Value, bl
     (count, depth), (units, blocks) = rows.stored.shape, block_scales.shape
     length, stored = depth // blocks, rows.stored
     left = builder.compute(
-        (blocks, count, length), lambda block, row, place: load(stored, (row, block * length + place))
+        (blocks, count, length), lambda block, row, index: load(stored, (row, block * length + index))
     )
     if weights.constant is not None:
         parts = weights.constant.reshape(units, blocks, length).swapaxes(0, 1)
         right = builder.constant(parts)
     else:
         right = builder.compute(
-            (blocks, units, length), lambda block, unit, place: load(weights, (unit, block * length + place))
+            (blocks, units, length), lambda block, unit, index: load(weights, (unit, block * length + index))
         )
     kind = sum_type(length)
     sums = builder.matrix_product(left, right, type=kind)
@@ -110,7 +110,7 @@ def _block_totals(builder: Builder, parts: Value, type: Scalar) -> Value:  # noq
         return builder.constant(parts.constant.sum(axis=2, dtype=type.dtype))
 
     def body(block: Expression, unit: Expression) -> Expression:
-        place = axis(length, "k")
-        return reduce(ReductionOp.SUM, (place,), load(parts, (block, unit, place)).to(type))
+        index = axis(length, "k")
+        return reduce(ReductionOp.SUM, (index,), load(parts, (block, unit, index)).to(type))
 
     return builder.compute((blocks, units), body)

@@ -65,8 +65,8 @@ def _totals(builder: Builder, matrix: Value, kind: Scalar, *, is_transposed: boo
 
     def body(*at: Expression) -> Expression:
         inner = axis(depth, "k")
-        place = (at[-1], inner) if is_transposed else (inner, at[-1])
-        return reduce(ReductionOp.SUM, (inner,), load(matrix, (*at[:-1], *place)).to(kind))
+        index = (at[-1], inner) if is_transposed else (inner, at[-1])
+        return reduce(ReductionOp.SUM, (inner,), load(matrix, (*at[:-1], *index)).to(kind))
 
     return builder.compute((*batches, width), body)
 
