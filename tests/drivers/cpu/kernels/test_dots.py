@@ -10,7 +10,7 @@ from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.expression import Expression, load, maximum
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.passes.fusion import fuse
-from neurald.drivers.cpu.kernels import routine_for
+from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.target import Target
 
 TARGETS = {(target.vector_bytes, target.has_fma): target for target in RUNNABLE}

@@ -10,7 +10,8 @@ from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import constant
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.kernels import likeness, routine_for
+from neurald.drivers.cpu.kernels import likeness
+from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.routine import Routine
 
 TARGET = next(iter(TARGETS.values()))

@@ -8,7 +8,8 @@ from neurald.drivers.compiler.ir.expression import Expression, axis, load
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.cpu.kernels import routine_for, transposed
+from neurald.drivers.cpu.kernels import transposed
+from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.target import Target
 
 #: Shapes of sources with the order of their axes: whole blocks and not, few and many of them, with other axes around.

@@ -7,7 +7,8 @@ from support.cpu.float_kernels import TARGETS, check, windows
 from support.cpu.native import run
 
 from neurald.drivers.compiler.ir.graph import Convolution
-from neurald.drivers.cpu.kernels import routine_for, winograd
+from neurald.drivers.cpu.kernels import winograd
+from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.target import Target
 
 pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
