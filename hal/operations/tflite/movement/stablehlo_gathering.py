@@ -119,7 +119,7 @@ def _gather(call: Call) -> tuple[Array, ...]:
 
 
 def scatter_parts(call: Call) -> tuple[list[int], list[int], list[int], int]:
-    """Returns the updates' window axes, the input's inserted and indexed axes, and the index axis."""
+    """Returns the updates' window axes, the input's inserted and indexed axes, the index axis."""
     shape, updates = call.shape("input"), call.shape("updates")
     window = sorted(different_axes(call, "window", len(updates)))
     inserted, mapped = (
