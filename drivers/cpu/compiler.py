@@ -11,9 +11,9 @@ import numpy as np
 
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.expression import Expression, Load
-from neurald.drivers.compiler.ir.graph import Shape, Value
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
 from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
@@ -23,8 +23,9 @@ from neurald.drivers.cpu.constant_folding import ConstantFolding, Generate
 from neurald.drivers.cpu.kernels import stores_runs
 from neurald.drivers.cpu.kernels.rows import is_row_by_row
 from neurald.drivers.cpu.native.compile_helper import Helper
+from neurald.drivers.cpu.native.compile_queue import Unit
 from neurald.drivers.cpu.native.llvm import CompilationFailed
-from neurald.drivers.cpu.native.object_code import ObjectCompilation, Unit, callers_unit, routine_unit
+from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_unit, routine_unit
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
 from neurald.drivers.cpu.target.executable import Call, Executable

@@ -18,8 +18,9 @@ from neurald.drivers.compiler.analysis.interpreter import (
     evaluate_node,
     is_reproducible,
 )
-from neurald.drivers.compiler.ir.graph import Graph, Node, Value
+from neurald.drivers.compiler.ir.graph import Graph, Node
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels.rows import is_row_by_row

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
-from neurald.drivers.compiler.ir.graph import Shape, Value
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.memory.buffer_assignment import (
     Base,
     BufferAssignment,
@@ -26,7 +26,7 @@ from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.fused.chains import Chain, chains_of
 from neurald.drivers.opencl.kernels.gemm.split_k import zeros
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.precision import Precision, lower_precision, suited
 from neurald.drivers.opencl.runtime.executable import FLAGS, Call, Executable, image_uses
 from neurald.drivers.opencl.runtime.persistent_kernel import (

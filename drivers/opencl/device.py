@@ -16,20 +16,15 @@ from neurald.drivers.compiler.frontend.shape_specialization import (
     SpecializingModel,
     is_specified,
 )
-from neurald.drivers.compiler.ir.graph import Graph, Shape
+from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.passes.top_k_expansion import top_k_unsupported_reason
 from neurald.drivers.opencl.artifact import read_artifact
 from neurald.drivers.opencl.compiler import Compiled, compile_model
 from neurald.drivers.opencl.kernels.kernel_set import KERNELS_VARIABLE, KernelSet
-from neurald.drivers.opencl.platform.platform import (
-    DEVICE_VARIABLE,
-    DeviceContext,
-    DeviceFacts,
-    DeviceKind,
-    choose,
-    discover,
-)
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.discovery import DEVICE_VARIABLE, DeviceContext, choose, discover
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.drivers.opencl.platform.reduction_order import SUMS_VARIABLE
 from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE

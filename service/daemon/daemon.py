@@ -52,7 +52,7 @@ _REFLECTION_S = 10.0
 _REFLECTION_GRACE_S = 0.25
 _LOOK_S = 0.5
 #: How long a thread of Python may keep others waiting who want to run: calls of one client are not to be felt by all others.
-_SWITCH_S = 5e-4
+_SWITCH_S = 2e-4
 
 
 class Daemon:

@@ -1,6 +1,7 @@
 """Attacks at length: each on a daemon of its own, with a table of what an honest client noticed."""
 
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from faults.attacked import Played, daemon_for, play
 from faults.attacks.catalogue import ATTACKS
+from faults.cores import cores_of_attackers
 
 _HEAD = (
     f"{'attack':24}{'p50/p99 alone, ms':>20}{'under attack':>20}{'ratio':>7}"
@@ -16,7 +18,7 @@ _HEAD = (
 
 
 def main(names: Sequence[str], seconds: float, report: Path | None) -> int:
-    """Plays attacks in full; the exit status, 1 where a criterion fails that nothing is awaited for.
+    """Plays attacks in full, each on cores of its own where there are enough; the exit status, 1 where a criterion fails that nothing is awaited for.
 
     Args:
         names: of the attacks.
@@ -24,11 +26,14 @@ def main(names: Sequence[str], seconds: float, report: Path | None) -> int:
         report: where a JSON document goes.
     """
     sys.stdout.write(_HEAD)
+    cores = os.sched_getaffinity(0)
+    apart = cores_of_attackers(cores)
+    os.sched_setaffinity(0, cores - apart)
     played = []
     for name in names:
         attack = ATTACKS[name]
         with tempfile.TemporaryDirectory(prefix="nd") as folder, daemon_for(attack, Path(folder)) as daemon:
-            played.append(play(attack, daemon, seconds, intensity=1.0))
+            played.append(play(attack, daemon, seconds, intensity=1.0, cores=apart))
         sys.stdout.write(_rows(played[-1]))
         sys.stdout.flush()
     if report is not None:

@@ -1,6 +1,6 @@
 """A process that attacks a daemon until its input ends, and then reports what came of it.
 
-python -m faults.attacker NAME INTENSITY ADDRESS PROCESS FOLDER
+python -m faults.attacker NAME INTENSITY ADDRESS PROCESS FOLDER [CORE ...]
 """
 
 import json
@@ -15,12 +15,14 @@ from faults.attacks.catalogue import ATTACKS
 from faults.proc import input_ends
 
 #: What a busy attacker takes from others by its own computing is the scheduler's matter, not the daemon's.
-_NICE = 10
+_NICE = 19
 
 
-def main(name: str, intensity: str, address: str, process: str, folder: str) -> dict[str, Any]:
-    """Attacks; the report."""
+def main(name: str, intensity: str, address: str, process: str, folder: str, *cores: str) -> dict[str, Any]:
+    """Attacks, on certain cores if some are given; the report."""
     os.nice(_NICE)
+    if cores:
+        os.sched_setaffinity(0, {int(core) for core in cores})
     target = Target(address=address, process=int(process), folder=Path(folder))
     attack = ATTACKS[name](target, float(intensity))
     attack.start()

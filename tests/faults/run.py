@@ -11,8 +11,10 @@ order or killed, and the daemon must hold what it held before (`leak.py`). What 
 it meets does not, since time is part of it.
 
 With `--attacks` hostile clients do what they can to a daemon (`attacks/`), one class of attacks after another, while an
-honest client measures its calls (`attacked.py`). With `--soak` clients use one for a long time, and what it holds
-must not grow (`soak.py`). Both exit with 1 where something was wrong, or too slow, or grew.
+honest client measures its calls (`attacked.py`). Attackers run at the lowest priority and, where there are four cores or
+more, on a quarter of them that nobody else uses (`cores.py`): what is measured is what the daemon lets them take, not what
+they compute themselves. With `--soak` clients use one for a long time, and what it holds must not grow (`soak.py`). Both exit
+with 1 where something was wrong, or too slow, or grew.
 """
 
 import argparse

@@ -12,10 +12,11 @@ import numpy as np
 
 from neurald.drivers.compiler.analysis.single_rounding import parts_of
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Constant, Expression, Load
-from neurald.drivers.compiler.ir.graph import Contraction, Convolution, DepthwiseConvolution, Value
+from neurald.drivers.compiler.ir.graph import Contraction, Convolution, DepthwiseConvolution
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 
 #: Exponents of FIXED_POINT for which its definition stays within 64 bits.
 _EXPONENTS = (-32, 31)

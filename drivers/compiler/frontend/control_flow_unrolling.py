@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from neurald.drivers.compiler.frontend.graph_builder import fold_constant_operation
-from neurald.drivers.compiler.ir.graph import Shape
+from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import operand_name
 from neurald.hal.model.operation_type import OperationType

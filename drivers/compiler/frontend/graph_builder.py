@@ -12,8 +12,9 @@ from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, onl
 from neurald.drivers.compiler.frontend.shape_specialization import assumed, is_specified
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import as_numbers, as_pairs, is_complex, value_shape
-from neurald.drivers.compiler.ir.graph import Graph, Shape, Value
+from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering import LOWERINGS
 from neurald.hal.accounting.account import charge, reserve
 from neurald.hal.device import Verdict

@@ -14,13 +14,12 @@ from neurald.drivers.compiler.ir.graph import (
     MatrixProduct,
     Node,
     Pair,
-    Shape,
     TopK,
-    Value,
     delinearize,
     linearize,
 )
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Call
 
@@ -217,7 +216,7 @@ def broadcast(value: Value, position: Sequence[Expression]) -> Expression:
     return load(
         value,
         tuple(
-            place * 0 if length == 1 else place for place, length in zip(trailing, value.shape, strict=True)
+            index * 0 if length == 1 else index for index, length in zip(trailing, value.shape, strict=True)
         ),
     )
 

@@ -24,16 +24,14 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, Union
+from typing import Any, TypeVar, Union
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from neurald.drivers.compiler.ir.op import COMPARISONS, Number, Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
-
-if TYPE_CHECKING:
-    from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 
 #: An operand of arithmetic. Python numbers take the type of the other operand.
 Operand = Union["Expression", int, float, bool]
@@ -179,7 +177,7 @@ class Linear(Expression):
 class Load(Expression):
     """An element of a value, with one INDEX per dimension."""
 
-    value: "Value"
+    value: Value
     index: tuple[Expression, ...]
     guard: Expression | None = None
     otherwise: Expression | None = None
@@ -270,13 +268,15 @@ def axis(extent: int, name: str = "i") -> Axis:
 
 
 def load(
-    value: "Value",
+    value: Value,
     position: tuple[Expression, ...],
     guard: Expression | None = None,
     otherwise: Operand | None = None,
 ) -> Expression:
     """Loads an element of a value; where `guard` is false, yields `otherwise` (default 0)."""
-    position = tuple(index(place.low) if _is_known(place) else place for place in position)
+    position = tuple(
+        index(coordinate.low) if _is_known(coordinate) else coordinate for coordinate in position
+    )
     if guard is None or (isinstance(guard, Constant) and guard.value):
         return _interned(
             ("load", value, position), lambda: Load(type=value.type, value=value, index=position)

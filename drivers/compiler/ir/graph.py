@@ -11,40 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import numpy as np
-
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, index, sum_of
 from neurald.drivers.compiler.ir.op import Op
-from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Shape, Value
 
-Shape = tuple[int, ...]
 Pair = tuple[int, int]
-
-
-@dataclass(eq=False, slots=True, weakref_slot=True)
-class Value:
-    """A dense row-major array. Compared by identity.
-
-    Attributes:
-        constant: the elements, if they are known at compile time.
-        name: for diagnostics.
-    """
-
-    shape: Shape
-    type: Scalar
-    constant: np.ndarray | None = None
-    name: str = ""
-
-    @property
-    def count(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def size_bytes(self) -> int:
-        """Size of all elements as stored."""
-        return self.count * self.type.size_bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -101,8 +73,8 @@ class Compute:
         source, pads = body.value, []
         if len(source.shape) != len(self.axes):
             return None
-        for place, along, length in zip(body.index, self.axes, source.shape, strict=True):
-            shift = place - along
+        for coordinate, along, length in zip(body.index, self.axes, source.shape, strict=True):
+            shift = coordinate - along
             if not isinstance(shift, Constant) or shift.low > 0 or along.extent + shift.low < length:
                 return None
             pads.append((-shift.low, along.extent + shift.low - length))
@@ -297,10 +269,10 @@ class Graph:
 
 
 def linearize(position: Iterable[Expression], shape: Shape) -> Expression:
-    """Returns the row-major offset of an index, in elements."""
+    """Returns the row-major coordinate of an index, in elements."""
     terms: dict[Expression, int] = {}
-    for place, stride in zip(position, strides(shape), strict=True):
-        terms[place] = terms.get(place, 0) + stride
+    for coordinate, stride in zip(position, strides(shape), strict=True):
+        terms[coordinate] = terms.get(coordinate, 0) + stride
     return sum_of(terms, 0)
 
 
@@ -309,10 +281,10 @@ def strides(shape: Shape) -> tuple[int, ...]:
     return tuple(math.prod(shape[dimension + 1 :]) for dimension in range(len(shape)))
 
 
-def delinearize(place: Expression, shape: Shape) -> tuple[Expression, ...]:
+def delinearize(offset: Expression, shape: Shape) -> tuple[Expression, ...]:
     """Returns the index of the element at a row-major offset."""
     return tuple(
-        (place // stride) % length if stride * length else index(0)
+        (offset // stride) % length if stride * length else index(0)
         for stride, length in zip(strides(shape), shape, strict=True)
     )
 
@@ -320,8 +292,8 @@ def delinearize(place: Expression, shape: Shape) -> tuple[Expression, ...]:
 def inside(position: Iterable[Expression], shape: Shape) -> Expression:
     """Returns a BOOL that is true if the index is inside the shape."""
     holds: Expression = index(0).equals(0)
-    for place, length in zip(position, shape, strict=True):
-        holds = holds & (place >= 0) & (place < length)
+    for coordinate, length in zip(position, shape, strict=True):
+        holds = holds & (coordinate >= 0) & (coordinate < length)
     return holds
 
 

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce
-from neurald.drivers.compiler.ir.graph import Compute, Contraction, Shape, TopK, Value
+from neurald.drivers.compiler.ir.graph import Compute, Contraction, TopK
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
+from neurald.drivers.compiler.ir.value import Shape, Value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

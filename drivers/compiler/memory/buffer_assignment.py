@@ -22,8 +22,8 @@ from neurald.hal.model.types import Model, Operand, OperandType, byte_size
 
 if TYPE_CHECKING:
     # Running a cached step needs locations but no graphs.
-    from neurald.drivers.compiler.ir.graph import Value
     from neurald.drivers.compiler.ir.kernel import FusedGraph
+    from neurald.drivers.compiler.ir.value import Value
 
 
 class Base(IntEnum):

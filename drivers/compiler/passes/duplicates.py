@@ -3,8 +3,9 @@
 import dataclasses
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Reduce, axis, reduce
-from neurald.drivers.compiler.ir.graph import Compute, Graph, Node, Value
+from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.replacing import with_inputs
 
 #: Larger constants are not compared.

@@ -35,7 +35,6 @@ from neurald.drivers.compiler.ir.graph import (
     Graph,
     Node,
     TopK,
-    Value,
     delinearize,
     is_data_movement,
     linearize,
@@ -43,6 +42,7 @@ from neurald.drivers.compiler.ir.graph import (
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel, weight_of
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import depth, free_axes, rewrite, substitute
+from neurald.drivers.compiler.ir.value import Value
 
 #: Largest cost of an element that is recomputed rather than stored.
 _MAX_RECOMPUTE_COST = 4
@@ -189,9 +189,9 @@ class _Fusion:
             if times > 1 or each.guard is not None or linearize(each.index, each.value.shape) is not expected:
                 return None
         # Elements are now indexed by the contraction's axes.
-        place = linearize(producer.axes, producer.shape)
+        offset = linearize(producer.axes, producer.shape)
         where: dict[Expression, Expression] = dict(
-            zip(reader.axes, delinearize(place, reader.shape), strict=True)
+            zip(reader.axes, delinearize(offset, reader.shape), strict=True)
         )
 
         def found(expression: Expression) -> Expression | None:

@@ -1,7 +1,8 @@
 """Canonicalizes convolutions with one input channel per group to depthwise convolutions."""
 
 from neurald.drivers.compiler.ir.expression import axis, index, load
-from neurald.drivers.compiler.ir.graph import Compute, Convolution, DepthwiseConvolution, Graph, Node, Value
+from neurald.drivers.compiler.ir.graph import Compute, Convolution, DepthwiseConvolution, Graph, Node
+from neurald.drivers.compiler.ir.value import Value
 
 
 def canonicalize_depthwise(graph: Graph) -> bool:

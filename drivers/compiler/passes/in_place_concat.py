@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from neurald.drivers.compiler.ir.expression import Axis, Constant, Expression, Load, axis, load
-from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.value import Value
 
 #: Shorter runs are better assembled in registers.
 _MIN_RUN_BYTES = 16
@@ -139,8 +140,8 @@ def _copy(value: Value, operations: tuple[int, ...]) -> Kernel:
 
 def _stored_in_place(kernel: Kernel, parts: _Parts, part: _Part) -> Kernel:
     """Returns the kernel with its elements stored as runs in the result."""
-    run, place = parts.run(part), linearize(kernel.axes, kernel.shape)
-    return replace(kernel, output_offset=place // run * parts.length + place % run)
+    run, offset = parts.run(part), linearize(kernel.axes, kernel.shape)
+    return replace(kernel, output_offset=offset // run * parts.length + offset % run)
 
 
 def _parts_of(kernel: Kernel) -> _Parts | None:
@@ -183,7 +184,7 @@ def _parts_of(kernel: Kernel) -> _Parts | None:
     return _Parts(tuple(found), end * each, each)
 
 
-def _shift(place: Expression, along: Axis) -> int | None:
+def _shift(offset: Expression, along: Axis) -> int | None:
     """Returns the constant difference between the axis and the index, or None if it varies."""
-    difference = along - place
+    difference = along - offset
     return difference.low if isinstance(difference, Constant) else None

@@ -19,9 +19,9 @@ from neurald.drivers.compiler.ir.graph import (
     MatrixProduct,
     Node,
     Pair,
-    Value,
     delinearize,
 )
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.replacing import reshaped, view
 
 

@@ -9,13 +9,12 @@ from neurald.drivers.compiler.ir.graph import (
     DepthwiseConvolution,
     MatrixProduct,
     Node,
-    Shape,
     TopK,
-    Value,
     delinearize,
     linearize,
 )
 from neurald.drivers.compiler.ir.traversal import rewrite
+from neurald.drivers.compiler.ir.value import Shape, Value
 
 
 def with_inputs(node: Node, replaced: Mapping[Value, Value]) -> Node:

@@ -3,7 +3,8 @@
 import dataclasses
 
 from neurald.drivers.compiler.ir.expression import Load
-from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node, Value
+from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node
+from neurald.drivers.compiler.ir.value import Value
 
 
 def merge_transposition(graph: Graph) -> bool:
@@ -38,7 +39,7 @@ def _transposed(node: Node | None) -> Value | None:
     if tuple(axis.extent for axis in expected) != body.value.shape:
         return None
     is_swapped = all(
-        (place - axis).high == 0 == (place - axis).low
-        for place, axis in zip(body.index, expected, strict=True)
+        (index - axis).high == 0 == (index - axis).low
+        for index, axis in zip(body.index, expected, strict=True)
     )
     return body.value if is_swapped else None

@@ -10,8 +10,9 @@ import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.expression import Constant, Expression, Load, constant, select
-from neurald.drivers.compiler.ir.graph import Compute, Graph, Node, Value
+from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
 from neurald.drivers.compiler.ir.traversal import rewrite
+from neurald.drivers.compiler.ir.value import Value
 
 #: Largest magnitude of a whole float that is replaced.
 _LARGEST_FLOAT = 16

@@ -1,6 +1,7 @@
 """Removes no-op nodes, and makes reshapes read the original value instead of another reshape."""
 
-from neurald.drivers.compiler.ir.graph import Compute, Graph, Node, Value
+from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.replacing import view, with_inputs
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression
-from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.statements import Statements
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
@@ -119,15 +120,15 @@ def epilogue(
     Epilogue(kernel, target, code, pointers).write(total, axes, lanes, mask)
 
 
-def finish(statements: Statements, kernel: Kernel, pointer: str, place: Expression) -> None:
+def finish(statements: Statements, kernel: Kernel, pointer: str, offset: Expression) -> None:
     """Checks requirements and stores a kernel's element at the index of `statements`.
 
     Args:
         statements: with the names of the axes.
         kernel: the kernel.
         pointer: the output.
-        place: offset of the element in it.
+        offset: offset of the element in it.
     """
     for number, (condition, _) in enumerate(kernel.requirements, start=1):
         statements.require(condition, number)
-    statements.store(pointer, place, kernel.body)
+    statements.store(pointer, offset, kernel.body)

@@ -7,8 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression
-from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.contraction_expansion import expand_contraction
 from neurald.drivers.cpu.codegen.epilogue import (
     arguments_of,
@@ -144,9 +145,9 @@ class _Loops:
         names = dict(self._turns)
         along = kernel.axes[-1]
         if lanes > 1:
-            place = self._code.value(f"mul i64 {names[along]}, {lanes}")
+            offset = self._code.value(f"mul i64 {names[along]}, {lanes}")
             # If the last vector is incomplete, it starts earlier and computes some elements again.
-            names[along] = self._least(place, along.extent - lanes) if along.extent % lanes else place
+            names[along] = self._least(offset, along.extent - lanes) if along.extent % lanes else offset
         statements = Statements(
             self._code,
             self._target,

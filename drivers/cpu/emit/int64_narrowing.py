@@ -6,10 +6,10 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, apply, constant
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.op import COMPARISONS, Op
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.schedule.axis_rewriting import rewrite_kernel
 
 _INT32 = (-(2**31), 2**31 - 1)
 _FIXED_POINT = (Op.FIXED_POINT, Op.FIXED_POINT_UP)

@@ -8,9 +8,9 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit import vector_memory
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -177,7 +177,7 @@ def routine(
             multiple(code, row, product.rows.stride * product.row_bytes),
             multiple(code, column, product.columns.stride * product.pixel_bytes),
         )
-        place = total(
+        offset = total(
             code,
             multiple(code, image, product.rows.places * product.columns.places),
             multiple(code, row, product.columns.places),
@@ -188,7 +188,7 @@ def routine(
             sums = _sums(code, target, factors, product.terms, source, (names[weights], channels))
             for channel, each in zip(channels, sums, strict=True):
                 result = factors.end(code, added(v, factors.element, each), channel)
-                epilogue(kernel, target, code, result, (place, str(channel)), 1, pointers=names)
+                epilogue(kernel, target, code, result, (offset, str(channel)), 1, pointers=names)
     return Routine(
         text=function_text(code, arguments),
         arguments=tuple(arguments),

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterator
 
-from neurald.drivers.compiler.ir.graph import MatrixProduct, Shape, Value
+from neurald.drivers.compiler.ir.graph import MatrixProduct
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.cpu.kernels.product import Operand, Part, Product
 from neurald.drivers.cpu.kernels.window import Side
 

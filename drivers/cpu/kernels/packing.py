@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.product import Operand
 from neurald.drivers.cpu.kernels.tile import Tile
 

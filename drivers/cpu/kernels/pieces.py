@@ -12,11 +12,12 @@ import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array, evaluate_node
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, index, load, select
-from neurald.drivers.compiler.ir.graph import Compute, Value, is_data_movement
+from neurald.drivers.compiler.ir.graph import Compute, is_data_movement
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address
@@ -160,14 +161,14 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
 
 def _pieces(kernel: Kernel, moved: _Moved, body: Expression) -> list[_Piece] | None:
     """Returns the pieces of a kernel, or None if they are too many or too short."""
-    places, starts = moved.places(kernel, body)
+    offsets, starts = moved.places(kernel, body)
     firsts = np.array(list(starts))
-    owners = np.searchsorted(firsts, places, side="right") - 1
+    owners = np.searchsorted(firsts, offsets, side="right") - 1
     values = list(starts.values())
     fills = np.array([moved.is_fill(value) for value in values])
-    step = np.diff(places)
+    step = np.diff(offsets)
     goes_on = (np.diff(owners) == 0) & (step == np.where(fills[owners[1:]], 0, 1))
-    begins = np.concatenate(([0], np.flatnonzero(~goes_on) + 1, [len(places)]))
+    begins = np.concatenate(([0], np.flatnonzero(~goes_on) + 1, [len(offsets)]))
     count = len(begins) - 1
     if count > _MAX_PIECES or kernel.output.size_bytes < _MIN_MEAN_BYTES * count:
         return None
@@ -175,7 +176,7 @@ def _pieces(kernel: Kernel, moved: _Moved, body: Expression) -> list[_Piece] | N
         _Piece(
             to=int(begin),
             source=values[owners[begin]],
-            start=int(places[begin] - firsts[owners[begin]]),
+            start=int(offsets[begin] - firsts[owners[begin]]),
             count=int(end - begin),
         )
         for begin, end in itertools.pairwise(begins)
@@ -227,7 +228,7 @@ class _Copies:
         if count < register:
             # Two overlapping copies, unless one suffices.
             width = 1 << (count.bit_length() - 1)
-            places = dict.fromkeys((0, count - width))
+            offsets = dict.fromkeys((0, count - width))
         else:
             width, whole = register, count // register
             turns = whole // _UNROLLED if whole > 2 * _UNROLLED else 0
@@ -238,9 +239,9 @@ class _Copies:
                         self._copy(piece, source, to, width, (loop.index, str(each * register)))
             done = turns * _UNROLLED
             # The last copy may overlap the one before.
-            places = dict.fromkeys((*(each * register for each in range(done, whole)), count - register))
-        for place in places:
-            self._copy(piece, source, to, width, (str(place),))
+            offsets = dict.fromkeys((*(each * register for each in range(done, whole)), count - register))
+        for offset in offsets:
+            self._copy(piece, source, to, width, (str(offset),))
 
     def _copy(self, piece: _Piece, source: str | None, to: str, width: int, offset: tuple[str, ...]) -> None:
         code = self._code

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.window import Side
 
 

@@ -5,13 +5,10 @@ import os
 import struct
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
+from neurald.drivers.cpu.native.compile_queue import CompileQueue
 from neurald.drivers.cpu.target.target import Target
-
-if TYPE_CHECKING:
-    from neurald.drivers.cpu.native.object_code import CompileQueue
 
 _LOG = logging.getLogger(__name__)
 
@@ -56,13 +53,13 @@ class Helper:
         except OSError as error:
             _LOG.warning("cannot start a compile helper: %s", error)
 
-    def serve(self, work: "CompileQueue") -> None:
+    def serve(self, work: CompileQueue) -> None:
         """Compiles units of `work` in a background thread. May only be called once."""
         if self._process is not None:
             self._thread = threading.Thread(target=self._run, args=(self._process, work), daemon=True)
             self._thread.start()
 
-    def _run(self, process: WorkerProcess, work: "CompileQueue") -> None:
+    def _run(self, process: WorkerProcess, work: CompileQueue) -> None:
         while (unit := work.next()) is not None:
             try:
                 code = process.answer(unit.text.encode())

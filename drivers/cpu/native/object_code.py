@@ -8,13 +8,13 @@ import logging
 import os
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from neurald.drivers.cpu.native.compile_helper import Helper
+from neurald.drivers.cpu.native.compile_queue import CompileQueue, Unit
 from neurald.drivers.cpu.native.llvm import CompilationFailed, TargetMachine
 from neurald.drivers.cpu.native.step_program import caller_text
 from neurald.drivers.cpu.target.routine import NAME, Routine, Subroutine
@@ -28,14 +28,6 @@ _SHARE_BYTES = 100_000
 _CODE_CACHE_BYTES = 32 << 20
 #: Time without progress after which helpers count as stuck; their units are compiled here.
 _PATIENCE_S = 120.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unit:
-    """A module compiled on its own. Units with the same name have the same text."""
-
-    name: str
-    text: str
 
 
 def routine_unit(routine: Routine | Subroutine) -> Unit:
@@ -156,93 +148,6 @@ def _code(unit: Unit, target: Target) -> bytes:
         return TargetMachine.of(target).object_code(unit.text)
     except CompilationFailed as error:
         raise CompilationFailed(f"{unit.name}: {error}", unit.name) from None
-
-
-class CompileQueue:
-    """Thread-safe queue of units to compile, and their results.
-
-    Attributes:
-        codes: object code by name.
-    """
-
-    def __init__(self) -> None:
-        self.codes: dict[str, bytes] = {}
-        self._changed = threading.Condition()
-        self._waiting: deque[Unit] = deque()
-        self._returned: list[Unit] = []
-        self._taken: dict[str, Unit] = {}
-        self._is_closed = False
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Total size of the texts not taken yet."""
-        with self._changed:
-            return sum(len(unit.text) for unit in self._waiting)
-
-    def add(self, unit: Unit) -> None:
-        """Adds a unit."""
-        with self._changed:
-            self._waiting.append(unit)
-            self._changed.notify()
-
-    def close(self) -> None:
-        """Marks the queue as complete.
-
-        The longest units come first from now on, to balance helpers.
-        """
-        with self._changed:
-            self._is_closed = True
-            self._waiting = deque(sorted(self._waiting, key=lambda unit: -len(unit.text)))
-            self._changed.notify_all()
-
-    def next(self, *, is_here: bool = False) -> Unit | None:
-        """Takes a unit; None if there are none left.
-
-        Args:
-            is_here: True if this process compiles it. Helpers wait for new units, and do not get
-            returned ones.
-        """
-        with self._changed:
-            while not is_here and not self._waiting and not self._is_closed:
-                self._changed.wait()
-            if is_here and self._returned:
-                unit = self._returned.pop()
-            elif self._waiting:
-                unit = self._waiting.popleft()
-            else:
-                return None
-            self._taken[unit.name] = unit
-            return unit
-
-    def finished(self, unit: Unit, code: bytes) -> None:
-        """Records the object code of a unit."""
-        with self._changed:
-            self._taken.pop(unit.name, None)
-            self.codes[unit.name] = code
-            self._changed.notify_all()
-
-    def give_back(self, unit: Unit) -> None:
-        """Returns a unit that a helper failed to compile."""
-        with self._changed:
-            if self._taken.pop(unit.name, None) is not None:
-                self._returned.append(unit)
-                self._changed.notify_all()
-
-    def wait(self, patience_s: float) -> bool:
-        """Waits until no unit is being compiled.
-
-        Returns False if nothing changed for `patience_s` seconds.
-        """
-        with self._changed:
-            while self._taken:
-                if not self._changed.wait(patience_s):
-                    return False
-            return True
-
-    def unfinished(self) -> list[Unit]:
-        """Returns the units without object code."""
-        with self._changed:
-            return [*self._returned, *self._taken.values(), *self._waiting]
 
 
 class _CodeCache:

@@ -31,7 +31,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import anonymous
 
 if TYPE_CHECKING:
-    from neurald.drivers.cpu.native.object_code import Unit
+    from neurald.drivers.cpu.native.compile_queue import Unit
 
 #: Environment variable with the default number of threads of an execution.
 THREADS_VARIABLE = "NEURALD_THREADS"
@@ -72,7 +72,7 @@ def thread_count(wanted: int | None, settings: Settings) -> int:
 
 def runtime_unit() -> "Unit":
     """Returns the unit of the thread pool's code."""
-    from neurald.drivers.cpu.native.object_code import Unit
+    from neurald.drivers.cpu.native.compile_queue import Unit
 
     return Unit(name="neurald_runtime", text=runtime_text())
 
@@ -134,9 +134,9 @@ class Pool:
         """Ends the workers, without waiting for one that does not finish."""
         self._words[QUIT // 4] = 1
         for number in range(len(self._workers)):
-            place = SLEEPS + number * LINE
-            self._words[place // 4] = 0
-            _wake(self.address + place)
+            offset = SLEEPS + number * LINE
+            self._words[offset // 4] = 0
+            _wake(self.address + offset)
         for worker in self._workers:
             worker.join(_FAREWELL_S)
 

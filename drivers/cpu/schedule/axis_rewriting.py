@@ -5,8 +5,7 @@ images that are added. Longer axes leave fewer vector lanes idle. An axis is spl
 its quotient and remainder, as for blocks that become pixels, so that rows can be read contiguously.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import (
     Apply,
@@ -21,13 +20,11 @@ from neurald.drivers.compiler.ir.expression import (
     reduce,
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite
 from neurald.drivers.cpu.target.places import offset_of
-
-#: Returns the replacement of an expression; None keeps it.
-Replace = Callable[[Expression], Expression | None]
 
 
 def simplify_axes(kernel: Kernel) -> Kernel:
@@ -47,18 +44,6 @@ def simplify_axes(kernel: Kernel) -> Kernel:
             axes = list(kernel.axes)
         position -= 1
     return kernel
-
-
-def rewrite_kernel(kernel: Kernel, found: Replace, axes: Iterable[Axis]) -> Kernel:
-    """Replaces parts of a kernel's expressions, and its axes."""
-    memory: dict[Expression, Expression] = {}
-    return replace(
-        kernel,
-        axes=tuple(axes),
-        body=rewrite(kernel.body, found, memory),
-        requirements=tuple((rewrite(each, found, memory), text) for each, text in kernel.requirements),
-        output_offset=None if kernel.output_offset is None else rewrite(kernel.output_offset, found, memory),
-    )
 
 
 def _remove_unit_axes(kernel: Kernel) -> Kernel:
@@ -161,10 +146,10 @@ def operands_of(expression: Expression) -> tuple[Expression, ...]:
     """Returns the operands that are computed; for loads the offset instead of the index."""
     if not isinstance(expression, Load):
         return expression.operands
-    place = offset_of(expression)
+    offset = offset_of(expression)
     if expression.guard is None or expression.otherwise is None:
-        return (place,)
-    return (place, expression.guard, expression.otherwise)
+        return (offset,)
+    return (offset, expression.guard, expression.otherwise)
 
 
 def _computed(roots: Iterable[Expression]) -> Iterator[Expression]:

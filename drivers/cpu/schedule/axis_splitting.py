@@ -10,10 +10,10 @@ from dataclasses import replace
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, axis
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
-from neurald.drivers.cpu.schedule.axis_rewriting import rewrite_kernel
 from neurald.drivers.cpu.target.target import Target
 
 #: More sections or expressions take longer to compile than they save.

@@ -13,10 +13,11 @@ import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array, Evaluate, evaluate_node
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Linear, Load, axis, load
-from neurald.drivers.compiler.ir.graph import Compute, Value
+from neurald.drivers.compiler.ir.graph import Compute
 from neurald.drivers.compiler.ir.kernel import Kernel, weight_of
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, substitute, walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.emit.vector_memory import is_permuted
 from neurald.drivers.cpu.target.target import Target

@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, axis, load
-from neurald.drivers.compiler.ir.graph import Shape, Value, delinearize, linearize
+from neurald.drivers.compiler.ir.graph import delinearize, linearize
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
-from neurald.drivers.cpu.schedule.axis_rewriting import rewrite_kernel, simplify_axes
+from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
 from neurald.drivers.cpu.schedule.vectorization import schedule_loops
 from neurald.drivers.cpu.target.places import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
@@ -63,13 +65,13 @@ def _reorder(kernel: Kernel, readers: Sequence[Kernel], target: Target) -> list[
     shape = tuple(each.extent for each in order)
     value = Value(shape, kernel.output.type, name=kernel.output.name)
     storing = replace(split.kernel, output=value, axes=order)
-    places = tuple(split.kernel.axes.index(each) for each in order)
+    positions = tuple(split.kernel.axes.index(each) for each in order)
 
     def found(expression: Expression) -> Expression | None:
         if not isinstance(expression, Load) or expression.value is not kernel.output:
             return None
         position = split.position(kernel, expression.index)
-        index = tuple(position[place] for place in places)
+        index = tuple(position[dimension] for dimension in positions)
         return load(value, index, expression.guard, expression.otherwise)
 
     reading = [rewrite_kernel(each, found, each.axes) for each in readers]
@@ -117,8 +119,8 @@ class _Split:
             index = delinearize(linearize(index, before.output.shape), before.shape)
         return tuple(
             part
-            for place, extents in zip(index, self.extents, strict=True)
-            for part in ((place,) if len(extents) == 1 else delinearize(place, extents))
+            for position, extents in zip(index, self.extents, strict=True)
+            for part in ((position,) if len(extents) == 1 else delinearize(position, extents))
         )
 
 
@@ -160,8 +162,8 @@ def _order(kernel: Kernel) -> tuple[Axis, ...] | None:
     if not loads:
         return None
     largest = max(loads, key=lambda each: math.prod(axis.extent for axis in free_axes(offset_of(each))))
-    place = offset_of(largest)
-    strides = {each: stride_along(place, each) for each in kernel.axes}
+    offset = offset_of(largest)
+    strides = {each: stride_along(offset, each) for each in kernel.axes}
     known = {each: stride for each, stride in strides.items() if stride is not None}
     if len(known) < len(strides):
         return None

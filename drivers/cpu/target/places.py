@@ -4,8 +4,9 @@ import hashlib
 from collections.abc import Mapping
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, Load
-from neurald.drivers.compiler.ir.graph import Value, linearize
+from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 
 
 def offset_of(load: Load) -> Expression:
@@ -13,11 +14,11 @@ def offset_of(load: Load) -> Expression:
     return linearize(load.index, load.value.shape)
 
 
-def stride_along(place: Expression, along: Axis) -> int | None:
+def stride_along(offset: Expression, along: Axis) -> int | None:
     """Returns the stride of an offset along an axis; None if it varies."""
-    if place is along:
+    if offset is along:
         return 1
-    terms = place.terms if isinstance(place, Linear) else ((place, 1),)
+    terms = offset.terms if isinstance(offset, Linear) else ((offset, 1),)
     stride = 0
     for term, factor in terms:
         if term is along:

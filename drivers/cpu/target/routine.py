@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from neurald.drivers.compiler.ir.graph import Value
+    from neurald.drivers.compiler.ir.value import Value
 
 #: Placeholder for the function's name, which is derived from a digest of the text.
 NAME = "KERNEL_NAME"

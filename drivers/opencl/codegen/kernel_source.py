@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 
 #: What a text calls its function; the program replaces it by a name that follows from the text.
 NAME = "KERNEL_NAME"

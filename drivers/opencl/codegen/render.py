@@ -4,9 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression, Reduce, axis
-from neurald.drivers.compiler.ir.graph import Value, delinearize, linearize
+from neurald.drivers.compiler.ir.graph import delinearize, linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import free_axes, substitute, walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.contraction_expansion import expand_contraction
 from neurald.drivers.opencl.codegen.arguments import Arguments
 from neurald.drivers.opencl.codegen.dialect import computed, fold_start_text, fold_text, store_text

@@ -20,10 +20,11 @@ from enum import Enum
 import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Expression, Load, axis, load
-from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node, TopK, Value
+from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node, TopK
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 
 class Precision(Enum):

@@ -9,8 +9,8 @@ it is an image: those that a kernel reads four elements at a time may be, unless
 from dataclasses import dataclass
 from enum import Enum
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
 

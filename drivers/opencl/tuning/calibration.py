@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -38,9 +37,6 @@ from neurald.hal.process.fork import forkable_lock
 from neurald.hal.process.private_directory import make_directory
 from neurald.hal.registry import create_device
 
-if TYPE_CHECKING:
-    from neurald.drivers.opencl.device import OpenClDevice
-
 _LOG = logging.getLogger(__name__)
 
 _RUNS = 5
@@ -60,7 +56,7 @@ class _Figures(msgspec.Struct, frozen=True):
     quant8: float
 
 
-def calibrated(device: "OpenClDevice") -> Capabilities:
+def calibrated(device: Device) -> Capabilities:
     """The capabilities of a device; the first time for a version of it, and of the CPU device, it is measured."""
     with _lock:
         cpu = create_device("cpu")

@@ -13,7 +13,7 @@ import sys
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from neurald.drivers.opencl.platform.platform import DeviceContext
+    from neurald.drivers.opencl.platform.discovery import DeviceContext
 
 #: Of prctl(2): the signal that a process gets when the one that started it has ended.
 _PR_SET_PDEATHSIG = 1
@@ -44,7 +44,7 @@ def _opened(place: str, digest: str) -> "DeviceContext":
     Raises:
         UnavailableDevice: there is another, or none.
     """
-    from neurald.drivers.opencl.platform.platform import DeviceContext, choose, discover
+    from neurald.drivers.opencl.platform.discovery import DeviceContext, choose, discover
     from neurald.hal.errors import UnavailableDevice
 
     facts = choose(discover(), place)

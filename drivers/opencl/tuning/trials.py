@@ -12,7 +12,8 @@ from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocati
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import kernel_name, program_text
 from neurald.drivers.opencl.compiler import BUFFERS, phase_of
-from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.executable import Call, image_uses
 from neurald.drivers.opencl.runtime.instance import allocate, bound_launch, clear
 from neurald.drivers.opencl.runtime.launcher import CommandList, Launch

@@ -16,7 +16,7 @@ import neurald as nd
 from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation
 from neurald.drivers.opencl.artifact import read_artifact, write_artifact
 from neurald.drivers.opencl.device import OpenClDevice
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import BadData, Error, OpFailed

@@ -9,7 +9,7 @@ from support.models.small import add_model
 
 import neurald as nd
 from neurald.drivers.opencl.device import OpenClDevice, create
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.hal.errors import DeadObject, UnavailableDevice
 
 SHAPE = (64,)

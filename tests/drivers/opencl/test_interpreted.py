@@ -19,7 +19,7 @@ from support.compiler.graphs import random_array
 from support.opencl.kernels import GRAPHS, kernels
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.opencl.kernels import candidates
-from neurald.drivers.opencl.platform.platform import DeviceContext, choose, discover
+from neurald.drivers.opencl.platform.discovery import DeviceContext, choose, discover
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.platform.storage import Storage
 
@@ -63,7 +63,7 @@ from support.opencl.blocks import FLOAT, INT8, UINT8, Block, precision_of, sourc
 from support.opencl.models import prepared_from, random_inputs, run
 from support.opencl.warps import with_tensor_cores, without_warps
 from neurald.drivers.opencl.compiler import compile_model
-from neurald.drivers.opencl.platform.platform import DeviceContext, choose, discover
+from neurald.drivers.opencl.platform.discovery import DeviceContext, choose, discover
 from neurald.hal.device import PrepareOptions
 
 opencl = DeviceContext(choose(discover()))

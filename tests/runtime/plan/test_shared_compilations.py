@@ -12,7 +12,7 @@ from support.daemon.processes import daemon_process
 from support.devices.counted import COMPILATIONS, compilations
 from support.tiers import one_in
 
-from neurald.drivers.opencl.platform.platform import choose, discover
+from neurald.drivers.opencl.platform.discovery import choose, discover
 from neurald.hal.errors import UnavailableDevice
 
 TESTS = Path(__file__).parents[2]

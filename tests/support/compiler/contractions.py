@@ -9,9 +9,10 @@ import numpy as np
 from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, clamp, load, maximum
-from neurald.drivers.compiler.ir.graph import Convolution, Graph, Value
+from neurald.drivers.compiler.ir.graph import Convolution, Graph
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import fuse
 
 Array = np.ndarray[Any, np.dtype[Any]]

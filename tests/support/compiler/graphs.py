@@ -8,8 +8,9 @@ import numpy as np
 from neurald.drivers.compiler.analysis.interpreter import Array, evaluate
 from neurald.drivers.compiler.analysis.verifier import check
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Graph, Node, Shape, Value
+from neurald.drivers.compiler.ir.graph import Graph, Node
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 
 _N = TypeVar("_N", bound=Node)
 

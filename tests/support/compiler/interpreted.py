@@ -12,8 +12,9 @@ from neurald.drivers.compiler.frontend.shape_specialization import (
     SpecializingModel,
     is_specified,
 )
-from neurald.drivers.compiler.ir.graph import Graph, Shape
+from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph
+from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.sample.device import SampleDevice
 from neurald.drivers.sample.flavour import ALL

@@ -10,8 +10,9 @@ from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.analysis.verifier import check
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.complex_numbers import as_numbers, as_pairs
-from neurald.drivers.compiler.ir.graph import Graph, Value
+from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering import LOWERINGS
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Operand

@@ -9,7 +9,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.target.routine import NAME, Routine, Subroutine
 from neurald.drivers.cpu.target.target import TARGETS, Target, runs_here
 

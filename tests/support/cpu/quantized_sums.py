@@ -11,9 +11,10 @@ from support.cpu.native import RUNNABLE, run
 from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, load
-from neurald.drivers.compiler.ir.graph import Graph, Shape, Value
+from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.target.target import Target

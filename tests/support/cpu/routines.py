@@ -5,11 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
+from neurald.drivers.cpu.native.compile_queue import Unit
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.native.object_code import Unit, object_codes, routine_unit
+from neurald.drivers.cpu.native.object_code import object_codes, routine_unit
 from neurald.drivers.cpu.native.step_program import caller_name, caller_text
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.target.executable import Call, Executable

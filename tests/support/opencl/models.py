@@ -7,7 +7,7 @@ import numpy as np
 
 import neurald as nd
 from neurald.drivers.opencl.compiler import Compiled
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.runtime.program import Program
 from neurald.hal.device import ExecuteOptions, PreparedModel

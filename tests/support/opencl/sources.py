@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.dialect import functions_for, stored
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WORKSPACE_ZEROS, Source
 from neurald.drivers.opencl.codegen.program_text import NO_MEETING
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.drivers.opencl.platform.discovery import choose, discover
 from neurald.drivers.opencl.platform.images import image_over
-from neurald.drivers.opencl.platform.platform import DeviceFacts, choose, discover
 from neurald.drivers.opencl.platform.storage import TEXEL, Range
 from neurald.hal.errors import UnavailableDevice
 

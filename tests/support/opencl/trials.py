@@ -6,7 +6,8 @@ from support.opencl.kernels import GRAPHS, kernels
 
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import render
-from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceKind
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 
 
 def good() -> Source:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from support.opencl.adding import without_ptx
 
-from neurald.drivers.opencl.platform.platform import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 
 #: Local memory behind what kernels use: six words of each work-item.
 _AT, _BYTES = 48 * 1024, 256 * 6 * 4

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, maximum, minimum, select
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate, rescale, saturate
 from neurald.drivers.compiler.lowering.elementwise.pointwise import (
     TWO,

@@ -2,8 +2,8 @@
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import real
 from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, Function, lower, pointwise, widen
 from neurald.drivers.compiler.lowering.machinery.table import Lowering

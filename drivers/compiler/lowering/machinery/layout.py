@@ -2,7 +2,7 @@
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import load
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.hal.operations.convolution.windowing import shape_from_nhwc, shape_to_nhwc
 
 

@@ -1,7 +1,7 @@
 """Lowers SLICE, STRIDED_SLICE and SPLIT."""
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement import indexing
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes, sliced
 from neurald.hal.model.operation_type import OperationType

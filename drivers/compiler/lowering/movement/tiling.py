@@ -2,7 +2,7 @@
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, load
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import (
     constant_results,
     joined,
@@ -23,7 +23,7 @@ def tile(call: Call, builder: Builder) -> tuple[Value, ...]:
         return load(
             source,
             tuple(
-                place % length if length else place for place, length in zip(at, source.shape, strict=True)
+                index % length if length else index for index, length in zip(at, source.shape, strict=True)
             ),
         )
 

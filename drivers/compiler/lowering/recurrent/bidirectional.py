@@ -6,7 +6,7 @@ See `neurald.hal.operations.recurrent.bidirectional`.
 from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import joined
 from neurald.drivers.compiler.lowering.recurrent.recurrent import stored, stored_sequence, time_major
 from neurald.hal.operations.machinery.call import Call

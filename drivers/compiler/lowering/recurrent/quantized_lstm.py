@@ -3,7 +3,7 @@
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.drivers.compiler.lowering.movement.indexing import joined
 from neurald.drivers.compiler.lowering.recurrent.quantized_lstm_cell import (

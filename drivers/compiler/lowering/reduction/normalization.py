@@ -2,9 +2,9 @@
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, axis, constant, load, maximum, reduce
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import store
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import along, first_along, reduce_dimensions
 from neurald.drivers.compiler.lowering.reduction.reduction import difference
@@ -70,8 +70,8 @@ def _local_response(call: Call, builder: Builder) -> tuple[Value, ...]:
 
     def body(*at: Expression) -> Expression:
         near = axis(2 * radius + 1, "r")
-        place = at[dimension] + near - radius
-        seen = load(source, along(at, dimension, place), (place >= 0) & (place < length), 0)
+        index = at[dimension] + near - radius
+        seen = load(source, along(at, dimension, index), (index >= 0) & (index < length), 0)
         total = reduce(ReductionOp.SUM, (near,), _square(_real(seen)))
         factor = apply(Op.POWER, total * alpha + bias, constant(-beta, Scalar.FLOAT32))
         return store(_real(load(source, at)) * factor, output)

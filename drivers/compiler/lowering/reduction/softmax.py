@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from neurald.drivers.compiler.ir.builder import Builder, reduction_axes
 from neurald.drivers.compiler.ir.expression import Expression, apply, constant, load, reduce
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import real, store
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import along, first_along, reduce_dimensions
 from neurald.hal.model.operation_type import OperationType

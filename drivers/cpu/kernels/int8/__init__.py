@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution, TopK, Value
+from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution, TopK
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels import convolution, matrix_product
 from neurald.drivers.cpu.kernels.flattened import flattened, pitch_of
 from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text

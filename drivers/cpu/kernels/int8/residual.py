@@ -21,11 +21,12 @@ from neurald.drivers.compiler.ir.expression import (
     axis,
     load,
 )
-from neurald.drivers.compiler.ir.graph import Compute, Value, linearize
+from neurald.drivers.compiler.ir.graph import Compute, linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.int8.rescaling import Rescaling, as_halves

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.analysis.integer_ranges import Ranges, range_of_sums
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Axis, Expression, Load, axis
-from neurald.drivers.compiler.ir.graph import Contraction, TopK, Value, delinearize
+from neurald.drivers.compiler.ir.graph import Contraction, TopK, delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute, walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import Arguments
 from neurald.drivers.opencl.codegen.dialect import computed, store_text, stored
 from neurald.drivers.opencl.codegen.kernel_source import NAME

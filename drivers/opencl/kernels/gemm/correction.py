@@ -10,11 +10,12 @@ import numpy as np
 
 from neurald.drivers.compiler.analysis.integer_ranges import range_of_sums, range_of_type
 from neurald.drivers.compiler.ir.expression import Apply, Expression, Load, accumulator, load
-from neurald.drivers.compiler.ir.graph import Convolution, MatrixProduct, Value, linearize
+from neurald.drivers.compiler.ir.graph import Convolution, MatrixProduct, linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
 from neurald.drivers.opencl.kernels.gemm.packing import packed
 

@@ -17,12 +17,12 @@ from neurald.drivers.compiler.ir.graph import (
     Convolution,
     MatrixProduct,
     TopK,
-    Value,
     delinearize,
     linearize,
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import Argument
 from neurald.drivers.opencl.codegen.kernel_source import NAME
 from neurald.drivers.opencl.codegen.statements import Statements

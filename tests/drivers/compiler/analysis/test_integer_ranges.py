@@ -19,9 +19,10 @@ from neurald.drivers.compiler.ir.expression import (
     maximum,
     minimum,
 )
-from neurald.drivers.compiler.ir.graph import Compute, MatrixProduct, Value
+from neurald.drivers.compiler.ir.graph import Compute, MatrixProduct
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 
 _NUMBERS = (-(2**31), -(2**31) + 1, -(2**30), -70000, -3, -2, -1, 0, 1, 2, 3, 70000, 2**30, 2**31 - 1)
 _MANTISSAS = (0, 1, 2**30 - 1, 2**30, 1395864371, 2**31 - 1)

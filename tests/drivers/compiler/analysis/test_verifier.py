@@ -17,9 +17,10 @@ from neurald.drivers.compiler.ir.expression import (
     load,
     reduce,
 )
-from neurald.drivers.compiler.ir.graph import Compute, Graph, Node, Value
+from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 
 pytestmark = pytest.mark.quick
 

@@ -33,10 +33,11 @@ from neurald.drivers.compiler.ir.expression import (
     select,
     sum_of,
 )
-from neurald.drivers.compiler.ir.graph import Compute, Shape, Value, delinearize, inside, linearize
+from neurald.drivers.compiler.ir.graph import Compute, delinearize, inside, linearize
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, substitute, walk
+from neurald.drivers.compiler.ir.value import Shape, Value
 
 Array = np.ndarray[Any, np.dtype[Any]]
 #: An expression, and what it is at every position of the axes, by plain arithmetic.

@@ -8,8 +8,6 @@ from neurald.drivers.compiler.ir.expression import Expression, axis, constant, i
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Pair,
-    Shape,
-    Value,
     delinearize,
     inside,
     is_data_movement,
@@ -18,6 +16,7 @@ from neurald.drivers.compiler.ir.graph import (
     strides,
 )
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 
 pytestmark = pytest.mark.quick
 

@@ -9,7 +9,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.expression import load
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferAssignment, Port, assign_buffers
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.hal.errors import BadData

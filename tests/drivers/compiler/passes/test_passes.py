@@ -12,9 +12,10 @@ from support.compiler.graphs import GraphBuilder, changes
 from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_fused
 from neurald.drivers.compiler.analysis.verifier import InvalidGraph
 from neurald.drivers.compiler.ir.expression import axis, load, reduce
-from neurald.drivers.compiler.ir.graph import Graph, Value, inside
+from neurald.drivers.compiler.ir.graph import Graph, inside
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes import TRANSFORMATIONS, transform
 from neurald.drivers.compiler.passes.fusion import fuse
 

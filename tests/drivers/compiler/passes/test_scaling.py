@@ -8,8 +8,9 @@ from support.compiler.graphs import GraphBuilder, changes
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Expression, constant, index, load
-from neurald.drivers.compiler.ir.graph import Graph, Value
+from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.scaling import merge_scaling
 
 pytestmark = pytest.mark.quick

@@ -6,10 +6,11 @@ from support.compiler.elementwise import interpreted
 from support.cpu.native import DIFFERENT, Array, run
 
 from neurald.drivers.compiler.ir.expression import Expression, accumulator, apply, axis, clamp, load, maximum
-from neurald.drivers.compiler.ir.graph import MatrixProduct, Value
+from neurald.drivers.compiler.ir.graph import MatrixProduct
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import (
     arguments_of,
     epilogue,

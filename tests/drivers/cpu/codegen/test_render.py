@@ -13,11 +13,11 @@ from neurald.drivers.compiler.ir.graph import (
     Convolution,
     DepthwiseConvolution,
     MatrixProduct,
-    Value,
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.target.routine import NAME
 from neurald.drivers.cpu.target.target import TARGETS, Target

@@ -7,10 +7,10 @@ from support.cpu.native import DIFFERENT, Array, compiled, run
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Expression, accumulator, axis, clamp, index, load, reduce
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.codegen.statements import Statements
 from neurald.drivers.cpu.emit.instructions import Instructions

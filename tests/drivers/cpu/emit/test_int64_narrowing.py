@@ -2,10 +2,10 @@ import numpy as np
 from support.compiler.elementwise import interpreted, kernel_of
 
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
 
 _RANDOM = np.random.default_rng(2)

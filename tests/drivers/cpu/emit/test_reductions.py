@@ -1,9 +1,9 @@
 """Along which axis a fold takes several numbers at once."""
 
 from neurald.drivers.compiler.ir.expression import Expression, Reduce, axis, load, maximum, reduce
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.emit.reductions import reduction_axis, reduction_lanes
 from neurald.drivers.cpu.target.target import TARGETS
 

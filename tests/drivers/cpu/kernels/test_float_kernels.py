@@ -9,8 +9,8 @@ from support.compiler.graphs import GraphBuilder
 from support.cpu.float_kernels import TARGETS, check, finished, windows
 from support.cpu.native import run
 
-from neurald.drivers.compiler.ir.graph import Shape
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.target.routine import Routine

@@ -8,20 +8,15 @@ from pathlib import Path
 import pytest
 from support.cpu.routines import TARGET, adding
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.function import function_text, subroutine_of
 from neurald.drivers.cpu.native import compile_helper, object_code
 from neurald.drivers.cpu.native.compile_helper import Helper
+from neurald.drivers.cpu.native.compile_queue import Unit
 from neurald.drivers.cpu.native.llvm import CompilationFailed, LoadedCode
-from neurald.drivers.cpu.native.object_code import (
-    ObjectCompilation,
-    Unit,
-    callers_unit,
-    object_codes,
-    routine_unit,
-)
+from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_unit, object_codes, routine_unit
 from neurald.drivers.cpu.native.step_program import caller_name
 from neurald.drivers.cpu.target.routine import Routine
 

@@ -10,11 +10,12 @@ from support.cpu.rendered import check_rendered
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Apply, Expression, apply, axis, load, select
-from neurald.drivers.compiler.ir.graph import Value, inside
+from neurald.drivers.compiler.ir.graph import inside
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.schedule import axis_splitting
 from neurald.drivers.cpu.schedule.axis_splitting import split_into_sections

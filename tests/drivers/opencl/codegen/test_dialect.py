@@ -27,7 +27,7 @@ from neurald.drivers.opencl.codegen.dialect import (
     stored,
 )
 from neurald.drivers.opencl.codegen.render import render
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -15,11 +15,13 @@ import neurald as nd
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.analysis.verifier import check
 from neurald.drivers.compiler.ir.expression import apply, axis, load, reduce
-from neurald.drivers.compiler.ir.graph import Compute, Graph, Value, inside
+from neurald.drivers.compiler.ir.graph import Compute, Graph, inside
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.device import PRECISION_VARIABLE, OpenClDevice, create
-from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceKind
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision, lower_precision, suited
 from neurald.drivers.opencl.platform.reduction_order import SUMS_VARIABLE
 from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE

@@ -8,7 +8,7 @@ from support.models.small import add_model
 
 import neurald as nd
 from neurald.drivers.opencl.device import OpenClDevice
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.buffer import CopyCount, OpenClBuffer
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory

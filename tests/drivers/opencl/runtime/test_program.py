@@ -12,8 +12,8 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.opencl.device import OpenClDevice
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import DeviceState
-from neurald.drivers.opencl.platform.platform import DeviceContext
 from neurald.drivers.opencl.runtime.launcher import CommandList, Launch
 from neurald.drivers.opencl.runtime.program import Program
 from neurald.drivers.opencl.runtime.staging import Region, Staging

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.convolution.convolution import plan_convolution, plan_depthwise
 from neurald.drivers.compiler.lowering.convolution.transpose_convolution import plan_transposed
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import Planner, exact_sums, finish

@@ -20,9 +20,10 @@ from neurald.drivers.compiler.ir.expression import (
     reduce,
     select,
 )
-from neurald.drivers.compiler.ir.graph import Value, inside
+from neurald.drivers.compiler.ir.graph import inside
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import Padding, Plan
 from neurald.hal.operations.machinery.call import Call
@@ -76,7 +77,7 @@ def quantize_rows(
 
     def body(*at: Expression) -> Expression:
         row = at[0]
-        position = tuple(place - before for place, before in zip(at, befores, strict=True))
+        position = tuple(index - before for index, before in zip(at, befores, strict=True))
         value = load(values, position, inside(position, values.shape))
         if zero_points is None:
             stored = value * _symmetric_inverse(limits, row)
@@ -178,7 +179,7 @@ def _totals(builder: Builder, weights: Value, channels: int, type: Scalar) -> Va
 
     def body(channel: Expression) -> Expression:
         axes = [axis(length, f"r{dimension}") for dimension, length in enumerate(weights.shape)]
-        position = tuple(channel if d == channels else place for d, place in enumerate(axes))
+        position = tuple(channel if d == channels else index for d, index in enumerate(axes))
         return reduce(ReductionOp.SUM, tuple(axes[d] for d in others), load(weights, position).to(type))
 
     return builder.compute((weights.shape[channels],), body)
@@ -236,14 +237,14 @@ def blockwise_products(builder: Builder, rows: QuantizedRows, weights: Value, bl
     (count, depth), (units, blocks) = rows.stored.shape, block_scales.shape
     length, stored = depth // blocks, rows.stored
     left = builder.compute(
-        (blocks, count, length), lambda block, row, place: load(stored, (row, block * length + place))
+        (blocks, count, length), lambda block, row, index: load(stored, (row, block * length + index))
     )
     if weights.constant is not None:
         parts = weights.constant.reshape(units, blocks, length).swapaxes(0, 1)
         right = builder.constant(parts)
     else:
         right = builder.compute(
-            (blocks, units, length), lambda block, unit, place: load(weights, (unit, block * length + place))
+            (blocks, units, length), lambda block, unit, index: load(weights, (unit, block * length + index))
         )
     kind = sum_type(length)
     sums = builder.matrix_product(left, right, type=kind)
@@ -271,7 +272,7 @@ def _block_totals(builder: Builder, parts: Value, type: Scalar) -> Value:  # noq
         return builder.constant(parts.constant.sum(axis=2, dtype=type.dtype))
 
     def body(block: Expression, unit: Expression) -> Expression:
-        place = axis(length, "k")
-        return reduce(ReductionOp.SUM, (place,), load(parts, (block, unit, place)).to(type))
+        index = axis(length, "k")
+        return reduce(ReductionOp.SUM, (index,), load(parts, (block, unit, index)).to(type))
 
     return builder.compute((blocks, units), body)

@@ -2,9 +2,9 @@
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, axis, load, reduce
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.convolution.matrix_product import broadcast_matrix, lower_product
 from neurald.drivers.compiler.lowering.tflite.convolution.hybrid import quantize_rows, sum_type
 from neurald.hal.model.operation_type import OperationType
@@ -65,8 +65,8 @@ def _totals(builder: Builder, matrix: Value, kind: Scalar, *, is_transposed: boo
 
     def body(*at: Expression) -> Expression:
         inner = axis(depth, "k")
-        place = (at[-1], inner) if is_transposed else (inner, at[-1])
-        return reduce(ReductionOp.SUM, (inner,), load(matrix, (*at[:-1], *place)).to(kind))
+        index = (at[-1], inner) if is_transposed else (inner, at[-1])
+        return reduce(ReductionOp.SUM, (inner,), load(matrix, (*at[:-1], *index)).to(kind))
 
     return builder.compute((*batches, width), body)
 

@@ -2,9 +2,9 @@
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, axis, load, maximum, minimum, reduce
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.elementwise.pointwise import widen
 from neurald.drivers.compiler.lowering.movement.indexing import only_element, output_shapes
 from neurald.drivers.compiler.lowering.tflite.movement.padding import stablehlo_pad
@@ -48,8 +48,8 @@ def _reduce(call: Call, builder: Builder) -> tuple[Value, ...]:
     def body(*at: Expression) -> Expression:
         steps = tuple(axis(size, "r") for size in sizes)
         position = tuple(
-            place * stride + step * dilation
-            for place, stride, step, dilation in zip(at, strides, steps, dilations, strict=True)
+            index * stride + step * dilation
+            for index, stride, step, dilation in zip(at, strides, steps, dilations, strict=True)
         )
         reduced = reduce(how, steps, element(load(source, position)))
         return _combined(how, element(initial), reduced).to(source.type)

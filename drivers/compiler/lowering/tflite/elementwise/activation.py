@@ -6,8 +6,8 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, maximum, minimum, select
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, by_table, lower, pointwise, reference
 from neurald.drivers.compiler.lowering.elementwise.selection import LOWERINGS as SELECTIONS
 from neurald.drivers.compiler.lowering.elementwise.unary import lower_unary, of

@@ -2,8 +2,8 @@
 
 from neurald.drivers.compiler.ir.builder import Builder, broadcast
 from neurald.drivers.compiler.ir.expression import Expression, load, select
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale
 from neurald.drivers.compiler.lowering.elementwise.comparison import COMPARISONS, ordered
 from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, Function, pointwise, widen

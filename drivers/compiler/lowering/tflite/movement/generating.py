@@ -2,7 +2,7 @@
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import constant
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import constant_results
 from neurald.drivers.compiler.lowering.movement.tiling import fill
 from neurald.hal.model.operation_type import OperationType

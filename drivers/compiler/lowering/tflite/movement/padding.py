@@ -1,7 +1,7 @@
 """Lowers PAD, PADV2, MIRROR_PAD and DILATE."""
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import only_element, output_shapes, padded
 from neurald.drivers.compiler.lowering.movement.padding import around, mirror_pad, pad
 from neurald.hal.model.operation_type import OperationType

@@ -4,9 +4,9 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, load
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import divide_rounded
 from neurald.drivers.compiler.lowering.movement.resizing import (
@@ -31,8 +31,8 @@ def _bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
     batches, height, width, channels = source.shape
     size = output_size(call)
     is_unsigned = source.type is Scalar.UINT8
-    places = neighbours if is_unsigned else _fixed_point
-    rows, columns = places(call, height, size[0]), places(call, width, size[1])
+    positions = neighbours if is_unsigned else _fixed_point
+    rows, columns = positions(call, height, size[0]), positions(call, width, size[1])
     blend = _unsigned if is_unsigned else _signed
 
     def body(*at: Expression) -> Expression:

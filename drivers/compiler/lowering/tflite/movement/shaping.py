@@ -3,7 +3,7 @@
 from functools import partial
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.concatenation import concatenate
 from neurald.drivers.compiler.lowering.movement.indexing import (
     constant_results,

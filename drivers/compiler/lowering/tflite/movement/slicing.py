@@ -2,7 +2,8 @@
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, clamp, index, load
-from neurald.drivers.compiler.ir.graph import Value, inside
+from neurald.drivers.compiler.ir.graph import inside
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement import indexing
 from neurald.drivers.compiler.lowering.movement.indexing import as_index, element, output_shapes, sliced
 from neurald.drivers.compiler.lowering.movement.slicing import lower_slice, lower_split
@@ -28,12 +29,12 @@ def _dynamic_update_slice(call: Call, builder: Builder) -> tuple[Value, ...]:
         return (source,)
 
     def body(*at: Expression) -> Expression:
-        places = []
-        for axis, (place, length, size) in enumerate(zip(at, source.shape, update.shape, strict=True)):
+        indexes = []
+        for axis, (coordinate, length, size) in enumerate(zip(at, source.shape, update.shape, strict=True)):
             last = length - size
             begin = as_index(element(start, (index(axis),)), 0, last)
-            places.append(place - clamp(begin, 0, last))
-        return load(update, tuple(places), inside(places, update.shape), load(source, at))
+            indexes.append(coordinate - clamp(begin, 0, last))
+        return load(update, tuple(indexes), inside(indexes, update.shape), load(source, at))
 
     return (builder.compute(source.shape, body),)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.recurrent.quantized_lstm_cell import run_quantized_16bit_lstm
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
 from neurald.hal.operations.machinery.call import Call

@@ -5,7 +5,7 @@ See `neurald.hal.operations.tflite.recurrent.integer_lstm`.
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import load
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.recurrent.quantized_lstm_cell import run_quantized_lstm
 from neurald.drivers.compiler.lowering.recurrent.recurrent import expect_steps
 from neurald.hal.operations.machinery.call import Call

@@ -16,7 +16,8 @@ from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.kernels.fused.chains import Chain, chains_of
-from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.drivers.opencl.platform.reduction_order import Sums
 from neurald.hal.device import PrepareOptions

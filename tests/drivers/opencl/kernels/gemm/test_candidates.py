@@ -11,7 +11,7 @@ from support.tiers import one_in
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.fused import pair
-from neurald.drivers.opencl.platform.platform import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 
 FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")

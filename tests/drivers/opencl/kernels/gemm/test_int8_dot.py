@@ -26,7 +26,7 @@ from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.gemm import int8_dot
 from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
 from neurald.drivers.opencl.kernels.gemm.int8_dot import Instruction, instruction_of
-from neurald.drivers.opencl.platform.platform import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 
 FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")

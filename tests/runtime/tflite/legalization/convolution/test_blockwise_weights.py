@@ -11,7 +11,7 @@ from support.tflite.builder import TfliteGraph, TfliteModel
 from support.tflite.operator import NONE, RELU, random, types
 
 import neurald as nd
-from neurald.drivers.cpu.device import ReferenceDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model

@@ -10,11 +10,10 @@ import pytest
 from support.sweeps import sweep
 
 from neurald.drivers.opencl.platform import loader
-from neurald.drivers.opencl.platform.platform import (
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.discovery import (
     DEVICE_VARIABLE,
     DeviceContext,
-    DeviceFacts,
-    DeviceKind,
     Discovery,
     Skipped,
     choose,
@@ -151,7 +150,7 @@ def test_without_pyopencl_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_importing_the_driver_does_not_load_pyopencl() -> None:
     code = (
-        "import sys, neurald.drivers.opencl.platform.platform, neurald.drivers.opencl.runtime.program,"
+        "import sys, neurald.drivers.opencl.platform.discovery, neurald.drivers.opencl.runtime.program,"
         " neurald.drivers.opencl.runtime.launcher, neurald.drivers.opencl.runtime.staging; print('pyopencl' in sys.modules)"
     )
     assert in_new_process(code).strip() == "False"
@@ -160,7 +159,7 @@ def test_importing_the_driver_does_not_load_pyopencl() -> None:
 def test_without_a_platform_what_to_install_is_named(tmp_path: Path) -> None:
     pytest.importorskip("pyopencl")
     code = (
-        "from neurald.drivers.opencl.platform.platform import discover\n"
+        "from neurald.drivers.opencl.platform.discovery import discover\n"
         "from neurald.hal.errors import UnavailableDevice\n"
         "try: print(discover())\n"
         "except UnavailableDevice as error: print('unavailable:', error)"
@@ -175,9 +174,9 @@ def test_a_library_without_an_icd_file_is_found(opencl: DeviceContext, tmp_path:
     code = (
         "import os\n"
         "from pathlib import Path\n"
-        "from neurald.drivers.opencl.platform import loader, platform\n"
+        "from neurald.drivers.opencl.platform import loader, discovery\n"
         f"loader._SYSTEM_VENDORS = Path({str(tmp_path)!r})\n"
-        "print(len(loader._libraries()), len(platform.discover().devices), 'OCL_ICD_VENDORS' in os.environ)"
+        "print(len(loader._libraries()), len(discovery.discover().devices), 'OCL_ICD_VENDORS' in os.environ)"
     )
     if not loader._libraries() or any(os.environ.get(one) for one in loader._LOADER_VARIABLES):
         pytest.skip("the library of this machine's OpenCL is of no known name, or the user names it")
