@@ -9,7 +9,7 @@ from neurald.drivers.compiler.ir.graph import (
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.kernels.flattened import flattened, pitch_of
+from neurald.drivers.cpu.kernels.common.flattened import flattened, pitch_of
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
@@ -41,10 +41,10 @@ def routine_for(kernel: Kernel, target: Target) -> Routine | None:
     if node is None:
         return None if kernel.output_offset is not None else _without_contraction(kernel, target)
     if isinstance(node, TopK):
-        from neurald.drivers.cpu.kernels import extremes, ranking
+        from neurald.drivers.cpu.kernels.row_wise import arg_max, top_k
 
         is_one = node.output.shape[-1] == 1
-        return extremes.routine(kernel, node, target) if is_one else ranking.routine(kernel, node, target)
+        return arg_max.routine(kernel, node, target) if is_one else top_k.routine(kernel, node, target)
     if node.output.type is not Scalar.FLOAT32:
         from neurald.drivers.cpu.kernels.int8.select import int8_routine
 
@@ -53,14 +53,16 @@ def routine_for(kernel: Kernel, target: Target) -> Routine | None:
 
 
 def _without_contraction(kernel: Kernel, target: Target) -> Routine | None:
-    from neurald.drivers.cpu.kernels import pieces, rows, transposed
+    from neurald.drivers.cpu.kernels.movement import pieces, transposed
+    from neurald.drivers.cpu.kernels.row_wise import rows
 
     moved = pieces.routine(kernel, target) or transposed.routine(kernel, target)
     return moved or rows.routine(kernel, target)
 
 
 def _with_floats(kernel: Kernel, node: Contraction, target: Target) -> Routine | None:
-    from neurald.drivers.cpu.kernels import convolution, depthwise, dots, matrix_product, weighted, winograd
+    from neurald.drivers.cpu.kernels.common import convolution, matrix_product
+    from neurald.drivers.cpu.kernels.gemm import depthwise, dots, weighted, winograd
 
     if isinstance(node, DepthwiseConvolution):
         return depthwise.routine(kernel, node, target)

@@ -10,9 +10,12 @@ from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution,
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.cpu.kernels import convolution, matrix_product
-from neurald.drivers.cpu.kernels.flattened import flattened, pitch_of
-from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text
+from neurald.drivers.cpu.kernels.common import convolution, matrix_product
+from neurald.drivers.cpu.kernels.common.flattened import flattened, pitch_of
+from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text
+from neurald.drivers.cpu.kernels.common.likeness import cached_routine
+from neurald.drivers.cpu.kernels.common.product import Operand, Product
+from neurald.drivers.cpu.kernels.common.window import sides_of
 from neurald.drivers.cpu.kernels.int8 import depthwise_plan, dots
 from neurald.drivers.cpu.kernels.int8.depthwise import Depthwise
 from neurald.drivers.cpu.kernels.int8.panels import packed, reach_of, unsigned_shift, weights_of
@@ -22,9 +25,6 @@ from neurald.drivers.cpu.kernels.int8.rescaling import find_rescaling
 from neurald.drivers.cpu.kernels.int8.results import is_packed
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.kernels.int8.tail import Tail
-from neurald.drivers.cpu.kernels.likeness import cached_routine
-from neurald.drivers.cpu.kernels.product import Operand, Product
-from neurald.drivers.cpu.kernels.window import sides_of
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
