@@ -1,7 +1,7 @@
 """What the runtime and every driver agree on: the Protocols of a device and of a prepared model.
 
 An in-process device and one behind a socket (`neurald.hal.rpc.client.device`) implement the same Protocols, so one can stand for the
-other anywhere. Validation happens before these calls (`neurald.hal.validation.validate`), in the runtime and again in a daemon: a driver
+other anywhere. Validation happens before these calls (`neurald.hal.validation.model_rules`), in the runtime and again in a daemon: a driver
 gets valid models and requests only.
 """
 

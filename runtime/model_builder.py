@@ -34,7 +34,7 @@ from neurald.hal.model.types import (
     byte_size,
 )
 from neurald.hal.operations.vendor import definition_of
-from neurald.hal.validation.validate import validate_model, validate_operand_type
+from neurald.hal.validation.model_rules import validate_model, validate_operand_type
 from neurald.runtime.devices.discovery import devices
 from neurald.runtime.devices.extensions import find_extension
 from neurald.runtime.model.defaults import without_defaults

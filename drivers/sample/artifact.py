@@ -19,7 +19,7 @@ from neurald.hal.memory.pool import HostMemory, Memory, align
 from neurald.hal.model.extension import Extension
 from neurald.hal.rpc.wire.model import decode_model, encode_model
 from neurald.hal.types import Model
-from neurald.hal.validation.validate import validate_model
+from neurald.hal.validation.model_rules import validate_model
 
 _MODEL_MAGIC = b"nsample1"
 _DATA_MAGIC = b"nsample2"

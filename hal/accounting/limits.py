@@ -34,7 +34,7 @@ def _total_descriptors() -> int:
 class Limits:
     """Sessions, memory and descriptors are counted in all and for each user, calls for each user; the rest for each session.
 
-    What a message may hold is the same for every daemon: `neurald.hal.rpc.transport.status` limits its bytes, `neurald.hal.validation.validate` and
+    What a message may hold is the same for every daemon: `neurald.hal.rpc.transport.status` limits its bytes, `neurald.hal.validation.model_rules` and
     `neurald.hal.rpc.wire.model` the operands, operations and graphs of a model.
 
     Attributes:

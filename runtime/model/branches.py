@@ -14,7 +14,7 @@ from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Opera
 #: The number of the main graph.
 MAIN = 0
 #: Limit for the operations of interpreted control flow with every branch expanded: a plan holds the
-#: steps of a graph once for each operation that refers to it. `neurald.hal.validation.validate`
+#: steps of a graph once for each operation that refers to it. `neurald.hal.validation.model_rules`
 #: limits the nesting depth.
 MAXIMUM_UNROLLED = 100_000
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from weakref import WeakKeyDictionary
 
 from neurald.hal.model.types import FeatureLevel, Lifetime, Model
-from neurald.hal.validation.validate import operation_levels
+from neurald.hal.validation.model_rules import operation_levels
 from neurald.runtime.model.step_model import ModelPart
 
 _levels: WeakKeyDictionary[Model, Sequence[FeatureLevel]] = WeakKeyDictionary()

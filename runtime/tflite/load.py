@@ -8,7 +8,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.types import Model, SignatureNames
-from neurald.hal.validation.validate import validate_model
+from neurald.hal.validation.model_rules import validate_model
 from neurald.runtime.tflite.schema import Signature, TfliteFile, TfliteSubgraph, shown
 from neurald.runtime.tflite.subgraphs import Importer
 

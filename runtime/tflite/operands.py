@@ -14,7 +14,7 @@ from neurald.hal.model.types import (
     byte_size,
 )
 from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
-from neurald.hal.validation.validate import validate_operand_type
+from neurald.hal.validation.model_rules import validate_operand_type
 from neurald.runtime.tflite.numbers import TensorType
 from neurald.runtime.tflite.schema import INT2, UINT4, Quantization, Tensor
 

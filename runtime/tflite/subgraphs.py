@@ -26,7 +26,7 @@ from neurald.hal.model.types import (
     byte_size,
 )
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.validation.validate import MAXIMUM_OPERATIONS
+from neurald.hal.validation.model_rules import MAXIMUM_OPERATIONS
 from neurald.runtime.tflite.callees import CALLERS, called_subgraphs
 from neurald.runtime.tflite.composite import expand_composites
 from neurald.runtime.tflite.evaluation import evaluate

@@ -14,7 +14,7 @@ from neurald.hal.device import Artifact, Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import DeadObject, Error
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory.pool import Memory
-from neurald.hal.validation.validate import operation_levels
+from neurald.hal.validation.model_rules import operation_levels
 from neurald.service.conformance.cases.case import Case, Signature, generate
 from neurald.service.conformance.cases.depth import EVERY, Depth, default_depth
 from neurald.service.conformance.cases.runner import (

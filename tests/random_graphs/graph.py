@@ -19,7 +19,7 @@ from neurald.hal.memory.pool import HostMemory, Memory, align
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Location, Model, Operand, OperandType, Subgraph
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.validation.validate import validate_model
+from neurald.hal.validation.model_rules import validate_model
 from neurald.service.conformance.cases.case import Case, Signature, generate, signatures
 
 #: Shares of what is added next; the rest are Android's other operations.

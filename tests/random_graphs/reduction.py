@@ -8,7 +8,7 @@ from random_graphs.growing import REFUSALS
 from random_graphs.reference import Evaluation
 
 from neurald.hal.model.types import Lifetime, Model, Subgraph
-from neurald.hal.validation.validate import validate_model
+from neurald.hal.validation.model_rules import validate_model
 
 
 def reduced(graph: RandomGraph, fails: Callable[[RandomGraph], bool]) -> RandomGraph:

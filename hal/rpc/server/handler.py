@@ -1,7 +1,7 @@
 """The calls of the contract (`proto/device.proto`) on one device. Knows messages and sessions, no transport.
 
 Whatever comes from a client is checked before the device sees it: numbers and limits by `neurald.hal.rpc.wire.model`,
-models and requests by `neurald.hal.validation.validate`. Each method raises an `Error` for what a client did wrong or
+models and requests by `neurald.hal.validation.model_rules`. Each method raises an `Error` for what a client did wrong or
 a device failed to do.
 """
 
@@ -66,8 +66,8 @@ from neurald.hal.rpc.wire.model import (
 from neurald.hal.rpc.wire.profile import profile_to_wire
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
+from neurald.hal.validation.model_rules import validate_model, validate_request
 from neurald.hal.validation.shape_inference import forget_bindings
-from neurald.hal.validation.validate import validate_model, validate_request
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """Values of the HAL as protobuf messages and back; nothing else looks into messages.
 
 What arrives was written by somebody else. Reading it checks numbers, counts and limits, and raises BadData
-that names the field; `neurald.hal.validation.validate` then checks what the values mean together.
+that names the field; `neurald.hal.validation.model_rules` then checks what the values mean together.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ from neurald.hal.model.types import (
     Subgraph,
 )
 from neurald.hal.rpc.wire.extension import ExtensionNumbers, extension_to_wire, extensions_from_wire
-from neurald.hal.validation.validate import MAXIMUM_OPERANDS, MAXIMUM_OPERATIONS
+from neurald.hal.validation.model_rules import MAXIMUM_OPERANDS, MAXIMUM_OPERATIONS
 
 #: Graphs that IF and WHILE may refer to.
 MAXIMUM_REFERENCED = 1024

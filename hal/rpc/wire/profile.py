@@ -6,7 +6,7 @@ from neurald._proto import device_pb2
 from neurald.hal.device import LONGEST_DURATION_NS, KernelTime
 from neurald.hal.errors import BadData
 from neurald.hal.rpc.wire.model import text
-from neurald.hal.validation.validate import MAXIMUM_OPERATIONS
+from neurald.hal.validation.model_rules import MAXIMUM_OPERATIONS
 
 #: Kernels of one profile, and operations that all of them name together. More than any model has.
 _MAXIMUM_KERNELS = 4 * MAXIMUM_OPERATIONS

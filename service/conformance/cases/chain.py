@@ -21,7 +21,7 @@ from neurald.hal.model.types import (
     Subgraph,
     byte_size,
 )
-from neurald.hal.validation.validate import operation_levels, validate_model
+from neurald.hal.validation.model_rules import operation_levels, validate_model
 
 _FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 _BYTES = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)

@@ -6,7 +6,7 @@ from typing import Any
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import ChannelQuant, Lifetime, Model, Operand, OperandType, Operation, Request
-from neurald.hal.validation.validate import validate_model
+from neurald.hal.validation.model_rules import validate_model
 
 _FLOAT_OR_INT = {
     OperandType.TENSOR_FLOAT32: OperandType.TENSOR_INT32,

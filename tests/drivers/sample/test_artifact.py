@@ -11,7 +11,7 @@ from neurald.drivers.sample.device import create_all, create_quant
 from neurald.hal.device import Artifact, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.validation.validate import validate_model
+from neurald.hal.validation.model_rules import validate_model
 
 pytestmark = pytest.mark.quick
 

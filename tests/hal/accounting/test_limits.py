@@ -35,7 +35,7 @@ from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.status import MAXIMUM_MESSAGE_BYTES
 from neurald.hal.rpc.wire import model as wire
-from neurald.hal.validation.validate import MAXIMUM_DEPTH, validate_model
+from neurald.hal.validation.model_rules import MAXIMUM_DEPTH, validate_model
 
 CONSTANT = np.ones((2, 3), np.float32)
 

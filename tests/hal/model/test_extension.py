@@ -18,7 +18,7 @@ from neurald.hal.model.extension import (
 )
 from neurald.hal.rpc.wire.extension import MAXIMUM_EXTENSIONS, extension_to_wire, extensions_from_wire
 from neurald.hal.rpc.wire.model import decode_model, encode_model, model_from_wire, model_to_wire
-from neurald.hal.validation.validate import validate_model
+from neurald.hal.validation.model_rules import validate_model
 
 pytestmark = pytest.mark.quick
 

@@ -30,7 +30,7 @@ from neurald.hal.model.types import (
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, Parameter, Row
-from neurald.hal.validation.validate import validate_model
+from neurald.hal.validation.model_rules import validate_model
 
 _PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
 

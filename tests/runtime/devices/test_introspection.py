@@ -25,7 +25,7 @@ from neurald.hal.model.types import FeatureLevel, Model, Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.wire.device import description_from_wire, description_to_wire
-from neurald.hal.validation.validate import operation_levels, validate_model
+from neurald.hal.validation.model_rules import operation_levels, validate_model
 
 Code = nd.ResultCode
 T = nd.OperationType

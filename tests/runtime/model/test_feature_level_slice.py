@@ -7,7 +7,7 @@ from support.models.small import FLOAT, add_model
 import neurald as nd
 from neurald.hal.device import Verdict
 from neurald.hal.model.types import FeatureLevel, Model
-from neurald.hal.validation.validate import validate_model
+from neurald.hal.validation.model_rules import validate_model
 from neurald.runtime.model.feature_level_slice import slice_for
 
 

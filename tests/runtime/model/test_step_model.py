@@ -11,7 +11,7 @@ from support.models.graphs import model
 import neurald as nd
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Lifetime, Model
-from neurald.hal.validation.validate import validate_model
+from neurald.hal.validation.model_rules import validate_model
 from neurald.runtime.model.boundary import boundaries
 from neurald.runtime.model.branches import graph_of
 from neurald.runtime.model.step_model import StepModel, step_model

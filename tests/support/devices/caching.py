@@ -27,7 +27,7 @@ from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Request
 from neurald.hal.rpc.wire.model import decode_model, encode_model
-from neurald.hal.validation.validate import validate_model
+from neurald.hal.validation.model_rules import validate_model
 
 #: A file that each device of this kind appends a line to for each model that it compiles or takes from a cache.
 LOG_VARIABLE = "NEURALD_TEST_CACHING_LOG"

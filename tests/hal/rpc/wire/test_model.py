@@ -47,7 +47,7 @@ from neurald.hal.model.types import (
     Subgraph,
 )
 from neurald.hal.rpc.transport.status import parse
-from neurald.hal.validation.validate import validate_model
+from neurald.hal.validation.model_rules import validate_model
 
 pytestmark = pytest.mark.quick
 

@@ -6,7 +6,7 @@ from support.sweeps import sweep
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.validation.validate import validate_model
+from neurald.hal.validation.model_rules import validate_model
 from neurald.service.conformance.cases.case import generate, signatures
 from neurald.service.conformance.cases.comparison import difference
 from neurald.service.conformance.cases.mutation import mutations, request_mutations

@@ -24,7 +24,12 @@ from neurald.hal.model.types import (
     Request,
     Subgraph,
 )
-from neurald.hal.validation.validate import MAXIMUM_DEPTH, merge_dimensions, validate_model, validate_request
+from neurald.hal.validation.model_rules import (
+    MAXIMUM_DEPTH,
+    merge_dimensions,
+    validate_model,
+    validate_request,
+)
 
 T = OperandType
 FLOAT = T.TENSOR_FLOAT32
