@@ -11,7 +11,7 @@ from neurald.hal.device import BufferDescription, BufferRole, Device
 from neurald.hal.errors import BadData, BadState, Error, OpFailed, UnexpectedNull
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Dimensions, Operand, value_size
-from neurald.hal.validation.model_rules import merge_dimensions
+from neurald.hal.validation.request_rules import merge_dimensions
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.devices.driver_faults import checked, faults_of
 from neurald.runtime.execution.device_memory import DeviceMemory

@@ -13,7 +13,7 @@ from neurald.hal.errors import BadData, Error, OpFailed
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import Argument, Dimensions, Operand, Request, Subgraph, byte_size
-from neurald.hal.validation.model_rules import merge_dimensions
+from neurald.hal.validation.request_rules import merge_dimensions
 
 
 class BufferUse:

@@ -7,7 +7,7 @@ from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import Argument, Operand, Request, Subgraph, value_size
-from neurald.hal.validation.model_rules import merge_dimensions
+from neurald.hal.validation.request_rules import merge_dimensions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

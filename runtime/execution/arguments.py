@@ -23,7 +23,7 @@ from neurald.hal.model.types import (
     as_elements,
     value_size,
 )
-from neurald.hal.validation.model_rules import merge_dimensions, validate_argument
+from neurald.hal.validation.request_rules import merge_dimensions, validate_argument
 from neurald.runtime.execution.device_memory import DeviceMemory
 from neurald.runtime.execution.string_output import StringOutput
 

@@ -19,7 +19,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.model.types import Request
 from neurald.hal.sync.cancellation import Cancellation
-from neurald.hal.validation.model_rules import merge_dimensions
+from neurald.hal.validation.request_rules import merge_dimensions
 from neurald.runtime.execution.arguments import Arguments
 from neurald.runtime.execution.burst import Burst
 from neurald.runtime.execution.compiled_model import CompiledModel

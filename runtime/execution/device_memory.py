@@ -14,7 +14,7 @@ from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import Argument, Dimensions, Operand, Request, Subgraph
 from neurald.hal.process.fork import forkable_lock
-from neurald.hal.validation.model_rules import merge_dimensions, validate_argument
+from neurald.hal.validation.request_rules import merge_dimensions, validate_argument
 
 
 class DeviceMemory(ManagedBuffer):

@@ -14,7 +14,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import MAXIMUM_OPERAND_BYTES, Operand, OperandType, Request
-from neurald.hal.validation.model_rules import merge_dimensions
+from neurald.hal.validation.request_rules import merge_dimensions
 from neurald.runtime.plan.plan import ExecutionStep
 
 #: Runs one step and returns a validated result (`checked_step_result`). The executor of a plan

@@ -26,7 +26,7 @@ from neurald.hal.model.types import (
     Request,
 )
 from neurald.hal.process.fork import forkable_lock
-from neurald.hal.validation.model_rules import merge_dimensions
+from neurald.hal.validation.request_rules import merge_dimensions
 from neurald.runtime.plan.plan import CompoundBody, Value
 from neurald.runtime.plan.residency import Residence
 

@@ -42,7 +42,7 @@ from neurald.hal.rpc.transport.burst_ring import RING_BYTES, SPIN_S, WAKE, RingE
 from neurald.hal.rpc.transport.packet import Packet, receive_packet, send_packet, shut_down
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
-from neurald.hal.validation.model_rules import validate_request
+from neurald.hal.validation.request_rules import validate_request
 
 logger = logging.getLogger(__name__)
 

@@ -66,7 +66,8 @@ from neurald.hal.rpc.wire.model import (
 from neurald.hal.rpc.wire.profile import profile_to_wire
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
-from neurald.hal.validation.model_rules import validate_model, validate_request
+from neurald.hal.validation.model_rules import validate_model
+from neurald.hal.validation.request_rules import validate_request
 from neurald.hal.validation.shape_inference import forget_bindings
 
 logger = logging.getLogger(__name__)

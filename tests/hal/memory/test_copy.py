@@ -14,7 +14,7 @@ from neurald.hal.errors import BadData, UnexpectedNull, Unmappable
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.types import Argument, Operand, Request
 from neurald.hal.rpc.wire.model import request_from_wire, request_to_wire
-from neurald.hal.validation.model_rules import validate_argument
+from neurald.hal.validation.request_rules import validate_argument
 
 pytestmark = pytest.mark.quick
 

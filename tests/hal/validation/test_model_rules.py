@@ -24,12 +24,8 @@ from neurald.hal.model.types import (
     Request,
     Subgraph,
 )
-from neurald.hal.validation.model_rules import (
-    MAXIMUM_DEPTH,
-    merge_dimensions,
-    validate_model,
-    validate_request,
-)
+from neurald.hal.validation.model_rules import MAXIMUM_DEPTH, validate_model
+from neurald.hal.validation.request_rules import merge_dimensions, validate_request
 
 T = OperandType
 FLOAT = T.TENSOR_FLOAT32
