@@ -10,10 +10,10 @@ from enum import Enum
 from neurald.drivers.cpu.artifact import write_artifact
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.drivers.cpu.variants import Restore
 from neurald.hal.device import Compiled, Compiler, ExecuteOptions
 from neurald.hal.errors import OpFailed
+from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.sync.cancellation import Cancellation

@@ -89,10 +89,10 @@ def _check(executable: Executable, constants_bytes: int) -> None:
     if min(executable.arena_bytes, executable.scratch_bytes) < 0:
         raise BadData("a buffer has a negative size")
     for call in executable.calls:
-        for place in call.places:
-            if not 0 <= place.offset <= sizes[place.base]:
+        for location in call.places:
+            if not 0 <= location.offset <= sizes[location.base]:
                 raise BadData(
-                    f"an argument of {call.function} is at offset {place.offset}, outside its buffer"
+                    f"an argument of {call.function} is at offset {location.offset}, outside its buffer"
                 )
         if call.grains < 0 or not call.places:
             raise BadData(

@@ -28,11 +28,10 @@ from neurald.hal.device import (
     Verdict,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient, OutOfMemory
-from neurald.hal.extension_support import refused_operations
+from neurald.hal.execution.reference_support import supported_by_references
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.numbering import first_few
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand, OperandType
-from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Shape
 
 if TYPE_CHECKING:
@@ -40,8 +39,8 @@ if TYPE_CHECKING:
     from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
     from neurald.drivers.cpu.native.native_model import NativeModel
     from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-    from neurald.drivers.cpu.reference_model import ReferenceModel
     from neurald.drivers.cpu.variants import Prepare
+    from neurald.hal.execution.reference_model import ReferenceModel
 
 AnyPreparedModel: TypeAlias = "CpuPreparedModel | ReferenceModel | SpecializingModel"
 
@@ -129,15 +128,7 @@ class CpuDevice:
 
         Control flow is refused if its graphs contain operations of a vendor extension.
         """
-        refused = refused_operations(model, self)
-        return tuple(
-            Verdict(ok=False, reason=f"{operation.type.name}: {refused[position]}")
-            if position in refused
-            else Verdict(ok=True)
-            if operation.type in DEFINITIONS
-            else Verdict(ok=False, reason=f"{operation.type.name} has no reference")
-            for position, operation in enumerate(model.main.operations)
-        )
+        return supported_by_references(model, self)
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> AnyPreparedModel:
         """See `Device.prepare_model`.
@@ -150,7 +141,7 @@ class CpuDevice:
         if refused:
             raise BadData(f"cpu: {first_few(refused)}")
         if not self.compiles:
-            from neurald.drivers.cpu.reference_model import ReferenceModel
+            from neurald.hal.execution.reference_model import ReferenceModel
 
             return ReferenceModel(model)
         prepared = self._prepared(model, options)
@@ -265,7 +256,7 @@ class CpuDevice:
         """See `Device.allocate`. Allocates host memory, so the size must be known."""
         from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
         from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-        from neurald.drivers.cpu.reference_model import ReferenceModel
+        from neurald.hal.execution.reference_model import ReferenceModel
 
         uses: list[tuple[str, Operand]] = []
         for roles, is_output in ((description.input_roles, False), (description.output_roles, True)):
@@ -277,15 +268,6 @@ class CpuDevice:
                     raise BadData(f"cpu: {type(prepared).__name__} was not prepared by this device")
                 uses.append((f"role {len(uses)}", prepared.operand(role.index, is_output=is_output)))
         return host_memory_for("cpu", uses, description.dimensions)
-
-
-class ReferenceDevice(CpuDevice):
-    """The CPU device without its compiler; the reference for other devices."""
-
-    name = "reference"
-
-    def __init__(self) -> None:
-        super().__init__(compiles=False)
 
 
 def process_settings() -> Settings:
@@ -304,8 +286,3 @@ def create() -> CpuDevice:
     if wanted not in ("on", "off"):
         raise BadData(f"{COMPILER_VARIABLE} is {wanted!r}; on or off is expected")
     return CpuDevice(compiles=wanted == "on", settings=settings)
-
-
-def create_reference() -> ReferenceDevice:
-    """Creates the device that only uses references."""
-    return ReferenceDevice()

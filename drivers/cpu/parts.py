@@ -8,14 +8,16 @@ not included.
 import hashlib
 import mmap
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import msgspec
 
 from neurald.drivers.cpu.artifact import write_artifact
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.reference_graph import NativeSegment, Step
+from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
+from neurald.hal.execution.reference_graph import Step
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Model, Subgraph
 
@@ -49,10 +51,11 @@ def write_parts(graphs: Sequence[Sequence[Step]]) -> Artifact | None:
     for steps in graphs:
         written: list[int | _Part] = []
         for step in steps:
-            if not isinstance(step, NativeSegment):
+            if isinstance(step, int):
                 written.append(step)
                 continue
-            artifact = write_artifact(step.native)
+            # This driver makes no other segments.
+            artifact = write_artifact(cast("NativeSegment", step).native)
             (model,), (data,) = artifact.model, artifact.data
             constants += bytes(-len(constants) % mmap.PAGESIZE)
             written.append(

@@ -19,14 +19,15 @@ from neurald.drivers.cpu.native.compile_helper import Helper, process_count
 from neurald.drivers.cpu.native.llvm import link_image
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.thread_pool import Team, process, runtime_unit
+from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.drivers.cpu.reference_graph import NativeSegment, Step, only_calculates
-from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.drivers.cpu.segment import Segment, segments, sub_model
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import temporary
 from neurald.hal.errors import BadData, Error, OutOfMemory
+from neurald.hal.execution.reference_graph import Step, only_calculates
+from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.numbering import operations_name
 from neurald.hal.model.types import Model, Subgraph
 from neurald.hal.validation.shape_inference import bind_operations

@@ -25,7 +25,7 @@ from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
-    from neurald.drivers.cpu.reference_model import ReferenceModel
+    from neurald.hal.execution.reference_model import ReferenceModel
 
 #: Number of requests whose addresses are cached.
 _BINDING_CACHE_SIZE: Final = 8

@@ -12,9 +12,9 @@ from neurald.drivers.compiler.frontend.kept_variants import WHOLE, variant_name
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.hal.device import Artifact, ExecuteOptions, Variants
 from neurald.hal.errors import BadData
+from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Shape
 

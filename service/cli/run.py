@@ -162,7 +162,7 @@ def _summary(slot: Any, array: Any) -> dict[str, Any]:
     """An output in numbers: smallest, largest and mean are of the real values (of complex ones the magnitudes), None where there is none."""
     import numpy as np
 
-    from neurald.hal.operations.arithmetic.quantized import is_quantized
+    from neurald.hal.model.quantization import is_quantized
     from neurald.service.tensors.classification import real_values
 
     summary: dict[str, Any] = {"name": slot.key, "type": array.dtype.name, "shape": list(array.shape)}

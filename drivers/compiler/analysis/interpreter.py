@@ -160,8 +160,8 @@ def _top_k(node: TopK, arrays: Mapping[Value, Array]) -> Array:
     # The stable sort ascends and is read backwards, so equal elements come highest index first.
     # Reversing the row first prefers lower indices.
     seen = array[..., ::-1] if node.prefers_lower_index else array
-    places: Array = np.argsort(seen, axis=-1, kind="stable")[..., ::-1][..., :count]
-    return np.asarray(length - 1 - places) if node.prefers_lower_index else places
+    indexes: Array = np.argsort(seen, axis=-1, kind="stable")[..., ::-1][..., :count]
+    return np.asarray(length - 1 - indexes) if node.prefers_lower_index else indexes
 
 
 def _wide(array: Array, zero: int) -> Array:

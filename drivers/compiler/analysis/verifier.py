@@ -116,7 +116,7 @@ def _expression_errors(expression: Expression) -> Iterator[str]:
     if isinstance(expression, AccumulatorRef):
         yield "it reads an accumulator without a contraction"
     elif isinstance(expression, Load):
-        kinds = {place.type for place in expression.index}
+        kinds = {index.type for index in expression.index}
         if len(expression.index) != len(expression.value.shape) or not kinds <= {Scalar.INDEX}:
             yield f"it reads {_text(expression.value)} with {len(expression.index)} indices of type {_names(kinds)}"
         if expression.guard is not None and expression.guard.type is not Scalar.BOOL:
@@ -180,7 +180,7 @@ def _contraction_errors(node: Convolution | DepthwiseConvolution | MatrixProduct
         yield f"channels or images do not fit {_text(node.input)} and {_text(node.weights)}"
     if min(*node.stride, *node.dilation) < 1 or min(*node.padding[0], *node.padding[1]) < 0:
         yield f"invalid stride {node.stride}, dilation {node.dilation}, padding {node.padding}"
-    for length, places, kernel, stride, dilation, pads in zip(
+    for length, indexes, kernel, stride, dilation, pads in zip(
         node.input.shape[1:3],
         node.output.shape[1:3],
         node.kernel,
@@ -189,7 +189,7 @@ def _contraction_errors(node: Convolution | DepthwiseConvolution | MatrixProduct
         node.padding,
         strict=True,
     ):
-        if places and (places - 1) * stride + (kernel - 1) * dilation + 1 > length + sum(pads):
+        if indexes and (indexes - 1) * stride + (kernel - 1) * dilation + 1 > length + sum(pads):
             yield f"its windows exceed {_text(node.input)} with padding {node.padding}"
 
 

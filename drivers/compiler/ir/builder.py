@@ -216,7 +216,7 @@ def broadcast(value: Value, position: Sequence[Expression]) -> Expression:
     return load(
         value,
         tuple(
-            place * 0 if length == 1 else place for place, length in zip(trailing, value.shape, strict=True)
+            index * 0 if length == 1 else index for index, length in zip(trailing, value.shape, strict=True)
         ),
     )
 

@@ -274,7 +274,9 @@ def load(
     otherwise: Operand | None = None,
 ) -> Expression:
     """Loads an element of a value; where `guard` is false, yields `otherwise` (default 0)."""
-    position = tuple(index(place.low) if _is_known(place) else place for place in position)
+    position = tuple(
+        index(coordinate.low) if _is_known(coordinate) else coordinate for coordinate in position
+    )
     if guard is None or (isinstance(guard, Constant) and guard.value):
         return _interned(
             ("load", value, position), lambda: Load(type=value.type, value=value, index=position)

@@ -73,8 +73,8 @@ class Compute:
         source, pads = body.value, []
         if len(source.shape) != len(self.axes):
             return None
-        for place, along, length in zip(body.index, self.axes, source.shape, strict=True):
-            shift = place - along
+        for coordinate, along, length in zip(body.index, self.axes, source.shape, strict=True):
+            shift = coordinate - along
             if not isinstance(shift, Constant) or shift.low > 0 or along.extent + shift.low < length:
                 return None
             pads.append((-shift.low, along.extent + shift.low - length))
@@ -269,10 +269,10 @@ class Graph:
 
 
 def linearize(position: Iterable[Expression], shape: Shape) -> Expression:
-    """Returns the row-major offset of an index, in elements."""
+    """Returns the row-major coordinate of an index, in elements."""
     terms: dict[Expression, int] = {}
-    for place, stride in zip(position, strides(shape), strict=True):
-        terms[place] = terms.get(place, 0) + stride
+    for coordinate, stride in zip(position, strides(shape), strict=True):
+        terms[coordinate] = terms.get(coordinate, 0) + stride
     return sum_of(terms, 0)
 
 
@@ -281,10 +281,10 @@ def strides(shape: Shape) -> tuple[int, ...]:
     return tuple(math.prod(shape[dimension + 1 :]) for dimension in range(len(shape)))
 
 
-def delinearize(place: Expression, shape: Shape) -> tuple[Expression, ...]:
+def delinearize(offset: Expression, shape: Shape) -> tuple[Expression, ...]:
     """Returns the index of the element at a row-major offset."""
     return tuple(
-        (place // stride) % length if stride * length else index(0)
+        (offset // stride) % length if stride * length else index(0)
         for stride, length in zip(strides(shape), shape, strict=True)
     )
 
@@ -292,8 +292,8 @@ def delinearize(place: Expression, shape: Shape) -> tuple[Expression, ...]:
 def inside(position: Iterable[Expression], shape: Shape) -> Expression:
     """Returns a BOOL that is true if the index is inside the shape."""
     holds: Expression = index(0).equals(0)
-    for place, length in zip(position, shape, strict=True):
-        holds = holds & (place >= 0) & (place < length)
+    for coordinate, length in zip(position, shape, strict=True):
+        holds = holds & (coordinate >= 0) & (coordinate < length)
     return holds
 
 

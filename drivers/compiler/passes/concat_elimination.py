@@ -123,18 +123,18 @@ def parts_of(kernel: Kernel) -> tuple[Part, ...]:
     if kernel.contraction is not None or kernel.requirements:
         return ()
     short: dict[Expression, Expression] = {axis: index(0) for axis in kernel.axes if axis.extent == 1}
-    place = substitute(linearize(kernel.axes, kernel.shape), short)
+    offset = substitute(linearize(kernel.axes, kernel.shape), short)
     found: list[Part] = []
     body: Expression | None = kernel.body
     while isinstance(body, Load) and body.guard is not None:
         value = body.value
-        start = place - substitute(linearize(body.index, value.shape), short)
+        start = offset - substitute(linearize(body.index, value.shape), short)
         if value.type is not kernel.output.type or not isinstance(start, Constant):
             return ()
         # The guard must hold for exactly the value's elements, so it is compared with the known
         # forms.
         first, lengths = int(start.value), {*strides(kernel.shape), *strides(value.shape)}
-        if substitute(body.guard, short) not in _guards_of(place, first, first + value.count, lengths):
+        if substitute(body.guard, short) not in _guards_of(offset, first, first + value.count, lengths):
             return ()
         found.append(Part(value, first))
         body = body.otherwise
@@ -147,9 +147,9 @@ def parts_of(kernel: Kernel) -> tuple[Part, ...]:
     return tuple(found) if end == kernel.output.count and len(found) > 1 else ()
 
 
-def _guards_of(place: Expression, first: int, end: int, lengths: Iterable[int]) -> Iterator[Expression]:
+def _guards_of(offset: Expression, first: int, end: int, lengths: Iterable[int]) -> Iterator[Expression]:
     """Yields the guards that select offsets from `first` to before `end`, for each row length."""
     for length in lengths:
         if length and not first % length and not end % length:
-            row = place // length
+            row = offset // length
             yield (row >= first // length) & (row < end // length)

@@ -62,7 +62,7 @@ def _constant_result(node: Compute, evaluate: Evaluate) -> Array | None:
 
 def _is_quick(node: Compute) -> bool:
     if isinstance(node.body, Load) and all(
-        isinstance(place, Axis | Constant) for place in node.body.operands
+        isinstance(index, Axis | Constant) for index in node.body.operands
     ):
         return True  # a transposition or broadcast, which NumPy does without temporaries
     reduced = {each for root in walk(node.body) if isinstance(root, Reduce) for each in root.axes}

@@ -54,10 +54,10 @@ def _operand(contraction: Contraction, element: Expression, zero: int) -> Expres
 
 
 def _image_index(
-    place: Expression, tap: Expression, along: int, stride: Pair, dilation: Pair, padding: tuple[Pair, Pair]
+    index: Expression, tap: Expression, along: int, stride: Pair, dilation: Pair, padding: tuple[Pair, Pair]
 ) -> Expression:
     """Returns the image index of a window element, along height (0) or width (1)."""
-    return place * stride[along] + tap * dilation[along] - padding[along][0]
+    return index * stride[along] + tap * dilation[along] - padding[along][0]
 
 
 def _image_element(
@@ -115,5 +115,5 @@ def _matrix_product(contraction: MatrixProduct, at: tuple[Expression, ...]) -> E
 def _element(value: Value, batch: list[Expression], position: tuple[Expression, Expression]) -> Expression:
     """Loads an element of a matrix with broadcast batch dimensions."""
     lengths: Shape = value.shape[:-2]
-    places = batch[len(batch) - len(lengths) :]
-    return load(value, (*(b * 0 if n == 1 else b for b, n in zip(places, lengths, strict=True)), *position))
+    indexes = batch[len(batch) - len(lengths) :]
+    return load(value, (*(b * 0 if n == 1 else b for b, n in zip(indexes, lengths, strict=True)), *position))

@@ -189,9 +189,9 @@ class _Fusion:
             if times > 1 or each.guard is not None or linearize(each.index, each.value.shape) is not expected:
                 return None
         # Elements are now indexed by the contraction's axes.
-        place = linearize(producer.axes, producer.shape)
+        offset = linearize(producer.axes, producer.shape)
         where: dict[Expression, Expression] = dict(
-            zip(reader.axes, delinearize(place, reader.shape), strict=True)
+            zip(reader.axes, delinearize(offset, reader.shape), strict=True)
         )
 
         def found(expression: Expression) -> Expression | None:

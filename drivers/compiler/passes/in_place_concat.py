@@ -140,8 +140,8 @@ def _copy(value: Value, operations: tuple[int, ...]) -> Kernel:
 
 def _stored_in_place(kernel: Kernel, parts: _Parts, part: _Part) -> Kernel:
     """Returns the kernel with its elements stored as runs in the result."""
-    run, place = parts.run(part), linearize(kernel.axes, kernel.shape)
-    return replace(kernel, output_offset=place // run * parts.length + place % run)
+    run, offset = parts.run(part), linearize(kernel.axes, kernel.shape)
+    return replace(kernel, output_offset=offset // run * parts.length + offset % run)
 
 
 def _parts_of(kernel: Kernel) -> _Parts | None:
@@ -184,7 +184,7 @@ def _parts_of(kernel: Kernel) -> _Parts | None:
     return _Parts(tuple(found), end * each, each)
 
 
-def _shift(place: Expression, along: Axis) -> int | None:
+def _shift(offset: Expression, along: Axis) -> int | None:
     """Returns the constant difference between the axis and the index, or None if it varies."""
-    difference = along - place
+    difference = along - offset
     return difference.low if isinstance(difference, Constant) else None

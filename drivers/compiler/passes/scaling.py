@@ -78,8 +78,8 @@ def _factors(total: Load, factor: Expression) -> Array | None:
     if not isinstance(factor, Load) or factor.guard is not None or factor.value.constant is None:
         return None
     channel, channels = total.index[-1], total.value.shape[-1]
-    for place, length in zip(factor.index, factor.value.shape, strict=True):
-        is_channel = place is channel and length == channels
+    for index, length in zip(factor.index, factor.value.shape, strict=True):
+        is_channel = index is channel and length == channels
         if length != 1 and not is_channel:
             return None
     return factor.value.constant.reshape(-1) if factor.value.count in (1, channels) else None

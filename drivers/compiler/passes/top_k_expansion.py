@@ -58,17 +58,17 @@ def _of_one(node: TopK) -> Iterator[Node]:
     """Finds the maximum of each row, then its index."""
     rows, length = node.input.shape[:-1], node.input.shape[-1]
     outer = tuple(axis(each, f"i{dimension}") for dimension, each in enumerate(rows))
-    place = axis(length, "r")
-    body = reduce(ReductionOp.MAXIMUM, (place,), ordered(load(node.input, (*outer, place))))
+    index = axis(length, "r")
+    body = reduce(ReductionOp.MAXIMUM, (index,), ordered(load(node.input, (*outer, index))))
     largest = Value(rows, body.type)
     yield Compute(output=largest, axes=outer, body=body, operations=node.operations)
     outer = tuple(axis(each, f"i{dimension}") for dimension, each in enumerate(rows))
-    is_it = is_extreme(ordered(load(node.input, (*outer, place))), load(largest, outer))
+    is_it = is_extreme(ordered(load(node.input, (*outer, index))), load(largest, outer))
     how, none = (ReductionOp.MINIMUM, length - 1) if node.prefers_lower_index else (ReductionOp.MAXIMUM, 0)
     yield Compute(
         output=node.output,
         axes=(*outer, axis(1, f"i{len(rows)}")),
-        body=reduce(how, (place,), select(is_it, place.to(Scalar.INT32), none)),
+        body=reduce(how, (index,), select(is_it, index.to(Scalar.INT32), none)),
         operations=node.operations,
     )
 
@@ -86,19 +86,19 @@ def _of_some(node: TopK) -> Iterator[Node]:
         body=reduce(ReductionOp.SUM, (other,), comes),
         operations=node.operations,
     )
-    rank, place = axis(node.output.shape[-1], f"i{len(rows)}"), axis(length, "r")
-    is_it = load(ranks, (*outer, place)).equals(rank.to(Scalar.INT32))
+    rank, index = axis(node.output.shape[-1], f"i{len(rows)}"), axis(length, "r")
+    is_it = load(ranks, (*outer, index)).equals(rank.to(Scalar.INT32))
     yield Compute(
         output=node.output,
         axes=(*outer, rank),
-        body=reduce(ReductionOp.SUM, (place,), select(is_it, place.to(Scalar.INT32), 0)),
+        body=reduce(ReductionOp.SUM, (index,), select(is_it, index.to(Scalar.INT32), 0)),
         operations=node.operations,
     )
 
 
 def _comes_before(node: TopK, row: Sequence[Expression], first: Expression, second: Expression) -> Expression:
     """Returns a BOOL that is true if one element of a row precedes another."""
-    theirs, own = (ordered(load(node.input, (*row, place))) for place in (first, second))
+    theirs, own = (ordered(load(node.input, (*row, index))) for index in (first, second))
     is_earlier = first < second if node.prefers_lower_index else first > second
     return _is_less(own, theirs) | (_is_equal(own, theirs) & is_earlier)
 

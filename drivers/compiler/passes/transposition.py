@@ -39,7 +39,7 @@ def _transposed(node: Node | None) -> Value | None:
     if tuple(axis.extent for axis in expected) != body.value.shape:
         return None
     is_swapped = all(
-        (place - axis).high == 0 == (place - axis).low
-        for place, axis in zip(body.index, expected, strict=True)
+        (index - axis).high == 0 == (index - axis).low
+        for index, axis in zip(body.index, expected, strict=True)
     )
     return body.value if is_swapped else None

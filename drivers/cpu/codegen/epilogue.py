@@ -120,15 +120,15 @@ def epilogue(
     Epilogue(kernel, target, code, pointers).write(total, axes, lanes, mask)
 
 
-def finish(statements: Statements, kernel: Kernel, pointer: str, place: Expression) -> None:
+def finish(statements: Statements, kernel: Kernel, pointer: str, offset: Expression) -> None:
     """Checks requirements and stores a kernel's element at the index of `statements`.
 
     Args:
         statements: with the names of the axes.
         kernel: the kernel.
         pointer: the output.
-        place: offset of the element in it.
+        offset: offset of the element in it.
     """
     for number, (condition, _) in enumerate(kernel.requirements, start=1):
         statements.require(condition, number)
-    statements.store(pointer, place, kernel.body)
+    statements.store(pointer, offset, kernel.body)

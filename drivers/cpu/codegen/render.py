@@ -145,9 +145,9 @@ class _Loops:
         names = dict(self._turns)
         along = kernel.axes[-1]
         if lanes > 1:
-            place = self._code.value(f"mul i64 {names[along]}, {lanes}")
+            offset = self._code.value(f"mul i64 {names[along]}, {lanes}")
             # If the last vector is incomplete, it starts earlier and computes some elements again.
-            names[along] = self._least(place, along.extent - lanes) if along.extent % lanes else place
+            names[along] = self._least(offset, along.extent - lanes) if along.extent % lanes else offset
         statements = Statements(
             self._code,
             self._target,

@@ -158,17 +158,17 @@ class Statements:
         with self._code.when(self._single.two("xor", "i1", holds, "true")):
             self._code.effect(f"store i32 {code}, ptr %status, align 4")
 
-    def store(self, pointer: str, place: Expression, element: Expression) -> None:
+    def store(self, pointer: str, offset: Expression, element: Expression) -> None:
         """Stores elements, starting at an offset for the first lane.
 
         Args:
             pointer: name of the memory.
-            place: offset in elements.
+            offset: offset in elements.
             element: the stored expression.
         """
         v, kind = self._lanes.v, element.type
         value = to_stored(v, kind, self.value(element))
-        vector_memory.store(v, stored(kind), value, pointer, self._scalar(place), self._lanes.mask)
+        vector_memory.store(v, stored(kind), value, pointer, self._scalar(offset), self._lanes.mask)
 
     def _parts(self, expression: Expression) -> list[Expression]:
         """Returns the operands with a value in this scope.
@@ -208,19 +208,19 @@ class Statements:
         raise AssertionError(f"{what} has no value in this scope")
 
     def _scalar_load(self, load: Load) -> str:
-        place = offset_of(load)
+        offset = offset_of(load)
         if load.guard is None or load.otherwise is None:
-            return self._loaded(self._single, load.value, self._scalar(place))
+            return self._loaded(self._single, load.value, self._scalar(offset))
         if not load.value.count:
             return self._scalar(load.otherwise)
         guard = self._scalar(load.guard)
-        safe = self._single.choose(guard, "i64", self._scalar(place), "0")
+        safe = self._single.choose(guard, "i64", self._scalar(offset), "0")
         value = self._loaded(self._single, load.value, safe)
         return self._single.choose(guard, computed(load, 1), value, self._scalar(load.otherwise))
 
-    def _loaded(self, v: Vector, value: Value, place: str) -> str:
+    def _loaded(self, v: Vector, value: Value, offset: str) -> str:
         """Loads elements that begin at an offset."""
-        text = vector_memory.load(v, stored(value.type), self._pointers[value], place)
+        text = vector_memory.load(v, stored(value.type), self._pointers[value], offset)
         return from_stored(v, value.type, text)
 
     def _sum(self, v: Vector, expression: Linear, names: Mapping[Expression, str]) -> str:
@@ -313,29 +313,29 @@ class Statements:
         guard = None if load.otherwise is None else load.guard
         if guard is not None and load.otherwise is not None and not load.value.count:
             return self._vector(load.otherwise)
-        place = offset_of(load)
+        offset = offset_of(load)
         is_same = guard is None or not lanes.varies(guard)
         assert lanes.along is not None  # noqa: S101 - what varies does so along an axis
-        stride = None if self._gathers(place) else stride_along(place, lanes.along)
+        stride = None if self._gathers(offset) else stride_along(offset, lanes.along)
         if stride == 1 and is_same and lanes.mask is None and (guard is None or load.value.count >= v.lanes):
-            return self._contiguous(load, place)
+            return self._contiguous(load, offset)
         mask = self._mask(guard)
         if stride == 0 and guard is not None:
-            safe = self._single.choose(v.any_lane(mask), "i64", self._scalar(place), "0")
+            safe = self._single.choose(v.any_lane(mask), "i64", self._scalar(offset), "0")
             value = v.splat(element, self._loaded(self._single, load.value, safe))
         elif stride == 1:
             pointer = self._pointers[load.value]
-            text = vector_memory.masked_load(v, stored(kind), pointer, self._scalar(place), mask)
+            text = vector_memory.masked_load(v, stored(kind), pointer, self._scalar(offset), mask)
             value = from_stored(v, kind, text)
         else:
-            value = from_stored(v, kind, self._gathered(load.value, place, mask))
+            value = from_stored(v, kind, self._gathered(load.value, offset, mask))
         if guard is None or load.otherwise is None:
             return value
         return v.choose(self._vector(guard), element, value, self._vector(load.otherwise))
 
-    def _gathers(self, place: Expression) -> bool:
+    def _gathers(self, offset: Expression) -> bool:
         """Returns True if an offset depends on values computed per lane."""
-        return any(map(self._lanes.varies, _computed(place)))
+        return any(map(self._lanes.varies, _computed(offset)))
 
     def _mask(self, guard: Expression | None) -> str:
         """Returns the lanes that exist and satisfy a guard."""
@@ -345,13 +345,13 @@ class Statements:
         holds = self._vector(guard)
         return holds if mask is None else v.two("and", "i1", holds, mask)
 
-    def _contiguous(self, load: Load, place: Expression) -> str:
+    def _contiguous(self, load: Load, offset: Expression) -> str:
         v = self._lanes.v
-        where = self._scalar(place)
+        where = self._scalar(offset)
         if load.guard is None or load.otherwise is None:
             streams = self._is_streaming and load.value.size_bytes >= _STREAM_BYTES
             # A looked-up offset has no predictable successor.
-            if streams and not any(True for _ in _computed(place)):
+            if streams and not any(True for _ in _computed(offset)):
                 vector_memory.prefetch(
                     v, stored(load.value.type), self._pointers[load.value], where, _AHEAD_BYTES
                 )
@@ -362,31 +362,31 @@ class Statements:
         whole, other = v.type(computed(load, v.lanes)), self._vector(load.otherwise)
         return self._code.value(f"select i1 {guard}, {whole} {value}, {whole} {other}")
 
-    def _gathered(self, value: Value, place: Expression, mask: str | None) -> str:
+    def _gathered(self, value: Value, offset: Expression, mask: str | None) -> str:
         """Gathers elements."""
-        v, element, width = self._lanes.v, stored(value.type), computed(place, self._lanes.v.lanes)
+        v, element, width = self._lanes.v, stored(value.type), computed(offset, self._lanes.v.lanes)
         pointer = self._pointers[value]
         if vector_memory.is_permuted(self._target, element, value.size_bytes):
-            return vector_memory.permuted(v, pointer, self._table_places(place))
-        places = self._vector(place)
+            return vector_memory.permuted(v, pointer, self._table_places(offset))
+        offsets = self._vector(offset)
         if not vector_memory.has_word_gather(v, element, value.size_bytes):
-            return vector_memory.gather(v, element, pointer, width, places, mask)
-        short = resized(v, (width, places), "i32")
+            return vector_memory.gather(v, element, pointer, width, offsets, mask)
+        short = resized(v, (width, offsets), "i32")
         return vector_memory.gather_from_words(v, element, pointer, short, value.size_bytes, mask)
 
-    def _table_places(self, place: Expression) -> str:
+    def _table_places(self, index: Expression) -> str:
         """Returns indices into a table of 256 elements, i16."""
         v = self._lanes.v
-        number, offset = place, 0
-        if isinstance(place, Linear) and len(place.terms) == 1 and place.terms[0][1] == 1:
-            number, offset = place.terms[0][0], place.constant
+        number, offset = index, 0
+        if isinstance(index, Linear) and len(index.terms) == 1 and index.terms[0][1] == 1:
+            number, offset = index.terms[0][0], index.constant
         if isinstance(number, Apply) and number.op is Op.CONVERT:
             (source,) = number.arguments
             if source.type in (Scalar.INT8, Scalar.UINT8) and number.low + offset == 0:
                 # Flipping the sign bit maps the smallest signed number to 0.
                 first = v.two("xor", "i8", self._vector(source), v.number("i8", -offset & 0xFF))
                 return v.cast("zext", "i8", first, "i16")
-        return resized(v, (computed(place, v.lanes), self._vector(place)), "i16")
+        return resized(v, (computed(index, v.lanes), self._vector(index)), "i16")
 
     # Reductions.
 
@@ -509,6 +509,6 @@ class Statements:
         return total
 
 
-def _computed(place: Expression) -> Iterator[Expression]:
+def _computed(offset: Expression) -> Iterator[Expression]:
     """Yields the parts of an offset that are loaded or reduced."""
-    return (each for each in walk(place) if isinstance(each, Load | Reduce | AccumulatorRef))
+    return (each for each in walk(offset) if isinstance(each, Load | Reduce | AccumulatorRef))

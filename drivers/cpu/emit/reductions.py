@@ -84,8 +84,8 @@ def reduce_lanes(v: Vector, expression: Reduce, element: str, total: str) -> str
             if half == 1:
                 text = f"extractelement {whole} {total}, i64 {first}"
             else:
-                places = ", ".join(f"i32 {first + lane}" for lane in range(half))
-                text = f"shufflevector {whole} {total}, {whole} poison, <{half} x i32> <{places}>"
+                order = ", ".join(f"i32 {first + lane}" for lane in range(half))
+                text = f"shufflevector {whole} {total}, {whole} poison, <{half} x i32> <{order}>"
             parts.append(v.code.value(text))
         narrow = Vector(v.code, v.target, half)
         total = combine(narrow, expression.reduction, expression.type, element, parts[0], parts[1])

@@ -28,43 +28,43 @@ def _suffix(v: Vector, element: str) -> str:
     return f"v{v.lanes}{SUFFIXES.get(element, element)}"
 
 
-def _address(v: Vector, element: str, pointer: str, place: str) -> str:
-    if place == "0":
+def _address(v: Vector, element: str, pointer: str, offset: str) -> str:
+    if offset == "0":
         return pointer
-    return v.code.value(f"getelementptr {element}, ptr {pointer}, i64 {place}")
+    return v.code.value(f"getelementptr {element}, ptr {pointer}, i64 {offset}")
 
 
-def load(v: Vector, element: str, pointer: str, place: str) -> str:
+def load(v: Vector, element: str, pointer: str, offset: str) -> str:
     """Loads consecutive elements, one per lane."""
-    address = _address(v, element, pointer, place)
+    address = _address(v, element, pointer, offset)
     return v.code.load(f"load {v.type(element)}, ptr {address}, align {_size_bytes(element)}")
 
 
-def prefetch(v: Vector, element: str, pointer: str, place: str, distance_bytes: int) -> None:
+def prefetch(v: Vector, element: str, pointer: str, start: str, distance_bytes: int) -> None:
     """Prefetches memory at a distance from loaded elements; it need not be valid."""
     v.code.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-    address = _address(v, element, pointer, place)
+    address = _address(v, element, pointer, start)
     for offset in range(0, v.lanes * _size_bytes(element), _CACHE_LINE_BYTES):
         ahead = v.code.value(f"getelementptr i8, ptr {address}, i64 {distance_bytes + offset}")
         v.code.effect(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
 
 
-def masked_load(v: Vector, element: str, pointer: str, place: str, mask: str) -> str:
+def masked_load(v: Vector, element: str, pointer: str, offset: str, mask: str) -> str:
     """Loads consecutive elements in the lanes of a mask; other lanes are 0."""
     whole, masks = v.type(element), v.type("i1")
     name = f"@llvm.masked.load.{_suffix(v, element)}.p0"
     v.code.declarations.add(f"declare {whole} {name}(ptr, i32, {masks}, {whole})")
-    address = _address(v, element, pointer, place)
+    address = _address(v, element, pointer, offset)
     align = _size_bytes(element)
     return v.code.load(
         f"call {whole} {name}(ptr {address}, i32 {align}, {masks} {mask}, {whole} zeroinitializer)"
     )
 
 
-def store(v: Vector, element: str, value: str, pointer: str, place: str, mask: str | None = None) -> None:
+def store(v: Vector, element: str, value: str, pointer: str, offset: str, mask: str | None = None) -> None:
     """Stores consecutive elements, only in the lanes of a mask if there is one."""
     whole, masks = v.type(element), v.type("i1")
-    address, align = _address(v, element, pointer, place), _size_bytes(element)
+    address, align = _address(v, element, pointer, offset), _size_bytes(element)
     known = [lane in ("true", "1") for lane in re.findall(r"i1 (\w+)", mask)] if mask else []
     if known.count(True) == 1:
         # LLVM 22 merges this into a wide store if the value was truncated right before.
@@ -81,7 +81,7 @@ def store(v: Vector, element: str, value: str, pointer: str, place: str, mask: s
     v.code.effect(f"call void {name}({whole} {value}, ptr {address}, i32 {align}, {masks} {mask})")
 
 
-def gather(v: Vector, element: str, pointer: str, width: str, places: str, mask: str | None = None) -> str:
+def gather(v: Vector, element: str, pointer: str, width: str, offsets: str, mask: str | None = None) -> str:
     """Gathers elements.
 
     Args:
@@ -89,17 +89,17 @@ def gather(v: Vector, element: str, pointer: str, width: str, places: str, mask:
         element: the type of the elements.
         pointer: base address.
         width: i32 or i64, the type of the offsets.
-        places: offsets of the elements, one per lane.
+        offsets: offsets of the elements, one per lane.
         mask: lanes to load, all by default; others are 0.
     """
-    return _gathered(v, element, element, pointer, (width, places), mask)
+    return _gathered(v, element, element, pointer, (width, offsets), mask)
 
 
 def _gathered(
-    v: Vector, element: str, unit: str, pointer: str, places: tuple[str, str], mask: str | None
+    v: Vector, element: str, unit: str, pointer: str, offsets: tuple[str, str], mask: str | None
 ) -> str:
     """Gathers elements by offsets in units of type `unit`."""
-    width, texts = places
+    width, texts = offsets
     align = _size_bytes(unit)
     addresses = v.code.value(f"getelementptr {unit}, ptr {pointer}, {v.type(width)} {texts}")
     if v.lanes == 1:
@@ -120,7 +120,7 @@ def has_word_gather(v: Vector, element: str, size_bytes: int) -> bool:
 
 
 def gather_from_words(
-    v: Vector, element: str, pointer: str, places: str, size_bytes: int, mask: str | None
+    v: Vector, element: str, pointer: str, offsets: str, size_bytes: int, mask: str | None
 ) -> str:
     """Gathers elements of fewer than four bytes from 32-bit words.
 
@@ -130,12 +130,12 @@ def gather_from_words(
         v: receives the instructions.
         element: i8 or i16.
         pointer: base address.
-        places: offsets of the elements, i32.
+        offsets: offsets of the elements, i32.
         size_bytes: of the memory.
         mask: lanes to load; all by default.
     """
     scale = _size_bytes(element).bit_length() - 1
-    offset = v.two("shl", "i32", places, v.number("i32", scale)) if scale else places
+    offset = v.two("shl", "i32", offsets, v.number("i32", scale)) if scale else offsets
     first = v.call("llvm.smin", "i32", offset, v.number("i32", size_bytes - _WORD_BYTES))
     word = _gathered(v, "i32", "i8", pointer, ("i32", first), mask)
     shift = v.two("shl", "i32", v.two("sub", "i32", offset, first), v.number("i32", 3))
@@ -149,19 +149,19 @@ def is_permuted(target: Target, element: str, size_bytes: int) -> bool:
     return element == "i8" and size_bytes == _TABLE_BYTES and target.vector_bytes == _TABLE_BYTES // 4
 
 
-def permuted(v: Vector, pointer: str, places: str) -> str:
+def permuted(v: Vector, pointer: str, indices: str) -> str:
     """Looks up bytes of a table of 256 (see `is_permuted`); any index is safe.
 
     Args:
         v: receives the instructions; has more than one lane.
         pointer: the table.
-        places: indices of the bytes, i16.
+        indices: indices of the bytes, i16.
     """
     words = Vector(v.code, v.target, _WORDS)
     table = [load(words, "i16", pointer, str(part * _WORDS)) for part in range(4)]
     parts = []
     for first in range(0, v.lanes, _WORDS):
-        at = _lanes_of(v, places, [(first + lane) % v.lanes for lane in range(_WORDS)])
+        at = _lanes_of(v, indices, [(first + lane) % v.lanes for lane in range(_WORDS)])
         parts.append(_permuted_words(words, table, at))
     while len(parts) > 1:
         # Adjacent parts are concatenated; all have the same length, a power of two.

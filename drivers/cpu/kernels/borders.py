@@ -8,13 +8,13 @@ from neurald.drivers.cpu.kernels.counters import multiple, total
 from neurald.drivers.cpu.kernels.window import Run, Side
 
 
-def taps_on_image(v: Vector, side: Side, place: str) -> tuple[str, str]:
+def taps_on_image(v: Vector, side: Side, index: str) -> tuple[str, str]:
     """Returns the range of taps that lie on the image at an output position.
 
     Args:
         v: receives the instructions, for scalars.
         side: of the convolution.
-        place: output index, a name or number (i64).
+        index: output index, a name or number (i64).
     """
 
     def first_from(distance: str) -> str:
@@ -25,7 +25,7 @@ def taps_on_image(v: Vector, side: Side, place: str) -> tuple[str, str]:
             whole = v.two("udiv", "i64", rounded_up, str(side.dilation))
         return v.call("llvm.smin", "i64", whole, str(side.taps))
 
-    start = v.two("mul", "i64", place, str(side.stride))
+    start = v.two("mul", "i64", index, str(side.stride))
     back = v.two("sub", "i64", str(side.before), start)
     return first_from(back), first_from(v.two("add", "i64", back, str(side.length)))
 

@@ -159,8 +159,8 @@ class _Depthwise:
             if self._is_far:
                 self._prefetch_below(run, source, channel)
             sums = self._sums(run, source, channel, taps, weights)
-            for place, name in enumerate(sums):
-                at = total(code, position, str(place))
+            for offset, name in enumerate(sums):
+                at = total(code, position, str(offset))
                 self._epilogue.write(name, (at, channel), self.lanes)
 
     def _prefetch_below(self, run: Run, source: str, channel: str) -> None:
@@ -212,18 +212,18 @@ class _Depthwise:
         sums = list(sums)
         kept: dict[int, str] = {}
         users: dict[int, list[tuple[int, int]]] = {}
-        for place, on_image in enumerate(run.taps):
+        for offset, on_image in enumerate(run.taps):
             for tap in on_image:
-                users.setdefault(place * side.stride + tap * side.dilation, []).append((place, tap))
+                users.setdefault(offset * side.stride + tap * side.dilation, []).append((offset, tap))
         for column in sorted(users):
             factor = self._input(source, column, channel)
-            for place, tap in users[column]:
+            for offset, tap in users[column]:
                 if tap not in kept or side.taps > _MAX_KEPT:
                     at = address(code, line, str(tap * self._channels * weights.type.size_bytes))
                     kind = v.type(stored(weights.type))
                     loaded = code.fresh(f"load {kind}, ptr {at}, align {weights.type.size_bytes}")
                     kept[tap] = from_stored(v, weights.type, loaded)
-                sums[place] = v.fma("float", factor, kept[tap], sums[place])
+                sums[offset] = v.fma("float", factor, kept[tap], sums[offset])
         return sums
 
     def _input(self, source: str, column: int, channel: str) -> str:
@@ -248,11 +248,11 @@ class _Depthwise:
         if self.lanes % multiplier == 0:
             count = self.lanes // multiplier
             few = vector_type("float", count)
-            places = ", ".join(f"i32 {lane // multiplier}" for lane in range(self.lanes))
+            offsets = ", ".join(f"i32 {lane // multiplier}" for lane in range(self.lanes))
             loaded = load(group, count)
             if count == 1:
                 return v.splat("float", loaded)
-            return code.value(f"shufflevector {few} {loaded}, {few} poison, <{self.lanes} x i32> <{places}>")
+            return code.value(f"shufflevector {few} {loaded}, {few} poison, <{self.lanes} x i32> <{offsets}>")
         whole = "poison"
         for lane in range(self.lanes):
             group = code.value(f"udiv i64 {total(code, channel, str(lane))}, {multiplier}")

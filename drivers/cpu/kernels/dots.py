@@ -177,7 +177,7 @@ def routine(
             multiple(code, row, product.rows.stride * product.row_bytes),
             multiple(code, column, product.columns.stride * product.pixel_bytes),
         )
-        place = total(
+        offset = total(
             code,
             multiple(code, image, product.rows.places * product.columns.places),
             multiple(code, row, product.columns.places),
@@ -188,7 +188,7 @@ def routine(
             sums = _sums(code, target, factors, product.terms, source, (names[weights], channels))
             for channel, each in zip(channels, sums, strict=True):
                 result = factors.end(code, added(v, factors.element, each), channel)
-                epilogue(kernel, target, code, result, (place, str(channel)), 1, pointers=names)
+                epilogue(kernel, target, code, result, (offset, str(channel)), 1, pointers=names)
     return Routine(
         text=function_text(code, arguments),
         arguments=tuple(arguments),

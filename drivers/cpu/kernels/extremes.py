@@ -74,9 +74,9 @@ class _ArgMaxWriter:
             terms = (multiple(code, at, math.prod(outer[d + 1 :])) for d, at in enumerate(position[:-1]))
             row = multiple(code, total(code, *terms, "0"), self._length * self._kind.size_bytes)
             source = address(code, self._pointers[self._node.input], row)
-            place = self._of_short(source) if self._length <= _SHORT else self._of_long(source)
+            index = self._of_short(source) if self._length <= _SHORT else self._of_long(source)
             epilogue(
-                self._kernel, self._target, code, place, (*position[:-1], "0"), 1, pointers=self._pointers
+                self._kernel, self._target, code, index, (*position[:-1], "0"), 1, pointers=self._pointers
             )
 
     def _begins(self, first: int) -> list[int]:
@@ -86,8 +86,8 @@ class _ArgMaxWriter:
         """
         return [min(begin, self._length - self.lanes) for begin in range(first, self._length, self.lanes)]
 
-    def _keys(self, source: str, place: str) -> str:
-        return keys_at(self._v, self._kind, source, place)
+    def _keys(self, source: str, index: str) -> str:
+        return keys_at(self._v, self._kind, source, index)
 
     def _of_short(self, source: str) -> str:
         """Returns the index in a short row, by a bit mask."""
@@ -103,10 +103,10 @@ class _ArgMaxWriter:
             found = code.value(f"or i{_SHORT} {found}, {code.value(f'shl i{_SHORT} {wide}, {begin}')}")
         which = "cttz" if self._node.prefers_lower_index else "ctlz"
         code.declarations.add(f"declare i{_SHORT} @llvm.{which}.i{_SHORT}(i{_SHORT}, i1)")
-        place = code.value(f"call i{_SHORT} @llvm.{which}.i{_SHORT}(i{_SHORT} {found}, i1 true)")
+        index = code.value(f"call i{_SHORT} @llvm.{which}.i{_SHORT}(i{_SHORT} {found}, i1 true)")
         if not self._node.prefers_lower_index:
-            place = code.value(f"sub i{_SHORT} {_SHORT - 1}, {place}")
-        return code.value(f"trunc i{_SHORT} {place} to i32")
+            index = code.value(f"sub i{_SHORT} {_SHORT - 1}, {index}")
+        return code.value(f"trunc i{_SHORT} {index} to i32")
 
     def _largest(self, keys: list[str]) -> str:
         """Returns the maximum of all lanes."""
@@ -130,8 +130,8 @@ class _ArgMaxWriter:
             with code.loop(str(step), str(whole), carried, step=step) as loop:
                 pairs = list(zip(loop.carried[::2], loop.carried[1::2], strict=True))
                 for turn in range(_TURNS):
-                    place = total(code, loop.index, str(turn * v.lanes))
-                    loop.results += self._better(pairs[turn], source, place)
+                    index = total(code, loop.index, str(turn * v.lanes))
+                    loop.results += self._better(pairs[turn], source, index)
             kept = list(zip(loop.results[::2], loop.results[1::2], strict=True))
         for turn, begin in enumerate(self._begins(whole)):
             kept[turn] = self._better(kept[turn], source, str(begin))
@@ -140,20 +140,20 @@ class _ArgMaxWriter:
         is_first = self._node.prefers_lower_index
         none, how = v.number(key, (1 << 31) - 1 if is_first else 0), "smin" if is_first else "smax"
         found = none
-        for keys, places in kept:
-            own = v.choose(v.compare("eq", key, keys, largest), key, places, none)
+        for keys, positions in kept:
+            own = v.choose(v.compare("eq", key, keys, largest), key, positions, none)
             found = v.call(f"llvm.{how}", key, found, own)
-        place = reduced(v, key, how, found)
-        return place if key == "i32" else code.value(f"trunc {key} {place} to i32")
+        index = reduced(v, key, how, found)
+        return index if key == "i32" else code.value(f"trunc {key} {index} to i32")
 
-    def _better(self, kept: tuple[str, str], source: str, place: str) -> tuple[str, str]:
+    def _better(self, kept: tuple[str, str], source: str, index: str) -> tuple[str, str]:
         """Updates the keys and indices of an accumulator with the vector at an index."""
         v, key = self._v, self._key
-        keys = self._keys(source, place)
+        keys = self._keys(source, index)
         is_better = v.compare("sgt" if self._node.prefers_lower_index else "sge", key, keys, kept[0])
         return (
             v.call("llvm.smax", key, keys, kept[0]),
-            v.choose(is_better, key, self._places(place), kept[1]),
+            v.choose(is_better, key, self._places(index), kept[1]),
         )
 
     def _places(self, first: str) -> str:

@@ -29,10 +29,10 @@ def flattened(kernel: Kernel) -> Kernel:
     """
     *outer, _ = kernel.shape
     row, channel = axis(positions(tuple(outer)), "m"), kernel.axes[-1]
-    places = delinearize(row, tuple(outer))
+    indexes = delinearize(row, tuple(outer))
     mapping: dict[Expression, Expression] = {
-        each: place if each.extent > 1 else index(0)
-        for each, place in zip(kernel.axes[:-1], places, strict=True)
+        each: position if each.extent > 1 else index(0)
+        for each, position in zip(kernel.axes[:-1], indexes, strict=True)
     }
     memory: dict[Expression, Expression] = {}
     return replace(

@@ -104,9 +104,9 @@ class Tiles:
     def extents(self) -> tuple[int, ...]:
         """Dimensions of the grains."""
         parts = tuple(part.extent for part in self._product.parts)
-        places = self._product.images, self._units
+        positions = self._product.images, self._units
         panels = (self._tile.panels,)
-        return (*parts, *panels, *places) if self._is_panel_major else (*parts, *places, *panels)
+        return (*parts, *panels, *positions) if self._is_panel_major else (*parts, *positions, *panels)
 
     @property
     def _units(self) -> int:
@@ -131,8 +131,8 @@ class Tiles:
                 last = str(self._product.channels - self._tile.width)
                 channel = self._single.call("llvm.smin", "i64", channel, last)
             if self._make is not None:
-                place = total(code, image, unit)
-                is_new = code.value(f"icmp eq i64 {place}, 0")
+                index = total(code, image, unit)
+                is_new = code.value(f"icmp eq i64 {index}, 0")
                 with code.when(code.value(f"or i1 {is_first}, {is_new}")):
                     self._make(parts, channel)
             number = total(code, multiple(code, image, self._units), unit)
@@ -225,12 +225,12 @@ class Tiles:
             self._prefetch_output(shape, first, panel.channel)
         ahead = self._sums.ahead(panel.weights, total(code, panel.tile, number))
         sums = self._sums.of(shape, self._starts(panel), start, (panel.weights, ahead), row)
-        for place in range(shape.places):
-            offset = place // shape.columns * product.columns.places + place % shape.columns
+        for index in range(shape.places):
+            offset = index // shape.columns * product.columns.places + index % shape.columns
             position = total(code, first, str(offset))
             for each, channel in enumerate(self._offsets):
                 self._epilogue.write(
-                    sums[place * tile.vectors + each],
+                    sums[index * tile.vectors + each],
                     (position, total(code, panel.channel, str(channel))),
                     tile.lanes,
                 )
@@ -256,8 +256,8 @@ class Tiles:
         size = output.type.size_bytes
         row = multiple(code, position, product.width * size)
         begin = address(code, self._pointers[output], row, multiple(code, channel, size))
-        for place in range(shape.places):
-            offset = place // shape.columns * product.columns.places + place % shape.columns
+        for index in range(shape.places):
+            offset = index // shape.columns * product.columns.places + index % shape.columns
             for first in self._offsets:
                 prefetch(
                     code, address(code, begin, str((offset * product.width + first) * size)), is_written=True

@@ -57,7 +57,7 @@ def cached_routine(
 def _likeness(kernel: Kernel, arguments: Sequence[Value], target: Target) -> Hashable | None:
     """Returns a key that is equal for equivalent kernels; None if the kernel cannot be cached."""
     numbers: dict[Expression, int] = {}
-    places = {value: place for place, value in enumerate(arguments)}
+    positions = {value: position for position, value in enumerate(arguments)}
     parts: list[Hashable] = []
     for axis in kernel.axes:
         parts.append(axis.extent)
@@ -68,13 +68,13 @@ def _likeness(kernel: Kernel, arguments: Sequence[Value], target: Target) -> Has
         if isinstance(each, Load) and each.value.constant is not None and not each.type.is_float:
             # Integer constants affect bounds, and with them the code.
             return None
-        parts.append((type(each).__name__, each.type, each.low, each.high, *_own(each, numbers, places)))
+        parts.append((type(each).__name__, each.type, each.low, each.high, *_own(each, numbers, positions)))
         numbers[each] = len(numbers)
     roots = tuple(numbers[each] for each in kernel.roots)
     values = tuple((value.shape, value.type, value.constant is None) for value in arguments)
     return (
         target.name,
-        _contraction(kernel, places),
+        _contraction(kernel, positions),
         values,
         tuple(parts),
         roots,
@@ -82,7 +82,7 @@ def _likeness(kernel: Kernel, arguments: Sequence[Value], target: Target) -> Has
     )
 
 
-def _own(each: Expression, numbers: dict[Expression, int], places: dict[Value, int]) -> Iterator[Hashable]:
+def _own(each: Expression, numbers: dict[Expression, int], positions: dict[Value, int]) -> Iterator[Hashable]:
     """Yields what distinguishes an expression from others of its class."""
     yield from (numbers[operand] for operand in each.operands)
     if isinstance(each, Constant):
@@ -94,7 +94,7 @@ def _own(each: Expression, numbers: dict[Expression, int], places: dict[Value, i
         yield from (factor for _, factor in each.terms)
         yield each.constant
     elif isinstance(each, Load):
-        yield from (places[each.value], each.guard is None)
+        yield from (positions[each.value], each.guard is None)
     elif isinstance(each, Apply):
         yield each.op
     elif isinstance(each, Reduce):
@@ -102,7 +102,7 @@ def _own(each: Expression, numbers: dict[Expression, int], places: dict[Value, i
         yield from ((numbers.get(axis), axis.extent) for axis in each.axes)
 
 
-def _contraction(kernel: Kernel, places: dict[Value, int]) -> Hashable:
+def _contraction(kernel: Kernel, positions: dict[Value, int]) -> Hashable:
     """Returns the key of a contraction, without the contents of its values."""
     node = kernel.contraction
     if node is None:
@@ -111,7 +111,7 @@ def _contraction(kernel: Kernel, places: dict[Value, int]) -> Hashable:
     for each in fields(node):
         part = getattr(node, each.name)
         if isinstance(part, Value):
-            part = (places.get(part), part.shape, part.type, part.constant is None)
+            part = (positions.get(part), part.shape, part.type, part.constant is None)
         if each.name != "operations":
             parts.append(part)
     return tuple(parts)

@@ -161,14 +161,14 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
 
 def _pieces(kernel: Kernel, moved: _Moved, body: Expression) -> list[_Piece] | None:
     """Returns the pieces of a kernel, or None if they are too many or too short."""
-    places, starts = moved.places(kernel, body)
+    offsets, starts = moved.places(kernel, body)
     firsts = np.array(list(starts))
-    owners = np.searchsorted(firsts, places, side="right") - 1
+    owners = np.searchsorted(firsts, offsets, side="right") - 1
     values = list(starts.values())
     fills = np.array([moved.is_fill(value) for value in values])
-    step = np.diff(places)
+    step = np.diff(offsets)
     goes_on = (np.diff(owners) == 0) & (step == np.where(fills[owners[1:]], 0, 1))
-    begins = np.concatenate(([0], np.flatnonzero(~goes_on) + 1, [len(places)]))
+    begins = np.concatenate(([0], np.flatnonzero(~goes_on) + 1, [len(offsets)]))
     count = len(begins) - 1
     if count > _MAX_PIECES or kernel.output.size_bytes < _MIN_MEAN_BYTES * count:
         return None
@@ -176,7 +176,7 @@ def _pieces(kernel: Kernel, moved: _Moved, body: Expression) -> list[_Piece] | N
         _Piece(
             to=int(begin),
             source=values[owners[begin]],
-            start=int(places[begin] - firsts[owners[begin]]),
+            start=int(offsets[begin] - firsts[owners[begin]]),
             count=int(end - begin),
         )
         for begin, end in itertools.pairwise(begins)
@@ -228,7 +228,7 @@ class _Copies:
         if count < register:
             # Two overlapping copies, unless one suffices.
             width = 1 << (count.bit_length() - 1)
-            places = dict.fromkeys((0, count - width))
+            offsets = dict.fromkeys((0, count - width))
         else:
             width, whole = register, count // register
             turns = whole // _UNROLLED if whole > 2 * _UNROLLED else 0
@@ -239,9 +239,9 @@ class _Copies:
                         self._copy(piece, source, to, width, (loop.index, str(each * register)))
             done = turns * _UNROLLED
             # The last copy may overlap the one before.
-            places = dict.fromkeys((*(each * register for each in range(done, whole)), count - register))
-        for place in places:
-            self._copy(piece, source, to, width, (str(place),))
+            offsets = dict.fromkeys((*(each * register for each in range(done, whole)), count - register))
+        for offset in offsets:
+            self._copy(piece, source, to, width, (str(offset),))
 
     def _copy(self, piece: _Piece, source: str | None, to: str, width: int, offset: tuple[str, ...]) -> None:
         code = self._code

@@ -235,9 +235,9 @@ class _TopKWriter:
         v = Vector(code, self._target, self._target.lanes(self.mark_bits // 8))
         kind, mark = v.type(self._mark), self._mark
         whole = -(-count // v.lanes) * v.lanes
-        for place in range(count, whole):
+        for index in range(count, whole):
             # Padding of the last vector never precedes a result.
-            code.effect(f"store {mark} {-(1 << (self.mark_bits - 1))}, ptr {self._slot(str(place))}")
+            code.effect(f"store {mark} {-(1 << (self.mark_bits - 1))}, ptr {self._slot(str(index))}")
         with code.loop("0", str(count)) as loop:
             own = code.fresh(f"load {mark}, ptr {self._slot(loop.index)}")
             compared = v.splat(mark, own)
@@ -258,8 +258,8 @@ class _TopKWriter:
 
     def _slot_of(self, mark: str) -> str:
         """Returns the index in a mark, as i32."""
-        place = self._code.fresh(f"trunc {self._mark} {mark} to i32")
-        return self._single.two("xor", "i32", place, "-1") if self._node.prefers_lower_index else place
+        index = self._code.fresh(f"trunc {self._mark} {mark} to i32")
+        return self._single.two("xor", "i32", index, "-1") if self._node.prefers_lower_index else index
 
     def _look(self, source: str, bound: str | None) -> None:
         """Processes the remaining elements of a row.
@@ -301,15 +301,15 @@ class _TopKWriter:
         with code.loop("0", str(count)) as loop:
             last = code.value(f"sub i64 {count - 1}, {loop.index}")
             root = code.fresh(f"load {self._mark}, ptr %scratch")
-            place = self._slot_of(root)
+            index = self._slot_of(root)
             mark = code.fresh(f"load {self._mark}, ptr {self._slot(last)}")
             self._sift("0", last, mark)
-            epilogue(kernel, self._target, code, place, (*row, last), 1, pointers=self._pointers)
+            epilogue(kernel, self._target, code, index, (*row, last), 1, pointers=self._pointers)
 
-    def _enter(self, source: str, place: str) -> None:
+    def _enter(self, source: str, index: str) -> None:
         """Replaces the smallest mark by an element that precedes it."""
         code = self._code
-        mark = self._mark_at(source, place)
+        mark = self._mark_at(source, index)
         root = code.fresh(f"load {self._mark}, ptr %scratch")
         with code.when(code.fresh(f"icmp sgt {self._mark} {mark}, {root}")):
             self._sift("0", str(self.lengths[1]), mark)
@@ -319,8 +319,8 @@ class _TopKWriter:
             f"call void @{NAME}_sift(ptr %scratch, i64 {hole}, i64 {count}, {self._mark} {mark})"
         )
 
-    def _slot(self, place: str) -> str:
-        return self._code.fresh(f"getelementptr {self._mark}, ptr %scratch, i64 {place}")
+    def _slot(self, index: str) -> str:
+        return self._code.fresh(f"getelementptr {self._mark}, ptr %scratch, i64 {index}")
 
     def _least_key(self, bound: str | None) -> str:
         """Returns the key that elements are compared with: the root's, or the bound if larger."""
@@ -345,12 +345,12 @@ class _TopKWriter:
             return value
         return self._code.fresh(f"{'zext' if bits < 64 else 'trunc'} {kind} {value} to i64")
 
-    def _mark_at(self, source: str, place: str) -> str:
+    def _mark_at(self, source: str, index: str) -> str:
         """Returns the mark of an element."""
         code, single, mark = self._code, self._single, self._mark
-        key = single.cast("sext", self._key, keys_at(single, self._kind, source, place), mark)
+        key = single.cast("sext", self._key, keys_at(single, self._kind, source, index), mark)
         high = single.two("shl", mark, key, str(self._key_bits))
-        low = single.cast("trunc", "i64", place, "i32")
+        low = single.cast("trunc", "i64", index, "i32")
         if self._node.prefers_lower_index:
             low = single.two("xor", "i32", low, "-1")
         return code.fresh(f"or {mark} {high}, {single.cast('zext', 'i32', low, mark)}")

@@ -12,16 +12,16 @@ def key_bits(kind: Scalar) -> int:
     return 64 if kind.size_bytes == 8 else 32
 
 
-def keys_at(v: Vector, kind: Scalar, source: str, place: str) -> str:
+def keys_at(v: Vector, kind: Scalar, source: str, index: str) -> str:
     """Loads consecutive elements as keys.
 
     Args:
         v: receives the instructions, with a lane per element.
         kind: type of the elements.
         source: address of the elements.
-        place: number of the first one.
+        index: number of the first one.
     """
-    at = address(v.code, source, multiple(v.code, place, kind.size_bytes))
+    at = address(v.code, source, multiple(v.code, index, kind.size_bytes))
     loaded = v.code.fresh(f"load {v.type(stored(kind))}, ptr {at}, align {kind.size_bytes}")
     value, bits = from_stored(v, kind, loaded), key_bits(kind)
     key = f"i{bits}"

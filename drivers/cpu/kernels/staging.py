@@ -61,8 +61,8 @@ def spread(
             multiple(code, column.index, columns.stride * product.pixel_bytes),
         )
         line = total(code, multiple(code, image.index, rows.places), row.index)
-        place = total(code, multiple(code, line, columns.places), column.index)
-        to = address(code, memory, multiple(code, place, pixel))
+        index = total(code, multiple(code, line, columns.places), column.index)
+        to = address(code, memory, multiple(code, index, pixel))
         _write_floats(code, target, product.type, product.depth, at, to)
     positions = product.positions
     spread_product = replace(
@@ -143,8 +143,8 @@ def write_panel(
                 text = code.fresh(f"load {v.type(stored(kind))}, ptr {at}, align {kind.size_bytes}")
                 loaded.append(from_stored(v, kind, text))
             for number, column in enumerate(_transposed(code, loaded, step)):
-                place = multiple(code, term, tile.width * _FLOAT_BYTES)
-                to = address(code, columns, place, str(number * tile.width * _FLOAT_BYTES))
+                index = multiple(code, term, tile.width * _FLOAT_BYTES)
+                to = address(code, columns, index, str(number * tile.width * _FLOAT_BYTES))
                 whole = vector_type("float", tile.lanes)
                 code.effect(f"store {whole} {column}, ptr {to}, align {_FLOAT_BYTES}")
 
@@ -163,7 +163,7 @@ def _transposed(code: Instructions, rows: list[str], width: int) -> list[str]:
     # Interleaving each row with the row half the matrix further rotates the bits of an element's
     # index (row bits, then column bits) by one. After half of the bits, rows have become columns.
     half = count // 2
-    places = [
+    positions = [
         ", ".join(f"i32 {lane // 2 + lane % 2 * count + first}" for lane in range(count))
         for first in (0, half)
     ]
@@ -171,6 +171,6 @@ def _transposed(code: Instructions, rows: list[str], width: int) -> list[str]:
         rows = [
             code.fresh(f"shufflevector {kind} {upper}, {kind} {lower}, <{count} x i32> <{each}>")
             for upper, lower in zip(rows[:half], rows[half:], strict=True)
-            for each in places
+            for each in positions
         ]
     return rows

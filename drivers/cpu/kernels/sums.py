@@ -276,8 +276,8 @@ class FloatTileSums:
     ) -> None:
         code, v, tile, product = self._code, self._vector, self._tile, self._product
         columns = []
-        for place in self._weights.vectors:
-            at = address(code, weights, str(term * self._weights.term_bytes + place))
+        for start in self._weights.vectors:
+            at = address(code, weights, str(term * self._weights.term_bytes + start))
             kind = v.type(stored(self._weights.type))
             loaded = code.fresh(f"load {kind}, ptr {at}, align {self._weights.align}")
             columns.append(from_stored(v, self._weights.type, loaded))

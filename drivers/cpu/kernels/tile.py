@@ -70,18 +70,18 @@ def _tiles(product: Product, target: Target) -> Iterator[Tile]:
     # One register for the broadcast input, and without FMA one for a product.
     registers = target.registers - (1 if target.has_fma else 2)
     for vectors in range(1, min(needed, _MAX_VECTORS) + 1):
-        places = min(registers // vectors - 1, product.columns.places * product.rows.places)
-        if places < 1:
+        positions = min(registers // vectors - 1, product.columns.places * product.rows.places)
+        if positions < 1:
             continue
         panels = -(-needed // vectors)
-        cycles = panels * _panel_cycles(product, target, vectors, places)
-        yield Tile(lanes=lanes, vectors=vectors, places=places, panels=panels, cycles=cycles)
+        cycles = panels * _panel_cycles(product, target, vectors, positions)
+        yield Tile(lanes=lanes, vectors=vectors, places=positions, panels=panels, cycles=cycles)
 
 
-def _panel_cycles(product: Product, target: Target, vectors: int, places: int) -> float:
-    rows = rows_of_tile(product, places)
+def _panel_cycles(product: Product, target: Target, vectors: int, positions: int) -> float:
+    rows = rows_of_tile(product, positions)
     if rows == 1:
-        tiles = [(run.length, run.count * product.rows.places) for run in runs(product.columns, places)]
+        tiles = [(run.length, run.count * product.rows.places) for run in runs(product.columns, positions)]
     else:
         across = product.columns.places
         tiles = [(run.length * across, run.count) for run in runs(product.rows, rows)]
@@ -100,7 +100,7 @@ def _panel_cycles(product: Product, target: Target, vectors: int, places: int) -
     return parts * cycles
 
 
-def rows_of_tile(product: Product, places: int) -> int:
+def rows_of_tile(product: Product, positions: int) -> int:
     """Returns the number of output rows in a tile: more than one if rows are short.
 
     Border rows of a tile need their own instructions, so this is limited to small windows.
@@ -108,4 +108,4 @@ def rows_of_tile(product: Product, places: int) -> int:
     rows = product.rows
     if rows.places == 1 or (rows.taps > _MAX_ROW_TAPS and not rows.is_inside):
         return 1
-    return max(1, min(places // product.columns.places, product.rows.places))
+    return max(1, min(positions // product.columns.places, product.rows.places))

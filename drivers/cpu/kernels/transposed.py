@@ -95,8 +95,8 @@ def _movement(kernel: Kernel) -> _Movement | None:
     load = kernel.body
     if not isinstance(load, Load) or load.guard is not None or load.type is not kernel.output.type:
         return None
-    place = offset_of(load)
-    terms = place.terms if isinstance(place, Linear) else ((place, 1),)
+    offset = offset_of(load)
+    terms = offset.terms if isinstance(offset, Linear) else ((offset, 1),)
     strides = {term: factor for term, factor in terms if isinstance(term, Axis) and factor > 0}
     near = next((each for each, stride in strides.items() if stride == 1), None)
     if len(strides) < len(terms) or near is None or near is kernel.axes[-1]:
@@ -105,7 +105,7 @@ def _movement(kernel: Kernel) -> _Movement | None:
         kernel=kernel,
         load=load,
         near=near,
-        offset=place.constant if isinstance(place, Linear) else 0,
+        offset=offset.constant if isinstance(offset, Linear) else 0,
         strides=strides,
     )
 
@@ -136,30 +136,30 @@ class _Writer:
     def write(self) -> None:
         code, movement, size = self._code, self._movement, self._movement.size_bytes
         last, near, rows = movement.kernel.axes[-1], movement.near, movement.rows
-        places, strides = movement.places(), movement.strides
+        indexes, strides = movement.places(), movement.strides
         with each_grain(code, self._extents) as (position, _):
             along = self._begin(position[-1], self._length, last.extent)
             positions = [*zip(self._others, position[:-1], strict=True), (last, along)]
             read = [multiple(code, at, size * strides.get(each, 0)) for each, at in positions]
-            written = [multiple(code, at, size * places[each]) for each, at in positions]
+            written = [multiple(code, at, size * indexes[each]) for each, at in positions]
             read_from = total(code, *read, str(size * movement.offset))
             written_to = total(code, *written, "0")
             with code.loop("0", str(-(-near.extent // rows))) as loop:
                 column = self._begin(loop.index, rows, near.extent)
                 source = address(code, self._source, read_from, multiple(code, column, size))
-                target = address(code, "%a0", written_to, multiple(code, column, size * places[near]))
+                target = address(code, "%a0", written_to, multiple(code, column, size * indexes[near]))
                 for number, register in enumerate(self._turned(source, size * strides.get(last, 0))):
-                    at = address(code, target, str(number * size * places[near]))
+                    at = address(code, target, str(number * size * indexes[near]))
                     kind = self._kind(self._length)
                     code.effect(f"store {kind} {register}, ptr {at}, align {size}")
 
     def _begin(self, block: str, length: int, extent: int) -> str:
         """Returns the start of a block; the last one starts earlier to stay in range."""
-        place = multiple(self._code, block, length)
+        index = multiple(self._code, block, length)
         if extent % length == 0:
-            return place
+            return index
         self._code.declarations.add("declare i64 @llvm.smin.i64(i64, i64)")
-        return self._code.value(f"call i64 @llvm.smin.i64(i64 {place}, i64 {extent - length})")
+        return self._code.value(f"call i64 @llvm.smin.i64(i64 {index}, i64 {extent - length})")
 
     def _kind(self, count: int) -> str:
         return f"<{count} x i{8 * self._movement.size_bytes}>"

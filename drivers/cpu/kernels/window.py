@@ -26,9 +26,9 @@ class Side:
     dilation: int = 1
     before: int = 0
 
-    def taps_at(self, place: int) -> range:
+    def taps_at(self, index: int) -> range:
         """Returns the taps on the image."""
-        start = place * self.stride - self.before
+        start = index * self.stride - self.before
         first = min(max(0, -(start // self.dilation)), self.taps)
         last = min(max(first, -((start - self.length) // self.dilation)), self.taps)
         return range(first, last)
@@ -36,7 +36,7 @@ class Side:
     @property
     def is_inside(self) -> bool:
         """True if every tap is on the image at every position."""
-        return all(len(self.taps_at(place)) == self.taps for place in {0, self.places - 1})
+        return all(len(self.taps_at(index)) == self.taps for index in {0, self.places - 1})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ def runs(side: Side, longest: int) -> tuple[Run, ...]:
             first += length * tiles
             continue
         for _ in range(tiles):
-            taps = tuple(side.taps_at(place) for place in range(first, first + length))
+            taps = tuple(side.taps_at(index) for index in range(first, first + length))
             last = found[-1] if found else None
             if last is not None and last.taps == taps:
                 found[-1] = Run(first=last.first, length=length, count=last.count + 1, taps=taps)
@@ -97,7 +97,7 @@ def segments(taps: Sequence[range]) -> tuple[Segment, ...]:
 def _merged(taps: Sequence[range]) -> Iterator[Segment]:
     current: Segment | None = None
     for tap in range(max((each.stop for each in taps), default=0)):
-        members = frozenset(place for place, each in enumerate(taps) if tap in each)
+        members = frozenset(index for index, each in enumerate(taps) if tap in each)
         if current is not None and current.members == members:
             current = Segment(taps=range(current.taps.start, tap + 1), members=members)
             continue

@@ -279,8 +279,8 @@ class _Writer:
         with self._each_square(first) as (number, (image, *square)):
             to = address(code, self._matrix, multiple(code, number, product.pixel_bytes))
             offsets, inside = [multiple(code, image, product.image_bytes)], []
-            for place, (side, step) in zip(square, sides, strict=True):
-                start = total(code, multiple(code, place, _PLACES), str(-side.before))
+            for index, (side, step) in zip(square, sides, strict=True):
+                start = total(code, multiple(code, index, _PLACES), str(-side.before))
                 offsets.append(multiple(code, start, step))
                 inside.append([self._is_inside(total(code, start, str(n)), side) for n in range(_PIXELS)])
             corner = address(code, self._source, *offsets)
@@ -302,12 +302,12 @@ class _Writer:
                     to,
                 )
 
-    def _is_inside(self, place: str, side: Side) -> str:
+    def _is_inside(self, index: str, side: Side) -> str:
         """Returns an i1 that is true for a pixel on the image.
 
         Negative indices are large when unsigned.
         """
-        return self.code.value(f"icmp ult i64 {place}, {side.length}")
+        return self.code.value(f"icmp ult i64 {index}, {side.length}")
 
     def _all(self, conditions: Sequence[str]) -> str:
         result = conditions[0]
@@ -405,15 +405,15 @@ class _Writer:
                 columns = turned(list(zip(*rows, strict=True)))
                 for right, values in enumerate(columns):
                     for below, value in enumerate(values):
-                        place = (image, row, column), (below, right)
-                        self._write_result(value, place, total(code, channel, str(offset)))
+                        target = (image, row, column), (below, right)
+                        self._write_result(value, target, total(code, channel, str(offset)))
 
     def _write_result(
-        self, value: str, place: tuple[tuple[str, str, str], tuple[int, int]], channel: str
+        self, value: str, target: tuple[tuple[str, str, str], tuple[int, int]], channel: str
     ) -> None:
         """Stores a result of a square, if it is inside the output."""
         code, plan = self.code, self._plan
-        (image, *square), offset = place
+        (image, *square), offset = target
         at, missing = [], []
         for number, further, side in zip(square, offset, (plan.rows, plan.columns), strict=True):
             position = total(code, multiple(code, number, _PLACES), str(further))

@@ -172,8 +172,8 @@ class _Linker:
         self._place(lambda section: not section.flags & _EXECUTE)
         for number, each in enumerate(self._objects):
             self._define(each, self._placed[number])
-        for name, place in self._jumps.items():
-            struct.pack_into("<2si", self._content, place, _JUMP, self._slot(name) - place - 6)
+        for name, offset in self._jumps.items():
+            struct.pack_into("<2si", self._content, offset, _JUMP, self._slot(name) - offset - 6)
         for number, each in enumerate(self._objects):
             self._relocate(each, self._placed[number])
         return Image(
@@ -237,11 +237,11 @@ class _Linker:
         """Returns the offset of the address slot for an imported function or an image offset."""
         if target not in self._slots:
             self._align(_ADDRESS_BYTES)
-            place = self._slots[target] = len(self._content)
+            offset = self._slots[target] = len(self._content)
             if isinstance(target, str):
-                self._imports.append((target, place))
+                self._imports.append((target, offset))
             else:
-                self._addresses.append(place)
+                self._addresses.append(offset)
             self._content += struct.pack("<Q", target if isinstance(target, int) else 0)
         return self._slots[target]
 
@@ -259,15 +259,15 @@ class _Linker:
                     raise NotLinkable(
                         f"unsupported relocation {kind} at offset {offset} of section {section}"
                     )
-                place = start + offset
+                site = start + offset
                 if kind in (_PC32, _PLT32):
                     found = self._jumps[target] if isinstance(target, str) else target
-                    struct.pack_into("<i", self._content, place, found + addend - place)
+                    struct.pack_into("<i", self._content, site, found + addend - site)
                 elif kind in _GOT_DISTANCES:
-                    struct.pack_into("<i", self._content, place, self._slot(target) + addend - place)
+                    struct.pack_into("<i", self._content, site, self._slot(target) + addend - site)
                 elif kind == _ADDRESS and isinstance(target, int):
-                    struct.pack_into("<q", self._content, place, target + addend)
-                    self._addresses.append(place)
+                    struct.pack_into("<q", self._content, site, target + addend)
+                    self._addresses.append(site)
                 else:
                     raise NotLinkable(f"unsupported relocation {kind} to {target}")
 

@@ -67,8 +67,8 @@ def decoded(code: bytes) -> Image:
         raise BadData(f"an image of {size} bytes has {image.code_bytes} bytes of code")
     if any(not 0 <= offset < image.code_bytes for offset in image.functions.values()):
         raise BadData("a function of the image is outside its code")
-    places = (*(offset for _, offset in image.imports), *image.addresses)
-    if any(not 0 <= offset <= size - _ADDRESS_BYTES for offset in places):
+    offsets = (*(offset for _, offset in image.imports), *image.addresses)
+    if any(not 0 <= offset <= size - _ADDRESS_BYTES for offset in offsets):
         raise BadData("an address slot of the image is outside it")
     return image
 

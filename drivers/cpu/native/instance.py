@@ -114,9 +114,9 @@ class Instance:
         """Builds step, records and arguments for native code, all in the instance's own memory."""
         bases = {Base.ARENA: self._arena.address, Base.CONSTANTS: constants}
         calls, address, team = self._executable.calls, self._code.addresses, self._team
-        places = [bases[place.base] + place.offset for call in calls for place in call.places]
-        step = np.zeros(self._table + len(places), np.int64)
-        step[self._table :] = places
+        addresses = [bases[location.base] + location.offset for call in calls for location in call.places]
+        step = np.zeros(self._table + len(addresses), np.int64)
+        step[self._table :] = addresses
         begin = step.ctypes.data
         argument, status = begin + step.itemsize * self._table, ctypes.addressof(self._statuses)
         for record, call in zip(
@@ -189,7 +189,7 @@ class Instance:
 
     def _bind(self, binding: Binding) -> "_Bound":
         """Prepares and caches a step for these addresses."""
-        step, place = self._copy()
+        step, start = self._copy()
         # Arguments that are parts of an input or output keep their offset in it.
         table = step[self._table :]
         copied_in, copied_out = [], []
@@ -209,7 +209,7 @@ class Instance:
                 table[cell] += address - own
         if len(self._steps) >= _STEP_CACHE_SIZE:
             self._steps.clear()
-        bound = _Bound(address=place, step=step, copied_in=tuple(copied_in), copied_out=tuple(copied_out))
+        bound = _Bound(address=start, step=step, copied_in=tuple(copied_in), copied_out=tuple(copied_out))
         self._steps[binding] = bound
         return bound
 

@@ -134,9 +134,9 @@ class Pool:
         """Ends the workers, without waiting for one that does not finish."""
         self._words[QUIT // 4] = 1
         for number in range(len(self._workers)):
-            place = SLEEPS + number * LINE
-            self._words[place // 4] = 0
-            _wake(self.address + place)
+            offset = SLEEPS + number * LINE
+            self._words[offset // 4] = 0
+            _wake(self.address + offset)
         for worker in self._workers:
             worker.join(_FAREWELL_S)
 

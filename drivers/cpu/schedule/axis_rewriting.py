@@ -146,10 +146,10 @@ def operands_of(expression: Expression) -> tuple[Expression, ...]:
     """Returns the operands that are computed; for loads the offset instead of the index."""
     if not isinstance(expression, Load):
         return expression.operands
-    place = offset_of(expression)
+    offset = offset_of(expression)
     if expression.guard is None or expression.otherwise is None:
-        return (place,)
-    return (place, expression.guard, expression.otherwise)
+        return (offset,)
+    return (offset, expression.guard, expression.otherwise)
 
 
 def _computed(roots: Iterable[Expression]) -> Iterator[Expression]:

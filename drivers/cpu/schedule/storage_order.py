@@ -65,13 +65,13 @@ def _reorder(kernel: Kernel, readers: Sequence[Kernel], target: Target) -> list[
     shape = tuple(each.extent for each in order)
     value = Value(shape, kernel.output.type, name=kernel.output.name)
     storing = replace(split.kernel, output=value, axes=order)
-    places = tuple(split.kernel.axes.index(each) for each in order)
+    positions = tuple(split.kernel.axes.index(each) for each in order)
 
     def found(expression: Expression) -> Expression | None:
         if not isinstance(expression, Load) or expression.value is not kernel.output:
             return None
         position = split.position(kernel, expression.index)
-        index = tuple(position[place] for place in places)
+        index = tuple(position[dimension] for dimension in positions)
         return load(value, index, expression.guard, expression.otherwise)
 
     reading = [rewrite_kernel(each, found, each.axes) for each in readers]
@@ -119,8 +119,8 @@ class _Split:
             index = delinearize(linearize(index, before.output.shape), before.shape)
         return tuple(
             part
-            for place, extents in zip(index, self.extents, strict=True)
-            for part in ((place,) if len(extents) == 1 else delinearize(place, extents))
+            for position, extents in zip(index, self.extents, strict=True)
+            for part in ((position,) if len(extents) == 1 else delinearize(position, extents))
         )
 
 
@@ -162,8 +162,8 @@ def _order(kernel: Kernel) -> tuple[Axis, ...] | None:
     if not loads:
         return None
     largest = max(loads, key=lambda each: math.prod(axis.extent for axis in free_axes(offset_of(each))))
-    place = offset_of(largest)
-    strides = {each: stride_along(place, each) for each in kernel.axes}
+    offset = offset_of(largest)
+    strides = {each: stride_along(offset, each) for each in kernel.axes}
     known = {each: stride for each, stride in strides.items() if stride is not None}
     if len(known) < len(strides):
         return None

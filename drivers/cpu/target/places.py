@@ -14,11 +14,11 @@ def offset_of(load: Load) -> Expression:
     return linearize(load.index, load.value.shape)
 
 
-def stride_along(place: Expression, along: Axis) -> int | None:
+def stride_along(offset: Expression, along: Axis) -> int | None:
     """Returns the stride of an offset along an axis; None if it varies."""
-    if place is along:
+    if offset is along:
         return 1
-    terms = place.terms if isinstance(place, Linear) else ((place, 1),)
+    terms = offset.terms if isinstance(offset, Linear) else ((offset, 1),)
     stride = 0
     for term, factor in terms:
         if term is along:

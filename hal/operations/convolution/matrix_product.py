@@ -1,12 +1,13 @@
-"""BATCH_MATMUL: products of matrices, pair by pair."""
+"""BATCH_MATMUL: products of pairs of matrices."""
 
 import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Requantization
-from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.operations.arithmetic.quantized import stored_limits
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, row, scalar, tensor
@@ -31,7 +32,10 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _factor(call: Call, name: str, adjoint: str) -> Array:
-    """An input as a type to compute in, less its zero point: quantised ones as float64, in which sums are exact."""
+    """Returns an input without its zero point.
+
+    Float64 if quantised (for exact sums), otherwise float32 or integer.
+    """
     values, operand = call.array(name), call.operand(name)
     if is_quantized(operand):
         values = values.astype(np.float64) - operand.zero_point

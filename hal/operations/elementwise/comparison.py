@@ -1,10 +1,13 @@
-"""Truth values: EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, LOGICAL_AND, LOGICAL_OR, LOGICAL_NOT."""
+"""Comparisons and logical operations.
+
+EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, LOGICAL_AND, LOGICAL_OR, LOGICAL_NOT.
+"""
 
 import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.broadcasting import broadcast_shape
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
@@ -25,7 +28,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _comparable(call: Call, name: str) -> Array:
-    """An input; a quantised one as the real numbers it stands for, in float32 as Android NN compares them."""
+    """Returns an input for comparison; quantised ones dequantised in float32, as in Android NN."""
     operand, values = call.operand(name), call.array(name)
     if not is_quantized(operand):
         return values

@@ -10,12 +10,13 @@ from enum import IntEnum
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Lifetime
-from neurald.hal.operations.arithmetic.quantized import is_quantized, real
+from neurald.hal.operations.arithmetic.quantized import real
+from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.elementwise.activation import sigmoid
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.machinery.definition import Check
-from neurald.hal.operations.tflite.convolution.hybrid import quantize_rows
 
 #: A linear map of rows: from shape (n, elements) to (n, units), both float32.
 Linear = Callable[[Array], Array]

@@ -12,11 +12,11 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.drivers.cpu import parts
 from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.parts import read_parts, write_parts
-from neurald.drivers.cpu.reference_graph import NativeSegment
-from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import BadData
+from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory
 
 pytestmark = pytest.mark.quick

@@ -28,10 +28,10 @@ from support.tiers import one_in
 import neurald as nd
 from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.device import create_reference
 from neurald.drivers.opencl.device import OpenClDevice, create
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import BufferDescription, BufferRole, ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
 from neurald.hal.model.types import DeviceType, Model, Preference
@@ -56,7 +56,7 @@ def batch(opencl: DeviceContext, request: pytest.FixtureRequest) -> BatchingDevi
 
 @pytest.fixture
 def cpu() -> nd.Device:
-    return create_reference()
+    return ReferenceDevice()
 
 
 def on(device: nd.Device, model: Model, *inputs: np.ndarray) -> list[np.ndarray]:

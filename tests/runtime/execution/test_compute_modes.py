@@ -16,7 +16,7 @@ from support.models.plans import Array, compiled, cpu
 from support.tiers import one_in
 
 import neurald as nd
-from neurald.drivers.cpu.device import ReferenceDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.drivers.sample.device import create_float_fast, create_minimal
 from neurald.hal.errors import BadState
 from neurald.hal.memory.pool import Memory

@@ -12,7 +12,7 @@ import pytest
 from support.models.random_graphs import SIGNATURES, Driver, RandomModel
 
 import neurald as nd
-from neurald.drivers.cpu.device import ReferenceDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.memory.pool import HostMemory
 
 SEEDS = 225

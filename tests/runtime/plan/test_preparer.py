@@ -22,7 +22,7 @@ from support.models.addition import addition
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.cpu.device import ReferenceDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.cache.entry import describe
 from neurald.hal.cache.secret import SECRET_VARIABLE
 from neurald.hal.cache.store import Cache

@@ -11,7 +11,6 @@ from support.devices.fakes import FakePreparedModel, WithoutCacheAndBuffers
 from support.models.addition import addition
 
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.hal.device import (
     Artifact,
     CacheFilesNeeded,
@@ -24,6 +23,7 @@ from neurald.hal.device import (
     Verdict,
 )
 from neurald.hal.errors import BadData
+from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Request
 from neurald.hal.rpc.wire.model import decode_model, encode_model

@@ -71,8 +71,8 @@ def _tabulated(builder: Builder, results: Array) -> Curve:
     table = builder.constant(results)
 
     def curve(value: Expression) -> Expression:
-        place = value.to(Scalar.INT16).to(Scalar.INDEX) - int(_INT16.min)
-        return load(table, (place,)).to(Scalar.INT64)
+        index = value.to(Scalar.INT16).to(Scalar.INDEX) - int(_INT16.min)
+        return load(table, (index,)).to(Scalar.INT64)
 
     return curve
 

@@ -13,19 +13,19 @@ from neurald.hal.operations.machinery.call import Call
 
 
 def _dense(call: Call, builder: Builder, geometry: tuple[Window, Shape]) -> Plan:
-    place, shape = geometry
+    window, shape = geometry
     weights = builder.value(call, "filter")
     depth = call.shape("input")[1 if is_nchw(call) else 3]
     return Plan(
         weights=weights,
         channels=0,
-        padding=place.padding,
+        padding=window.padding,
         contract=partial(
             builder.convolution,
             weights=weights,
             output=shape,
-            stride=place.stride,
-            dilation=place.dilation,
+            stride=window.stride,
+            dilation=window.dilation,
             groups=depth // weights.shape[3],
         ),
     )
@@ -42,18 +42,18 @@ def _plan_grouped(call: Call, builder: Builder) -> Plan:
 
 def plan_depthwise(call: Call, builder: Builder) -> Plan:
     """Plans DEPTHWISE_CONV_2D."""
-    place, shape = depthwise_convolution.geometry(call)
+    window, shape = depthwise_convolution.geometry(call)
     weights = _without_first(builder, builder.value(call, "filter"))
     return Plan(
         weights=weights,
         channels=2,
-        padding=place.padding,
+        padding=window.padding,
         contract=partial(
             builder.depthwise_convolution,
             weights=weights,
             output=shape,
-            stride=place.stride,
-            dilation=place.dilation,
+            stride=window.stride,
+            dilation=window.dilation,
         ),
     )
 

@@ -9,8 +9,8 @@ from neurald.drivers.compiler.lowering.arithmetic.quantized import Rescaling, st
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import sum_type
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
-from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Call
 
 _INT32 = -1 << 31, (1 << 31) - 1
@@ -79,18 +79,18 @@ def _whole_product(
     return builder.compute(shape, body)
 
 
-def broadcast_matrix(value: Value, batches: list[Expression], place: tuple[Expression, ...]) -> Expression:
+def broadcast_matrix(value: Value, batches: list[Expression], index: tuple[Expression, ...]) -> Expression:
     """Loads an element of a matrix or row in a batch that broadcasts to `batches`.
 
     Args:
-        value: the value to read; dimensions before those of `place` are batches.
+        value: the value to read; dimensions before those of `index` are batches.
         batches: index of the matrix.
-        place: index in the matrix.
+        index: index in the matrix.
     """
-    own = value.shape[: len(value.shape) - len(place)]
+    own = value.shape[: len(value.shape) - len(index)]
     trailing = batches[len(batches) - len(own) :]
     picked = [at * 0 if length == 1 else at for at, length in zip(trailing, own, strict=True)]
-    return load(value, (*picked, *place))
+    return load(value, (*picked, *index))
 
 
 LOWERINGS = {OperationType.BATCH_MATMUL: lower_product}

@@ -23,7 +23,8 @@ from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhw
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import along, divide_rounded, exact_sum
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.model.quantization import is_quantized
+from neurald.hal.operations.arithmetic.quantized import stored_limits
 from neurald.hal.operations.convolution.pooling import geometry
 from neurald.hal.operations.convolution.windowing import Window, is_nchw
 from neurald.hal.operations.machinery.call import Call
@@ -36,25 +37,25 @@ _Finish = Callable[[Expression, Expression], Expression]
 _Pool = Callable[[Call, Window], tuple[_Element, _Finish]]
 
 
-def _average(call: Call, place: Window) -> tuple[_Element, _Finish]:
+def _average(call: Call, window: Window) -> tuple[_Element, _Finish]:
     """Averages values as stored; integers round to nearest with ties away from zero."""
     output = call.operand("output")
     if not is_quantized(output):
         return widen, lambda total, count: total / count.to(Scalar.FLOAT32)
     largest = max(map(abs, stored_limits(output)))
     # Adds 1 for the rounding.
-    kind = exact_sum(place.kernel[0] * place.kernel[1], largest + 1)
+    kind = exact_sum(window.kernel[0] * window.kernel[1], largest + 1)
     return (
         lambda value: value.to(kind),
         lambda total, count: divide_rounded(total, count.to(kind)),
     )
 
 
-def _maximum(call: Call, place: Window) -> tuple[_Element, _Finish]:
+def _maximum(call: Call, window: Window) -> tuple[_Element, _Finish]:
     return widen, lambda value, _: value
 
 
-def _norm(call: Call, place: Window) -> tuple[_Element, _Finish]:
+def _norm(call: Call, window: Window) -> tuple[_Element, _Finish]:
     """Returns the root mean square."""
     return (
         lambda value: widen(value) * widen(value),
@@ -62,31 +63,31 @@ def _norm(call: Call, place: Window) -> tuple[_Element, _Finish]:
     )
 
 
-def _is_better_in_two(place: Window, shape: Shape) -> bool:
+def _is_better_in_two(window: Window, shape: Shape) -> bool:
     """Returns True if reducing along height first, then width, takes less than half of the work."""
-    rows, columns = place.kernel
-    height, width = place.output
+    rows, columns = window.kernel
+    height, width = window.output
     return 2 * height * (shape[2] * rows + width * columns) < height * width * rows * columns
 
 
 def _pooling(how: ReductionOp, pool: _Pool) -> Lowering:
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         source = to_nhwc(builder, builder.value(call, "input"), is_nchw(call))
-        (place, shape), output = geometry(call), call.operand("output")
-        element, finish = pool(call, place)
+        (window, shape), output = geometry(call), call.operand("output")
+        element, finish = pool(call, window)
         dimensions: tuple[int, ...] = (1, 2)
-        if _is_better_in_two(place, shape):
-            source = _reduce_rows(builder, source, place, how, element)
+        if _is_better_in_two(window, shape):
+            source = _reduce_rows(builder, source, window, how, element)
             dimensions, element = (2,), _same
 
         def body(*at: Expression) -> Expression:
-            total = _reduce_windows(source, place, at, dimensions, how, element)
-            result = finish(total, _count(place, at, shape))
+            total = _reduce_windows(source, window, at, dimensions, how, element)
+            result = finish(total, _count(window, at, shape))
             if is_quantized(output):
                 return saturate(result, output, call.activation)
             return store(activate(result, call.activation), output)
 
-        pooled = builder.compute((shape[0], *place.output, shape[3]), body)
+        pooled = builder.compute((shape[0], *window.output, shape[3]), body)
         return (from_nhwc(builder, pooled, is_nchw(call)),)
 
     return lower
@@ -97,19 +98,19 @@ def _same(value: Expression) -> Expression:
 
 
 def _reduce_rows(
-    builder: Builder, source: Value, place: Window, how: ReductionOp, element: _Element
+    builder: Builder, source: Value, window: Window, how: ReductionOp, element: _Element
 ) -> Value:
     """Reduces the window along the height, for each column."""
     batches, _, width, channels = source.shape
     return builder.compute(
-        (batches, place.output[0], width, channels),
-        lambda *at: _reduce_windows(source, place, at, (1,), how, element),
+        (batches, window.output[0], width, channels),
+        lambda *at: _reduce_windows(source, window, at, (1,), how, element),
     )
 
 
 def _reduce_windows(
     source: Value,
-    place: Window,
+    window: Window,
     at: tuple[Expression, ...],
     dimensions: tuple[int, ...],
     how: ReductionOp,
@@ -118,8 +119,8 @@ def _reduce_windows(
     """Reduces the window along the given dimensions."""
     position, taps = at, []
     for dimension in dimensions:
-        tap = axis(place.kernel[dimension - 1], "r")
-        position = along(position, dimension, _begin(place, at, dimension) + tap)
+        tap = axis(window.kernel[dimension - 1], "r")
+        position = along(position, dimension, _begin(window, at, dimension) + tap)
         taps.append(tap)
     guard = inside(position, source.shape)
     axes: tuple[Axis, ...] = tuple(taps)
@@ -128,17 +129,17 @@ def _reduce_windows(
     return reduce(how, axes, element(load(source, position, guard, start)))
 
 
-def _begin(place: Window, at: tuple[Expression, ...], dimension: int) -> Expression:
+def _begin(window: Window, at: tuple[Expression, ...], dimension: int) -> Expression:
     """Returns the start of the window, which may lie before the image."""
-    return at[dimension] * place.stride[dimension - 1] - place.padding[dimension - 1][0]
+    return at[dimension] * window.stride[dimension - 1] - window.padding[dimension - 1][0]
 
 
-def _count(place: Window, at: tuple[Expression, ...], shape: Shape) -> Expression:
+def _count(window: Window, at: tuple[Expression, ...], shape: Shape) -> Expression:
     """Returns the number of image elements in a window."""
     counts = []
     for dimension in (1, 2):
-        begin = _begin(place, at, dimension)
-        end = minimum(begin + place.kernel[dimension - 1], shape[dimension])
+        begin = _begin(window, at, dimension)
+        end = minimum(begin + window.kernel[dimension - 1], shape[dimension])
         counts.append(end - maximum(begin, 0))
     return counts[0] * counts[1]
 

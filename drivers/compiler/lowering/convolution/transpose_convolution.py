@@ -53,7 +53,7 @@ class _Side:
         """
         return (self.taps - 1 - seen) * self.stride + phase
 
-    def place(self, at: Expression) -> tuple[Expression, Expression]:
+    def position_and_phase(self, at: Expression) -> tuple[Expression, Expression]:
         """Returns the position and phase of an output element."""
         spread = at + (self.head - self.first * self.stride)
         return spread // self.stride, spread % self.stride
@@ -101,11 +101,15 @@ def _weights(call: Call, builder: Builder, filter_: Value, sides: tuple[_Side, _
 
 def plan_transposed(call: Call, builder: Builder) -> Plan:
     """Plans TRANSPOSE_CONV_2D."""
-    place, shape = transpose_convolution.geometry(call)
+    window, shape = transpose_convolution.geometry(call)
     images, *lengths, channels = shape
     sides = [
         _side(
-            place.output[axis], place.kernel[axis], place.stride[axis], place.padding[axis][0], lengths[axis]
+            window.output[axis],
+            window.kernel[axis],
+            window.stride[axis],
+            window.padding[axis][0],
+            lengths[axis],
         )
         for axis in (0, 1)
     ]
@@ -114,7 +118,10 @@ def plan_transposed(call: Call, builder: Builder) -> Plan:
 
     def restore(sums: Value) -> Value:
         def body(n: Expression, y: Expression, x: Expression, c: Expression) -> Expression:
-            (row, row_phase), (column, column_phase) = height.place(y), width.place(x)
+            (row, row_phase), (column, column_phase) = (
+                height.position_and_phase(y),
+                width.position_and_phase(x),
+            )
             return load(sums, (n, row, column, (row_phase * width.stride + column_phase) * channels + c))
 
         return builder.compute(shape, body)

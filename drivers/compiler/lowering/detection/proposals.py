@@ -36,10 +36,13 @@ def _keypoint(call: Call, builder: Builder) -> tuple[Value, ...]:
     highest = extreme_indices(builder, maps, 1, ReductionOp.MAXIMUM, (count, keypoints))
 
     def refined(n: Expression, k: Expression, what: Expression) -> Expression:
-        place = clamp(load(highest, (n, k)).to(Scalar.INDEX), 0, size * size - 1)
+        coordinate = clamp(load(highest, (n, k)).to(Scalar.INDEX), 0, size * size - 1)
 
         def element(down: int, right: int) -> Expression:
-            row, column = _mirrored(place // size + down, size), _mirrored(place % size + right, size)
+            row, column = (
+                _mirrored(coordinate // size + down, size),
+                _mirrored(coordinate % size + right, size),
+            )
             return real(load(heatmap, (n, row, column, k)), operand)
 
         parts = _refine([[element(y, x) for x in (-1, 0, 1)] for y in (-1, 0, 1)], float(flatness(call)))
@@ -58,8 +61,8 @@ def _keypoint(call: Call, builder: Builder) -> tuple[Value, ...]:
     def point(n: Expression, k: Expression, axis: Expression) -> Expression:
         # Axis 0 is along columns, axis 1 along rows.
         highest_place = load(highest, (n, k)).to(Scalar.INDEX)
-        place = select(axis.equals(0), highest_place % size, highest_place // size)
-        way = place.to(Scalar.FLOAT32) + load(refinements, (n, k, axis))
+        coordinate = select(axis.equals(0), highest_place % size, highest_place // size)
+        way = coordinate.to(Scalar.FLOAT32) + load(refinements, (n, k, axis))
         extent = corner(n, axis + 2) - corner(n, axis)
         return store((way + 0.5) / float(size) * extent + corner(n, axis), points)
 
@@ -72,9 +75,9 @@ def _keypoint(call: Call, builder: Builder) -> tuple[Value, ...]:
     )
 
 
-def _mirrored(place: Expression, size: int) -> Expression:
+def _mirrored(coordinate: Expression, size: int) -> Expression:
     """Mirrors an index that lies up to one element outside the map."""
-    return select(place < 0, index(1), select(place >= size, index(size - 2), place))
+    return select(coordinate < 0, index(1), select(coordinate >= size, index(size - 2), coordinate))
 
 
 def _refine(around: list[list[Expression]], tolerance: float) -> tuple[Expression, Expression, Expression]:

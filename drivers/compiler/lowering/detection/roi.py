@@ -93,8 +93,8 @@ def _boxes_on_map(call: Call, builder: Builder, source: Value) -> Value:
 
 
 def _image(call: Call, builder: Builder, box: Expression, count: int) -> Expression:
-    place, _ = bounded_index(load(builder.value(call, "images"), (box,)), count)
-    return place
+    coordinate, _ = bounded_index(load(builder.value(call, "images"), (box,)), count)
+    return coordinate
 
 
 def _corner(boxes: Value, box: Expression, along: int, end: int) -> Expression:
@@ -131,20 +131,20 @@ def _sample_places(
 ) -> Value:
     """Returns the coordinates of samples along an axis, FLOAT32 (n, output elements, samples)."""
 
-    def place(box: Expression, at: Expression, sample: Expression) -> Expression:
+    def coordinate(box: Expression, at: Expression, sample: Expression) -> Expression:
         step = _step(call, boxes, box, along)
         between = step / (float(most) if counts is None else load(counts, (box,)).to(Scalar.FLOAT32))
         start = _corner(boxes, box, along, 0) + step * at.to(Scalar.FLOAT32)
         return start + between / 2.0 + between * sample.to(Scalar.FLOAT32)
 
-    return builder.compute((boxes.shape[0], call.scalar(_SIZES[along]), most), place)
+    return builder.compute((boxes.shape[0], call.scalar(_SIZES[along]), most), coordinate)
 
 
 def _align(call: Call, builder: Builder, source: Value, boxes: Value) -> Callable[..., Expression]:
     images, *lengths, _ = source.shape
     operand, output = call.operand("input"), call.operand("output")
     counts = [_sample_counts(call, builder, boxes, along, lengths[along]) for along in (0, 1)]
-    places = [
+    indexes = [
         _sample_places(call, builder, boxes, along, number, most)
         for along, (number, most) in enumerate(counts)
     ]
@@ -161,10 +161,10 @@ def _align(call: Call, builder: Builder, source: Value, boxes: Value) -> Callabl
             else:
                 guard = guard & (samples[along] < load(number, (box,)).to(Scalar.INDEX))
                 share = share * load(number, (box,)).to(Scalar.FLOAT32)
-            place, last = load(places[along], (box, at, samples[along])), lengths[along] - 1
-            lower = clamp(place.to(Scalar.INT32).to(Scalar.INDEX), 0, last)
+            coordinate, last = load(indexes[along], (box, at, samples[along])), lengths[along] - 1
+            lower = clamp(coordinate.to(Scalar.INT32).to(Scalar.INDEX), 0, last)
             ends.append((lower, minimum(lower + 1, last)))
-            fractions.append(select(lower.equals(last), 0.0, place - lower.to(Scalar.FLOAT32)))
+            fractions.append(select(lower.equals(last), 0.0, coordinate - lower.to(Scalar.FLOAT32)))
         image = _image(call, builder, box, images)
 
         def along_height(column: Expression) -> Expression:
@@ -207,21 +207,21 @@ def _pool(call: Call, builder: Builder, source: Value, boxes: Value) -> Callable
     def body(box: Expression, y: Expression, x: Expression, channel: Expression) -> Expression:
         inner = tuple(axis(extent, "r") for extent in extents)
         is_some: Expression = index(0).equals(0)
-        guard, places = is_some, []
+        guard, indexes = is_some, []
         for along, at in enumerate((y, x)):
             begin, end = (
                 clamp(
-                    apply(how, load(edges[along], (box, place))).to(Scalar.INT32).to(Scalar.INDEX),
+                    apply(how, load(edges[along], (box, coordinate))).to(Scalar.INT32).to(Scalar.INDEX),
                     0,
                     lengths[along],
                 )
-                for how, place in ((Op.FLOOR, at), (Op.CEIL, at + 1))
+                for how, coordinate in ((Op.FLOOR, at), (Op.CEIL, at + 1))
             )
-            places.append(begin + inner[along])
-            guard = guard & (places[along] < end)
+            indexes.append(begin + inner[along])
+            guard = guard & (indexes[along] < end)
             is_some = is_some & (begin < end)
         lowest = reduction_identity(ReductionOp.MAXIMUM, source.type)
-        position = (_image(call, builder, box, images), *places, channel)
+        position = (_image(call, builder, box, images), *indexes, channel)
         largest = reduce(ReductionOp.MAXIMUM, inner, widen(load(source, position, guard, lowest)))
         return select(is_some, largest, output.zero_point).to(source.type)
 

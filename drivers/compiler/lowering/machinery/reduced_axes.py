@@ -26,7 +26,7 @@ def whole_position(
         rank: of the source.
     """
     if len(at) == rank:
-        return tuple(reduced.get(dimension, place) for dimension, place in enumerate(at))
+        return tuple(reduced.get(dimension, index) for dimension, index in enumerate(at))
     rest = iter(at)
     return tuple(reduced[dimension] if dimension in reduced else next(rest) for dimension in range(rank))
 
@@ -53,7 +53,7 @@ def reduce_dimensions(
         shape: of the result, with the dimensions removed or of length 1; by default of length 1.
     """
     rank = len(source.shape)
-    kept = tuple(1 if place in dimensions else length for place, length in enumerate(source.shape))
+    kept = tuple(1 if index in dimensions else length for index, length in enumerate(source.shape))
 
     def body(*at: Expression) -> Expression:
         axes = reduction_axes(source.shape, dimensions)
@@ -68,9 +68,9 @@ def filled(builder: Builder, shape: Shape, value: float, type: Scalar) -> Value:
     return builder.compute(shape, lambda *_: constant(value, type))
 
 
-def along(at: Sequence[Expression], dimension: int, place: Expression) -> tuple[Expression, ...]:
+def along(at: Sequence[Expression], dimension: int, index: Expression) -> tuple[Expression, ...]:
     """Returns the index with another entry along a dimension."""
-    return (*at[:dimension], place, *at[dimension + 1 :])
+    return (*at[:dimension], index, *at[dimension + 1 :])
 
 
 def first_along(at: Sequence[Expression], dimension: int) -> tuple[Expression, ...]:

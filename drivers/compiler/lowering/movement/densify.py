@@ -15,9 +15,9 @@ from neurald.hal.operations.movement.densify import leaf_places
 def _densify(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers DENSIFY by a table with the stored position of each element, or -1 for zero."""
     source, (shape,) = builder.value(call, "input"), output_shapes(call)
-    places = leaf_places(call)
+    indexes = leaf_places(call)
     table = np.full(shape, -1, np.int32)
-    table[places] = np.arange(len(places[0]))
+    table[indexes] = np.arange(len(indexes[0]))
     which = builder.constant(table)
     zero = constant(call.operand("output").zero_point, source.type)
 

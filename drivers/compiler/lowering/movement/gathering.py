@@ -60,8 +60,8 @@ def gathered(
         return load(values, tuple(position)) if length else constant(0, values.type)
 
     def body(*at: Expression) -> Expression:
-        place = as_index(number(at), 0, length) if is_safe else bounded_index(number(at), length)[0]
-        return (read or moved)((*at[:along], place, *at[end:]))
+        index = as_index(number(at), 0, length) if is_safe else bounded_index(number(at), length)[0]
+        return (read or moved)((*at[:along], index, *at[end:]))
 
     def requirements(*at: Expression) -> Sequence[tuple[Expression, str]]:
         if is_safe:
@@ -97,22 +97,22 @@ def hashtable_lookup(call: Call, builder: Builder) -> tuple[Value, ...]:
     lookups, keys, values = (builder.value(call, name) for name in ("lookups", "keys", "values"))
     count = keys.shape[0]
 
-    def place(at: Expression) -> Expression:
+    def index(at: Expression) -> Expression:
         each = axis(count, "k")
         is_key = load(keys, (each,)).equals(load(lookups, (at,)))
         return reduce(ReductionOp.MINIMUM, (each,), select(is_key, each.to(Scalar.INT32), count))
 
     # A missing key yields the index after the last key.
-    places = builder.compute(lookups.shape, place)
+    indexes = builder.compute(lookups.shape, index)
 
     def row(*at: Expression) -> Expression:
         if not values.count:
             return constant(0, values.type)
-        found = load(places, at[:1]).to(Scalar.INDEX)
+        found = load(indexes, at[:1]).to(Scalar.INDEX)
         return load(values, (found, *at[1:]), found < count)
 
     def hit(at: Expression) -> Expression:
-        return (load(places, (at,)) < count).to(Scalar.UINT8)
+        return (load(indexes, (at,)) < count).to(Scalar.UINT8)
 
     return builder.compute((*lookups.shape, *values.shape[1:]), row), builder.compute(lookups.shape, hit)
 

@@ -74,8 +74,8 @@ def bounded_index(number: Expression, length: int) -> tuple[Expression, Expressi
 
     Was it in range?
     """
-    place = as_index(number, -1, length)
-    return clamp(place, 0, length - 1), (place >= 0) & (place < length)
+    coordinate = as_index(number, -1, length)
+    return clamp(coordinate, 0, length - 1), (coordinate >= 0) & (coordinate < length)
 
 
 def sliced(builder: Builder, source: Value, parts: Sequence[slice | None], shape: Shape) -> Value:
@@ -104,8 +104,12 @@ def sliced(builder: Builder, source: Value, parts: Sequence[slice | None], shape
         return source
 
     def body(*at: Expression) -> Expression:
-        places = delinearize(linearize(at, shape), tuple(lengths))
-        position = [place * step + begin for place, (begin, step) in zip(places, steps, strict=True) if step]
+        indexes = delinearize(linearize(at, shape), tuple(lengths))
+        position = [
+            coordinate * step + begin
+            for coordinate, (begin, step) in zip(indexes, steps, strict=True)
+            if step
+        ]
         return load(source, tuple(position))
 
     return builder.compute(shape, body)
@@ -171,13 +175,13 @@ def padded(
     def body(*at: Expression) -> Expression:
         if not source.count:
             return value
-        shifted = tuple(place - first for place, first in zip(at, before, strict=True))
+        shifted = tuple(coordinate - first for coordinate, first in zip(at, before, strict=True))
         if steps is None:
             return load(source, shifted, inside(shifted, source.shape), value)
-        places = tuple(place // step for place, step in zip(shifted, steps, strict=True))
-        holds = inside(places, source.shape)
-        for place, step in zip(shifted, steps, strict=True):
-            holds = holds & (place % step).equals(0)
-        return load(source, places, holds, value)
+        indexes = tuple(coordinate // step for coordinate, step in zip(shifted, steps, strict=True))
+        holds = inside(indexes, source.shape)
+        for coordinate, step in zip(shifted, steps, strict=True):
+            holds = holds & (coordinate % step).equals(0)
+        return load(source, indexes, holds, value)
 
     return builder.compute(shape, body)

@@ -16,7 +16,8 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import only_element, output_shapes, padded
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.model.quantization import is_quantized
+from neurald.hal.operations.arithmetic.quantized import stored_limits
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.padding import mirror_mode, paddings
 
@@ -59,12 +60,12 @@ def mirror_pad(call: Call, builder: Builder) -> tuple[Value, ...]:
     border = 0 if mirror_mode(call) == "reflect" else 1
 
     def mirrored(at: Sequence[Expression]) -> list[Expression]:
-        places = []
-        for place, (before, _), length in zip(at, pairs, source.shape, strict=True):
-            shifted = place - before
+        indexes = []
+        for index, (before, _), length in zip(at, pairs, source.shape, strict=True):
+            shifted = index - before
             inner = maximum(shifted, -shifted - border)
-            places.append(minimum(inner, 2 * (length - 1) + border - inner))
-        return places
+            indexes.append(minimum(inner, 2 * (length - 1) + border - inner))
+        return indexes
 
     return (builder.compute(output_shapes(call)[0], lambda *at: load(source, tuple(mirrored(at)))),)
 

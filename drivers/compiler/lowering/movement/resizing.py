@@ -15,7 +15,8 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import Array
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.model.quantization import is_quantized
+from neurald.hal.operations.arithmetic.quantized import stored_limits
 from neurald.hal.operations.convolution.windowing import is_nchw
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.resizing import nearest_places, neighbours, output_size
@@ -38,17 +39,17 @@ class Neighbours:
     weight: Expression
 
 
-def place_of(builder: Builder, places: Array, length: int, at: Expression) -> Expression:
+def place_of(builder: Builder, positions: Array, length: int, at: Expression) -> Expression:
     """Returns the index on an axis that a constant table assigns to an output index."""
-    result = len(places)
-    if np.array_equal(places, np.arange(result) * length // result):
+    result = len(positions)
+    if np.array_equal(positions, np.arange(result) * length // result):
         return (at * length) // result
-    return load(builder.constant(places.astype(np.int32)), (at,)).to(Scalar.INDEX)
+    return load(builder.constant(positions.astype(np.int32)), (at,)).to(Scalar.INDEX)
 
 
-def neighbours_of(builder: Builder, places: Places, length: int, at: Expression) -> Neighbours:
+def neighbours_of(builder: Builder, positions: Places, length: int, at: Expression) -> Neighbours:
     """Returns the neighbours at an output index, on an axis of this length."""
-    lower, upper, weight = places
+    lower, upper, weight = positions
     return Neighbours(
         lower=place_of(builder, lower, length, at),
         upper=place_of(builder, upper, length, at),

@@ -58,33 +58,33 @@ class Arrivals:
 ArrivalsAt = Callable[[Expression], Arrivals]
 
 
-def known_arrivals(builder: Builder, where: Array, places: int) -> ArrivalsAt:
+def known_arrivals(builder: Builder, where: Array, destinations: int) -> ArrivalsAt:
     """Builds arrivals from known destinations.
 
     Args:
         builder: of the operation.
         where: destination of each element in order, or -1 for none.
-        places: number of destinations.
+        destinations: number of destinations.
 
     Raises:
         Unsupported: the table is too large.
     """
     comes = np.flatnonzero(where >= 0)
     order = comes[np.argsort(where[comes], kind="stable")]
-    counts = np.bincount(where[order], minlength=places)
+    counts = np.bincount(where[order], minlength=destinations)
     most = max(1, int(counts.max(initial=0)))
-    if places * most > _MAX_TABLE_ENTRIES:
+    if destinations * most > _MAX_TABLE_ENTRIES:
         raise Unsupported(
-            f"scattering up to {most} elements to each of {places} destinations takes too large a table"
+            f"scattering up to {most} elements to each of {destinations} destinations takes too large a table"
         )
-    table = np.full((places, most), -1, np.int32)
+    table = np.full((destinations, most), -1, np.int32)
     firsts = np.cumsum(counts) - counts
     table[where[order], np.arange(len(order)) - firsts[where[order]]] = order
     numbers = builder.constant(table)
 
-    def at(place: Expression) -> Arrivals:
+    def at(destination: Expression) -> Arrivals:
         axes = (axis(most, "n"),) if most > 1 else ()
-        number = load(numbers, (place, axes[0] if axes else index(0))).to(Scalar.INDEX)
+        number = load(numbers, (destination, axes[0] if axes else index(0))).to(Scalar.INDEX)
         return Arrivals(axes=axes, number=number, holds=number >= 0)
 
     return at
@@ -103,8 +103,8 @@ def compared_arrivals(where: Value, work: int) -> ArrivalsAt:
     (count,) = where.shape
     require_few_comparisons(count, work)
 
-    def at(place: Expression) -> Arrivals:
-        return all_arrivals(count, lambda number: load(where, (number,)).to(Scalar.INDEX).equals(place))
+    def at(destination: Expression) -> Arrivals:
+        return all_arrivals(count, lambda number: load(where, (number,)).to(Scalar.INDEX).equals(destination))
 
     return at
 

@@ -34,9 +34,9 @@ def batch_to_space(
 
     def body(*at: Expression) -> Expression:
         batch, *image, channel = at
-        places = [place + cut for place, cut in zip(image, crops, strict=True)]
-        within = [place % length for place, length in zip(places, block, strict=True)]
-        blocks = [place // length for place, length in zip(places, block, strict=True)]
+        indexes = [index + cut for index, cut in zip(image, crops, strict=True)]
+        within = [index % length for index, length in zip(indexes, block, strict=True)]
+        blocks = [index // length for index, length in zip(indexes, block, strict=True)]
         return load(source, (linearize((*within, batch), (*block, shape[0])), *blocks, channel))
 
     return builder.compute(shape, body)
@@ -62,11 +62,11 @@ def space_to_batch(
             return other
         images, *image, channel = at
         *within, batch = delinearize(images, (*block, source.shape[0]))
-        places = [
-            place * length + inner - pad
-            for place, length, inner, pad in zip(image, block, within, before, strict=True)
+        indexes = [
+            index * length + inner - pad
+            for index, length, inner, pad in zip(image, block, within, before, strict=True)
         ]
-        return load(source, (batch, *places, channel), inside(places, source.shape[1:-1]), other)
+        return load(source, (batch, *indexes, channel), inside(indexes, source.shape[1:-1]), other)
 
     return builder.compute(shape, body)
 
@@ -75,8 +75,8 @@ def _depth_to_space(call: Call, builder: Builder, source: Value, shape: Shape) -
     size, depth = call.scalar("block_size"), shape[3]
 
     def body(n: Expression, y: Expression, x: Expression, c: Expression) -> Expression:
-        place = linearize((y % size, x % size, c), (size, size, depth))
-        return load(source, (n, y // size, x // size, place))
+        index = linearize((y % size, x % size, c), (size, size, depth))
+        return load(source, (n, y // size, x // size, index))
 
     return builder.compute(shape, body)
 

@@ -23,7 +23,7 @@ def tile(call: Call, builder: Builder) -> tuple[Value, ...]:
         return load(
             source,
             tuple(
-                place % length if length else place for place, length in zip(at, source.shape, strict=True)
+                index % length if length else index for index, length in zip(at, source.shape, strict=True)
             ),
         )
 

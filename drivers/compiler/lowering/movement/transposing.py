@@ -26,8 +26,8 @@ def _channel_shuffle(call: Call, builder: Builder) -> tuple[Value, ...]:
     each = source.shape[axis] // groups
 
     def body(*at: Expression) -> Expression:
-        place = at[axis] % groups * each + at[axis] // groups
-        return load(source, (*at[:axis], place, *at[axis + 1 :]))
+        index = at[axis] % groups * each + at[axis] // groups
+        return load(source, (*at[:axis], index, *at[axis + 1 :]))
 
     return (builder.compute(source.shape, body),)
 
@@ -38,7 +38,7 @@ def backwards(builder: Builder, source: Value, axes: Sequence[int]) -> Value:
     def body(*at: Expression) -> Expression:
         return load(
             source,
-            tuple(source.shape[axis] - 1 - place if axis in axes else place for axis, place in enumerate(at)),
+            tuple(source.shape[axis] - 1 - index if axis in axes else index for axis, index in enumerate(at)),
         )
 
     return builder.compute(source.shape, body)

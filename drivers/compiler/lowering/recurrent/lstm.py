@@ -94,7 +94,7 @@ class LstmCell:
         if not is_given(self._call, full):
             return None
         value, operand = self._builder.value(self._call, full), self._call.operand(full)
-        return lambda place: real(load(value, (place,)), operand)
+        return lambda unit: real(load(value, (unit,)), operand)
 
     def _step(self, step: int, output: Value, state: Value) -> tuple[Value, Value]:
         """Returns the next output and cell states."""
@@ -152,32 +152,32 @@ class LstmCell:
         """Returns the layer-normalised, weighted pre-activations of all gates in one go."""
         builder, units = self._builder, self._units
 
-        def of_any(row: Expression, place: Expression, unit: Expression) -> Expression:
+        def of_any(row: Expression, which: Expression, unit: Expression) -> Expression:
             first, *others = (total(row, unit) for total in sums.values())
             for number, other in enumerate(others, start=1):
-                first = select(place.equals(number), other, first)
+                first = select(which.equals(number), other, first)
             return first
 
         values = builder.compute((self._batch, len(sums), units), of_any)
 
         def over_row(body: Callable[..., Expression]) -> Value:
-            def mean(row: Expression, place: Expression) -> Expression:
+            def mean(row: Expression, which: Expression) -> Expression:
                 unit = axis(units, "r0")
-                return reduce(ReductionOp.SUM, (unit,), body(row, place, unit)) / float(units)
+                return reduce(ReductionOp.SUM, (unit,), body(row, which, unit)) / float(units)
 
             return builder.compute((self._batch, len(sums)), mean)
 
         means = over_row(lambda *at: load(values, at))
 
-        def centred(row: Expression, place: Expression, unit: Expression) -> Expression:
-            return load(values, (row, place, unit)) - load(means, (row, place))
+        def centred(row: Expression, which: Expression, unit: Expression) -> Expression:
+            return load(values, (row, which, unit)) - load(means, (row, which))
 
         variances = over_row(lambda *at: centred(*at) * centred(*at))
 
-        def normalized(place: Expression, norm: Vector) -> Sum:
+        def normalized(which: Expression, norm: Vector) -> Sum:
             def total(row: Expression, unit: Expression) -> Expression:
-                deviation = apply(Op.SQRT, load(variances, (row, place)) + NORM_EPSILON)
-                return norm(unit) * (centred(row, place, unit) / deviation)
+                deviation = apply(Op.SQRT, load(variances, (row, which)) + NORM_EPSILON)
+                return norm(unit) * (centred(row, which, unit) / deviation)
 
             return total
 

@@ -82,7 +82,7 @@ class _Run:
             name: gate for name, gate in gates.items() if gate is not None
         }
         self._units = len(cell.output.inputs.values)
-        self._columns = {name: place * self._units for place, name in enumerate(self._gates)}
+        self._columns = {name: index * self._units for index, name in enumerate(self._gates)}
         self._sigmoid, self._tanh3 = sigmoid16(builder), tanh16(builder, 3)
         self._tanh = tanh16(builder, cell.cell_bits)
         # Products that do not depend on the state are computed for all steps at once.
@@ -145,8 +145,8 @@ class _Run:
         """Returns the peephole's weight for a cell state; see `QuantizedGate.peephole_width`."""
         if width is None:
             return load(weights, (unit,)).to(Scalar.INT64)
-        place = row * self._units + unit
-        return load(weights, (place % width,), place < self._batch * width).to(Scalar.INT64)
+        index = row * self._units + unit
+        return load(weights, (index % width,), index < self._batch * width).to(Scalar.INT64)
 
     def _normalized(self, plain: Sum, gate: QuantizedGate, norm: ScaledWeights, bias: Value) -> Sum:
         """Applies layer normalisation; see `normalize_rows16`."""
@@ -247,8 +247,8 @@ def run_quantized_16bit_lstm(
     mantissa, exponent = (constant(part, Scalar.INT32) for part in quantize_multiplier(multiplier))
     sigmoid, tanh = sigmoid16(builder), tanh16(builder, 3)
 
-    def gate(place: int, row: Expression, unit: Expression) -> Expression:
-        column = unit + place * units
+    def gate(index: int, row: Expression, unit: Expression) -> Expression:
+        column = unit + index * units
         total = load(products, (row, column)).to(Scalar.INT64) + load(bias, (column,)).to(Scalar.INT64)
         return saturate16(requantized(saturate32(total), mantissa, exponent, rounding))
 

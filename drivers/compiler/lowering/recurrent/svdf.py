@@ -61,9 +61,9 @@ def next_state(call: Call, builder: Builder, features: Value, stored: Number = l
     """
     state, (_, length) = builder.value(call, "state_in"), call.shape("weights_time")
 
-    def body(row: Expression, place: Expression) -> Expression:
-        filter_, at = place // length, place % length
-        older = load(state, (row, place + 1), at < length - 2)
+    def body(row: Expression, coordinate: Expression) -> Expression:
+        filter_, at = coordinate // length, coordinate % length
+        older = load(state, (row, coordinate + 1), at < length - 2)
         if length == 1:
             return older
         return select(at.equals(length - 2), stored(load(features, (row, filter_))), older)

@@ -34,20 +34,20 @@ def extreme_indices(builder: Builder, source: Value, dimension: int, how: Reduct
         compared = source if how is ReductionOp.MAXIMUM else _order_reversed(builder, source)
         return builder.reshape(builder.top_k(compared, 1, prefers_lower_index=True), shape)
 
-    def element(at: tuple[Expression, ...], place: Expression) -> Expression:
-        return ordered(load(source, whole_position(at, {dimension: place}, rank)))
+    def element(at: tuple[Expression, ...], index: Expression) -> Expression:
+        return ordered(load(source, whole_position(at, {dimension: index}, rank)))
 
     def extreme(*at: Expression) -> Expression:
-        place = axis(length, "r")
-        return reduce(how, (place,), element(at, place))
+        index = axis(length, "r")
+        return reduce(how, (index,), element(at, index))
 
     extremes = builder.compute(shape, extreme)
 
     def first(*at: Expression) -> Expression:
-        place = axis(length, "r")
-        value = element(at, place)
+        index = axis(length, "r")
+        value = element(at, index)
         is_it = is_extreme(value, load(extremes, at))
-        return reduce(ReductionOp.MINIMUM, (place,), select(is_it, place.to(Scalar.INT32), length - 1))
+        return reduce(ReductionOp.MINIMUM, (index,), select(is_it, index.to(Scalar.INT32), length - 1))
 
     return builder.compute(shape, first)
 
@@ -71,10 +71,10 @@ def lower_extreme(how: ReductionOp) -> Lowering:
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         source, kind = builder.value(call, "input"), Scalar.of(call.operand("output").type.dtype)
         dimension = resolve_axis(int(call.scalar("axis")), len(source.shape), call.name("axis"))
-        places = extreme_indices(builder, source, dimension, how, output_shapes(call)[0])
-        if kind is places.type:
-            return (places,)
-        return (builder.compute(places.shape, lambda *at: load(places, at).to(kind)),)
+        indexes = extreme_indices(builder, source, dimension, how, output_shapes(call)[0])
+        if kind is indexes.type:
+            return (indexes,)
+        return (builder.compute(indexes.shape, lambda *at: load(indexes, at).to(kind)),)
 
     return lower
 
@@ -89,17 +89,17 @@ def lower_top(*, prefers_lower_index: bool) -> Lowering:
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         source, (shape, _) = builder.value(call, "input"), output_shapes(call)
         length, last = source.shape[-1], len(source.shape) - 1
-        places = builder.top_k(source, shape[-1], prefers_lower_index=prefers_lower_index)
+        indexes = builder.top_k(source, shape[-1], prefers_lower_index=prefers_lower_index)
         indices_type = Scalar.of(call.operand("indices").type.dtype)
 
         def value(*at: Expression) -> Expression:
-            place = clamp(load(places, at).to(Scalar.INDEX), 0, max(0, length - 1))
-            return load(source, along(at, last, place))
+            index = clamp(load(indexes, at).to(Scalar.INDEX), 0, max(0, length - 1))
+            return load(source, along(at, last, index))
 
         values = builder.compute(shape, value)
-        if indices_type is places.type:
-            return values, places
-        return values, builder.compute(shape, lambda *at: load(places, at).to(indices_type))
+        if indices_type is indexes.type:
+            return values, indexes
+        return values, builder.compute(shape, lambda *at: load(indexes, at).to(indices_type))
 
     return lower
 

@@ -10,7 +10,7 @@ from neurald.drivers.compiler.lowering.machinery.reduced_axes import along, firs
 from neurald.drivers.compiler.lowering.reduction.reduction import difference
 from neurald.drivers.compiler.lowering.reduction.softmax import lower_log_softmax
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.rules import resolve_axis
 from neurald.hal.operations.reduction.normalization import LEAST_NORM
@@ -70,8 +70,8 @@ def _local_response(call: Call, builder: Builder) -> tuple[Value, ...]:
 
     def body(*at: Expression) -> Expression:
         near = axis(2 * radius + 1, "r")
-        place = at[dimension] + near - radius
-        seen = load(source, along(at, dimension, place), (place >= 0) & (place < length), 0)
+        index = at[dimension] + near - radius
+        seen = load(source, along(at, dimension, index), (index >= 0) & (index < length), 0)
         total = reduce(ReductionOp.SUM, (near,), _square(_real(seen)))
         factor = apply(Op.POWER, total * alpha + bias, constant(-beta, Scalar.FLOAT32))
         return store(_real(load(source, at)) * factor, output)

@@ -75,14 +75,14 @@ def _large_turns(v: Vector, x: str) -> tuple[str, str]:
     first = v.number("i32", int(math.log2(_LARGE)) + FLOAT.bias)
     row = v.call("llvm.smax", "i32", v.two("sub", "i32", exponent, first), v.number("i32", 0))
     row = v.call("llvm.smin", "i32", row, v.number("i32", FLOAT.bias - int(math.log2(_LARGE))))
-    place = v.two("mul", "i32", row, v.number("i32", 3))
+    offset = v.two("mul", "i32", row, v.number("i32", 3))
     fraction = v.two("and", "i32", bits, v.number("i32", (1 << FLOAT.fraction_bits) - 1))
     whole = v.two("or", "i32", fraction, v.number("i32", 1 << FLOAT.fraction_bits))
     d = Floats(v, "double")
     m = v.call("llvm.copysign", "double", v.cast("sitofp", "i32", whole, "double"), d.widened(x))
     parts = []
     for column in range(3):
-        at = v.two("add", "i32", place, v.number("i32", column))
+        at = v.two("add", "i32", offset, v.number("i32", column))
         parts.append(d.multiply(m, gather(v, "double", _TURNS, "i32", at)))
     n, quarters = d.nearest(parts[0], 1.0)
     rest = d.add(d.add(d.subtract(parts[0], n), parts[1]), parts[2])

@@ -25,7 +25,7 @@ def packed_bytes(v: Vector, value: str) -> str:
     # Packing works within quarters of a register: each has four bytes from each of the four
     # registers.
     whole = v.code.value(f"bitcast {_ALL} {mixed} to {_INTS}")
-    order = ", ".join(f"i32 {4 * (place % 4) + place // 4}" for place in range(step))
+    order = ", ".join(f"i32 {4 * (offset % 4) + offset // 4}" for offset in range(step))
     ordered = v.code.value(f"shufflevector {_INTS} {whole}, {_INTS} poison, <{step} x i32> <{order}>")
     return v.code.value(f"bitcast {_INTS} {ordered} to {_ALL}")
 

@@ -60,12 +60,12 @@ class Blocks:
         rest = v.two("urem", "i64", count, str(unit)) if unit > 1 else "0"
         whole = v.two("sub", "i64", count, rest)
         with code.loop("0", whole, step=unit, may_be_empty=True) as loop:
-            place = multiple(code, loop.index, row)
-            self._copy(v.two("add", "i64", source, place), place, unit * row)
+            offset = multiple(code, loop.index, row)
+            self._copy(v.two("add", "i64", source, offset), offset, unit * row)
         if unit > 1:
             with code.loop(whole, count, may_be_empty=True) as loop:
-                place = multiple(code, loop.index, row)
-                self._copy(v.two("add", "i64", source, place), place, row)
+                offset = multiple(code, loop.index, row)
+                self._copy(v.two("add", "i64", source, offset), offset, row)
 
     def _pack_picked(self, sides: tuple[Side, Side], begin: str, end: str) -> None:
         """Packs pixels that are some distance apart."""
@@ -78,8 +78,8 @@ class Blocks:
             pixel = v.two(
                 "add", "i64", multiple(code, line, columns.length), multiple(code, column, columns.stride)
             )
-            place = multiple(code, v.two("sub", "i64", loop.index, begin), layout.row_elements)
-            self._copy(multiple(code, pixel, layout.channels), place, layout.channels)
+            offset = multiple(code, v.two("sub", "i64", loop.index, begin), layout.row_elements)
+            self._copy(multiple(code, pixel, layout.channels), offset, layout.channels)
 
     def _pack_rows(self, image: str, begin: str, end: str) -> None:
         """Packs rows of pixels with padding beside, above and below the image."""
@@ -106,36 +106,36 @@ class Blocks:
             )
             return
         with code.loop(start, stop, may_be_empty=True) as loop:
-            place = multiple(code, v.two("sub", "i64", loop.index, start), layout.row_elements)
+            offset = multiple(code, v.two("sub", "i64", loop.index, start), layout.row_elements)
             is_inside = v.compare("ult", "i64", loop.index, str(side.length))
             if not side.is_inside:
                 with code.when(v.two("xor", "i1", is_inside, "true")):
-                    self._fill(place, layout.row_elements)
+                    self._fill(offset, layout.row_elements)
             with code.when(is_inside):
                 line = v.two("add", "i64", multiple(code, image, side.length), loop.index)
                 source = multiple(code, line, columns.length * layout.channels)
-                self._fill(place, left)
-                self._copy_row(source, v.two("add", "i64", place, str(left)))
-                self._fill(v.two("add", "i64", place, str(right)), layout.row_elements - right)
+                self._fill(offset, left)
+                self._copy_row(source, v.two("add", "i64", offset, str(left)))
+                self._fill(v.two("add", "i64", offset, str(right)), layout.row_elements - right)
 
-    def _copy_row(self, source: str, place: str) -> None:
+    def _copy_row(self, source: str, offset: str) -> None:
         code, v, layout = self._code, self._single, self._layout
         count, length = layout.channels, layout.columns.length
         if layout.pixel_elements == count * layout.repeat:
-            self._copy(source, place, length * count)
+            self._copy(source, offset, length * count)
             return
         with code.loop("0", str(length)) as loop:
             at = v.two("add", "i64", source, multiple(code, loop.index, count))
-            to = v.two("add", "i64", place, multiple(code, loop.index, layout.pixel_elements))
+            to = v.two("add", "i64", offset, multiple(code, loop.index, layout.pixel_elements))
             self._copy(at, to, count)
 
-    def _fill(self, place: str, count: int) -> None:
+    def _fill(self, offset: str, count: int) -> None:
         """Fills elements with padding; a few more may be written."""
         code, scheme = self._code, self._scheme
         if count <= 0:
             return
         size = scheme.target.vector_bytes
-        target = address(code, "%scratch", multiple(code, place, scheme.element_bytes))
+        target = address(code, "%scratch", multiple(code, offset, scheme.element_bytes))
         vectors = self._vectors(count)
         if vectors > UNROLLED:
             self._packing.fill_all(code, target, self._outside, vectors)
@@ -149,11 +149,11 @@ class Blocks:
         """Returns the number of vectors for this many elements."""
         return -(-count * self._scheme.element_bytes // self._scheme.target.vector_bytes)
 
-    def _copy(self, source: str, place: str, count: int) -> None:
+    def _copy(self, source: str, offset: str, count: int) -> None:
         """Copies elements in the scheme's form, without reading or writing beyond them."""
         code, packing, lanes = self._code, self._packing, self._packing.lanes
         begin = address(code, self._source, multiple(code, source, packing.type.size_bytes))
-        target = address(code, "%scratch", multiple(code, place, self._scheme.element_bytes))
+        target = address(code, "%scratch", multiple(code, offset, self._scheme.element_bytes))
         if count > lanes * UNROLLED:
             packing.copy_all(code, begin, target, str(count))
             return

@@ -192,8 +192,8 @@ class Depthwise:
         lanes, there, element = plan.scheme.lanes, min(bundle.channels, plan.channels), self._sums.element
         if tail.is_stored:
             size = tail.kernel.output.type.size_bytes
-            place = self._single.two("add", "i64", multiple(code, position, plan.channels), channel)
-            base = opaque(code, code.value(f"getelementptr {element}, ptr {self._output}, i64 {place}"))
+            offset = self._single.two("add", "i64", multiple(code, position, plan.channels), channel)
+            base = opaque(code, code.value(f"getelementptr {element}, ptr {self._output}, i64 {offset}"))
             to = address(code, base, str(number * plan.channels * size))
             store_lanes(code, whole, element, bundle.channels, to, there)
             return

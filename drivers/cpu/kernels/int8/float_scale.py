@@ -169,23 +169,23 @@ class _Channels:
         # Number of results that are not positive.
         self._under = int(np.searchsorted(self._results, 0.0, side="right")) if rule.is_signed else 0
         steps = 1 / np.maximum(self._factors, _LEAST)
-        places = self._results * steps[:, None]
-        places -= (self._additions * steps)[:, None]
+        starts = self._results * steps[:, None]
+        starts -= (self._additions * steps)[:, None]
         if rule.is_signed:
-            places[:, : self._under] += (self._below * steps)[:, None]
+            starts[:, : self._under] += (self._below * steps)[:, None]
         # The smallest v of each result, and which results are reachable; None if all are.
-        self._least = np.ceil(places)
+        self._least = np.ceil(starts)
         self._is_reached: Array | None = None
         reach = self._reach[:, None] + _STEPS_AWAY
         if (np.abs(self._least[:, [0, -1]]) > reach).any():
             self._is_reached = np.abs(self._least) <= reach
-        lost = np.abs(places[:, [0, -1]]).max() * _LOST
+        lost = np.abs(starts[:, [0, -1]]).max() * _LOST
         if self._is_reached is not None:
-            reached = np.where(self._is_reached, places, 0.0)
+            reached = np.where(self._is_reached, starts, 0.0)
             lost = max(-reached.min(), reached.max()) * _LOST
         # Extremes of the distance between each smallest v and the exact start of its result, for
         # non-positive and other results.
-        beyond = np.subtract(self._least, places, out=places)
+        beyond = np.subtract(self._least, starts, out=starts)
         self._beyond = [
             _extremes(beyond, self._is_reached, part)
             for part in (slice(self._under), slice(self._under, None))

@@ -140,13 +140,15 @@ def _row_packing(packing: Packing) -> Subroutine:
     v = Vector(code, packing.scheme.target, 1)
     outside = code.load(f"load <{size} x i8>, ptr {value}, align {size}")
     with code.loop(first, last, may_be_empty=True) as loop:
-        place = address(code, target, v.two("mul", "i64", v.two("sub", "i64", loop.index, first), packed_row))
+        packed = address(
+            code, target, v.two("mul", "i64", v.two("sub", "i64", loop.index, first), packed_row)
+        )
         is_inside = v.compare("ult", "i64", loop.index, height)
         left = v.choose(is_inside, "i64", vectors[0], vectors[2])
-        _write_fill(code, place, outside, size, left)
+        _write_fill(code, packed, outside, size, left)
         with code.when(is_inside):
             begin = address(code, source, v.two("mul", "i64", loop.index, row))
-            inner = address(code, place, before)
+            inner = address(code, packed, before)
             _write_copy(code, packing, begin, inner, count)
             end = address(code, inner, multiple(code, count, packing.packed_bytes))
             _write_fill(code, end, outside, size, vectors[1])

@@ -141,11 +141,11 @@ class Products:
         start = address(
             code, source, multiple(code, inner, self._product.rows.stride * plan.layout.row_bytes)
         )
-        place = multiple(code, inner, plan.width)
+        offset = multiple(code, inner, plan.width)
         before = multiple(code, v.two("sub", "i64", number, first), plan.row_tiles)
         if plan.rows > 1:
             memory = start, panel, self._sums.ahead(code, panel, before)
-            self._write_tile(memory, (position, channel), place, group)
+            self._write_tile(memory, (position, channel), offset, group)
             return
         # The last tile overlaps the one before, so that all have the same length.
         with self._tiles(plan.row_tiles) as tile:
@@ -156,7 +156,7 @@ class Products:
             window = address(code, start, multiple(code, column, step))
             memory = window, panel, self._sums.ahead(code, panel, v.two("add", "i64", before, tile))
             at = v.two("add", "i64", position, column), channel
-            inner = v.two("add", "i64", place, column)
+            inner = v.two("add", "i64", offset, column)
             self._write_tile(memory, at, inner, group)
 
     @contextmanager
@@ -167,13 +167,13 @@ class Products:
         with self.code.loop("0", str(count)) as loop:
             yield loop.index
 
-    def _write_tile(self, memory: tuple[str, str, str], at: tuple[str, str], place: str, group: str) -> None:
+    def _write_tile(self, memory: tuple[str, str, str], at: tuple[str, str], offset: str, group: str) -> None:
         """Writes a tile.
 
         Args:
             memory: addresses of its first window, its panel, and the prefetched part.
             at: its first position and channel.
-            place: its offset in the block.
+            offset: its offset in the block.
             group: of channels.
         """
         plan, code = self._plan, self.code
@@ -183,7 +183,7 @@ class Products:
                 code,
                 "%scratch",
                 str(plan.layout.packed_bytes),
-                multiple(code, place, WORD_BYTES),
+                multiple(code, offset, WORD_BYTES),
                 multiple(code, group, plan.positions * WORD_BYTES),
             )
         # A unit of several rows is as wide as the output, so its positions are contiguous.

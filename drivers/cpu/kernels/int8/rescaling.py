@@ -321,9 +321,9 @@ def _of_channels(expression: Expression, kernel: Kernel, channels: int) -> Array
         return np.full(channels, int(expression.value), np.int64)
     if not isinstance(expression, Load) or expression.guard is not None or len(expression.index) != 1:
         return None
-    known, place = expression.value.constant, expression.index[0]
+    known, index = expression.value.constant, expression.index[0]
     if known is None or not expression.type.is_integer:
         return None
-    if place is kernel.axes[-1]:
+    if index is kernel.axes[-1]:
         return known.astype(np.int64)
-    return np.full(channels, int(known[place.low]), np.int64) if isinstance(place, Constant) else None
+    return np.full(channels, int(known[index.low]), np.int64) if isinstance(index, Constant) else None

@@ -89,15 +89,15 @@ class Results:
                 self._write_bytes(pairs, [row[vector : vector + 2] for row in rows], position, column)
             return
         for number, sums in enumerate(totals):
-            place, vector = divmod(number, vectors)
-            row = self._single.two("add", "i64", position, str(place))
+            offset, vector = divmod(number, vectors)
+            row = self._single.two("add", "i64", position, str(offset))
             column = self._single.two("add", "i64", channel, str(self._plan.start(0, vector)))
             self._write_vector(sums, [each[vector] for each in rows], row, column)
 
     def _element(self, pointer: str, kind: str, row: str, column: str, pitch: int) -> str:
         """Returns the address of an element, in a value with this stride of positions."""
-        place = self._single.two("add", "i64", multiple(self._code, row, pitch), column)
-        return self._code.value(f"getelementptr {kind}, ptr {pointer}, i64 {place}")
+        offset = self._single.two("add", "i64", multiple(self._code, row, pitch), column)
+        return self._code.value(f"getelementptr {kind}, ptr {pointer}, i64 {offset}")
 
     def _other(self, residual: Residual, row: str, column: str, lanes: int) -> str:
         """Loads bytes that are added to rescaled sums."""
@@ -146,15 +146,15 @@ class Results:
         """Writes the results of two vectors at one or two positions."""
         code, last, lanes = self._code, self._residual or self._tail.rescaling, 2 * self._lanes
         assert last is not None  # noqa: S101 - see `is_packed`
-        places = [self._single.two("add", "i64", position, str(number)) for number in range(len(pairs))]
+        offsets = [self._single.two("add", "i64", position, str(number)) for number in range(len(pairs))]
         halves: list[str] = []
 
         def write(totals: Sequence[str], row: str) -> None:
             halves.append(self._as_halves(totals, words, row, column))
 
-        code.interleaved([partial(write, *each) for each in zip(pairs, places, strict=True)])
+        code.interleaved([partial(write, *each) for each in zip(pairs, offsets, strict=True)])
         mixed = as_bytes(code, self._target, (halves[0], halves[-1]), last.type, (last.low, last.high))
-        for number, row in enumerate(places):
+        for number, row in enumerate(offsets):
             # Each 128 bits hold eight channels of one position, then eight of the other.
             order = ", ".join(f"i32 {16 * (each // 8) + 8 * number + each % 8}" for each in range(lanes))
             piece = code.fresh(

@@ -61,8 +61,8 @@ def write_window_sums(
         step = product.columns.stride * layout.pixel_bytes
         with code.loop("0", rows, may_be_empty=True) as loop:
             line = address(code, first, multiple(code, loop.index, row_step))
-            place = address(code, to, multiple(code, loop.index, plan.width * WORD_BYTES))
-            code.call(function, line, place, factor, str(plan.width), str(step), *window)
+            slot = address(code, to, multiple(code, loop.index, plan.width * WORD_BYTES))
+            code.call(function, line, slot, factor, str(plan.width), str(step), *window)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class _Line:
         for first, last, together in (("0", whole, lanes), (whole, count, 1)):
             with code.loop(first, last, step=together, may_be_empty=True) as loop:
                 window = address(code, windows, v.two("mul", "i64", loop.index, step))
-                place = address(code, sums, multiple(code, loop.index, WORD_BYTES))
+                slot = address(code, sums, multiple(code, loop.index, WORD_BYTES))
                 starts = [
                     address(code, window, v.two("mul", "i64", step, str(each)))
                     for each in range(0, together, _NEIGHBOURS)
@@ -109,12 +109,12 @@ class _Line:
                 totals = self._totals(starts, together, ["0", step, *steps])
                 if together == 1:
                     total = v.two("mul", "i32", self._horizontal_sum(totals[0]), factor)
-                    code.effect(f"store i32 {total}, ptr {place}, align 4")
+                    code.effect(f"store i32 {total}, ptr {slot}, align 4")
                     continue
                 total = self._vector.two(
                     "mul", "i32", self._transposed_sum(totals), self._vector.splat("i32", factor)
                 )
-                code.effect(f"store {self._kind} {total}, ptr {place}, align 4")
+                code.effect(f"store {self._kind} {total}, ptr {slot}, align 4")
 
     def _totals(self, starts: Sequence[str], count: int, steps: Sequence[str]) -> list[str]:
         """Returns for each window a vector whose lanes sum up to the sum of its bytes.
@@ -141,8 +141,8 @@ class _Line:
         whole = code.value(f"and i64 {length}, {-self._size}") if self._form.has_whole else "0"
         if self._form.has_whole:
             ones = self._vector.number("i32", 0x01010101)
-            with self._counted(whole, totals, step=self._size) as (offset, sums):
-                self._add(starts, v.two("add", "i64", run, offset), steps, ones, sums)
+            with self._counted(whole, totals, step=self._size) as (slot, sums):
+                self._add(starts, v.two("add", "i64", run, slot), steps, ones, sums)
         if self._form.has_rest:
             ones = self._first(v.two("sub", "i64", length, whole))
             self._add(starts, v.two("add", "i64", run, whole), steps, ones, totals)
@@ -157,14 +157,14 @@ class _Line:
         return self._code.value(f"bitcast {v.type('i8')} {ones} to {self._kind}")
 
     def _add(
-        self, starts: Sequence[str], offset: str, steps: Sequence[str], weights: str, totals: list[str]
+        self, starts: Sequence[str], slot: str, steps: Sequence[str], weights: str, totals: list[str]
     ) -> None:
-        """Adds the bytes at an offset in each window to its total."""
+        """Adds the bytes at an slot in each window to its total."""
         code = self._code
         for number, start in enumerate(starts):
             # Hiding the base keeps LLVM from giving each window its own induction variable, for
             # which there are too few registers.
-            base = opaque(code, address(code, start, offset))
+            base = opaque(code, address(code, start, slot))
             for after, step in enumerate(steps):
                 each = number * _NEIGHBOURS + after
                 if each < len(totals):

@@ -11,6 +11,7 @@ import numpy as np
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
+from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.convolution import convolution, depthwise_convolution, transpose_convolution
 from neurald.hal.operations.convolution.convolution import convolve
 from neurald.hal.operations.convolution.weighted_sum import (
@@ -75,7 +76,7 @@ def _nhwc(call: Call) -> Array:
 def _images(values: Array, *, asymmetric: bool) -> tuple[Array, Array, Array]:
     """Stored images, and the scale and zero point of each."""
     rows = np.ascontiguousarray(values).reshape(len(values), np.prod(values.shape[1:], dtype=np.int64))
-    stored, scales, zero_points = hybrid.quantize_rows(rows, asymmetric=asymmetric)
+    stored, scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
     return stored.reshape(values.shape), scales, zero_points
 
 

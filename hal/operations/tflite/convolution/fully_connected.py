@@ -13,6 +13,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
+from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.convolution.weighted_sum import (
     ROWS,
     SIGNED_LARGEST,
@@ -109,7 +110,7 @@ def _hybrid(call: Call, output: Array) -> None:
     matrix = hybrid.stored_weights(call, (1,))
     asymmetric = bool(call.scalar("asymmetric"))
     rows = call.array("input").reshape(len(output), matrix.shape[1])
-    stored, scales, zero_points = hybrid.quantize_rows(rows, asymmetric=asymmetric)
+    stored, scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
     sums = stored.astype(matrix.dtype) @ matrix.T
     sums -= np.outer(zero_points, matrix.sum(axis=1, dtype=np.float64)).astype(matrix.dtype)
     hybrid.float_writer(call, scales[:, np.newaxis])(sums, output)
@@ -121,7 +122,7 @@ def _blockwise(call: Call, output: Array) -> None:
     (units, blocks), depth = scales.shape, call.shape("filter")[1]
     matrix = call.array("filter").reshape(units, blocks, depth // blocks).astype(np.float64)
     rows = call.array("input").reshape(len(output), depth)
-    stored, row_scales, zero_points = hybrid.quantize_rows(rows, asymmetric=bool(call.scalar("asymmetric")))
+    stored, row_scales, zero_points = quantize_rows(rows, asymmetric=bool(call.scalar("asymmetric")))
     centred = (stored - zero_points[:, np.newaxis]).reshape(len(rows), blocks, depth // blocks)
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.zeros(output.shape, np.float32)

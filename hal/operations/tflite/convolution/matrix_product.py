@@ -4,9 +4,11 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Requantization, Rounding
-from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.operations.arithmetic.quantized import stored_limits
+from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, row, scalar, tensor
@@ -85,7 +87,7 @@ def _hybrid(call: Call) -> Array:
     values = values.swapaxes(-1, -2) if call.scalar("adjoint1") else values
     matrix = (matrix.swapaxes(-1, -2) if call.scalar("adjoint2") else matrix).astype(np.float64)
     rows = np.ascontiguousarray(values).reshape(int(np.prod(values.shape[:-1])), values.shape[-1])
-    stored, scales, zero_points = hybrid.quantize_rows(rows, asymmetric=bool(call.scalar("asymmetric")))
+    stored, scales, zero_points = quantize_rows(rows, asymmetric=bool(call.scalar("asymmetric")))
     centred = (stored.astype(np.float64) - zero_points[:, np.newaxis]).reshape(values.shape)
     row_scales = scales.reshape(*values.shape[:-1], 1)
     product = (centred @ matrix).astype(np.float32)

@@ -8,9 +8,10 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
-from neurald.hal.operations.arithmetic.quantized import is_quantized, round_away
+from neurald.hal.operations.arithmetic.quantized import round_away
 from neurald.hal.operations.elementwise.activation import sigmoid
 from neurald.hal.operations.elementwise.selection import DEFINITIONS as SELECTIONS
 from neurald.hal.operations.machinery.call import Array, Call

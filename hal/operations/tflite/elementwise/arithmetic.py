@@ -7,10 +7,11 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, FusedActivation, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
 from neurald.hal.operations.arithmetic.gemmlowp import product16, shift_right
-from neurald.hal.operations.arithmetic.quantized import activate, is_quantized, saturate
+from neurald.hal.operations.arithmetic.quantized import activate, saturate
 from neurald.hal.operations.elementwise.arithmetic import quantized_product, quantized_sum
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition

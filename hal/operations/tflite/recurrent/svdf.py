@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
-from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.signature import Form, row, scalar
 from neurald.hal.operations.recurrent import svdf

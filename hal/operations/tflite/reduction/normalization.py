@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.arithmetic.fixed_point import multiply
 from neurald.hal.operations.arithmetic.gemmlowp import inverse_square_root
-from neurald.hal.operations.arithmetic.quantized import is_quantized, saturate
+from neurald.hal.operations.arithmetic.quantized import saturate
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.rules import resolve_axis
 from neurald.hal.operations.reduction.normalization import DEFINITIONS as NORMALIZATIONS

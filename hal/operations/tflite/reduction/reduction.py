@@ -7,9 +7,10 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, single_ratio
-from neurald.hal.operations.arithmetic.quantized import is_quantized, round_away, saturate
+from neurald.hal.operations.arithmetic.quantized import round_away, saturate
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import resolve_axes

@@ -4,7 +4,8 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.frontend.control_flow_unrolling import unroll_control_flow
-from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.operations.machinery.call import Array
 
 

@@ -16,7 +16,7 @@ def interpolated(table: Value, value: Expression) -> Expression:
         value: the argument.
     """
     step = (value >> STEP_BITS).to(Scalar.INDEX) + STEPS // 2
-    base, following = (load(table, (place,)).to(Scalar.INT32) for place in (step, step + 1))
+    base, following = (load(table, (index,)).to(Scalar.INT32) for index in (step, step + 1))
     # The slope is stored in 16 bits.
     slope = (following - base).to(Scalar.INT16).to(Scalar.INT32)
     offset = value & ((1 << STEP_BITS) - 1)

@@ -24,7 +24,7 @@ def _weights(builder: Builder, filter_: Value) -> Value:
     depth, height, width, inputs, outputs = filter_.shape
     return builder.compute(
         (outputs, height, width, depth * inputs),
-        lambda o, y, x, place: load(filter_, (place // inputs, y, x, place % inputs, o)),
+        lambda o, y, x, coordinate: load(filter_, (coordinate // inputs, y, x, coordinate % inputs, o)),
     )
 
 
@@ -36,8 +36,8 @@ def _convolve(call: Call, builder: Builder) -> tuple[Value, ...]:
     positions, heads = window_positions(call, tuple(image), kernel)
     strides, dilations = steps(call, "stride"), steps(call, "dilation")
 
-    def slices(number: Expression, y: Expression, x: Expression, place: Expression) -> Expression:
-        tap, channel = place // channels, place % channels
+    def slices(number: Expression, y: Expression, x: Expression, coordinate: Expression) -> Expression:
+        tap, channel = coordinate // channels, coordinate % channels
         z = number % positions[0] * strides[0] + tap * dilations[0] - heads[0]
         position = (number // positions[0], z, y, x, channel)
         return load(source, position, inside(position, source.shape))
@@ -76,12 +76,12 @@ def _transpose(call: Call, builder: Builder) -> tuple[Value, ...]:
         taps = tuple(axis(length, "r") for length in kernel)
         channel = axis(channels, "c")
         holds: Expression = index(0).equals(0)
-        places = []
+        indexes = []
         for along, tap in enumerate(taps):
             spread = at[1 + along] + heads[along] - tap * dilations[along]
             holds = holds & (spread % strides[along]).equals(0)
-            places.append(spread // strides[along])
-        position = (at[0], *places, channel)
+            indexes.append(spread // strides[along])
+        position = (at[0], *indexes, channel)
         value = load(source, position, inside(position, source.shape) & holds)
         product = value * load(filter_, (*taps, at[4], channel))
         return _finish(call, builder, reduce(ReductionOp.SUM, (*taps, channel), product), at[4])

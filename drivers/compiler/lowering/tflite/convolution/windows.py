@@ -48,8 +48,8 @@ def _reduce(call: Call, builder: Builder) -> tuple[Value, ...]:
     def body(*at: Expression) -> Expression:
         steps = tuple(axis(size, "r") for size in sizes)
         position = tuple(
-            place * stride + step * dilation
-            for place, stride, step, dilation in zip(at, strides, steps, dilations, strict=True)
+            index * stride + step * dilation
+            for index, stride, step, dilation in zip(at, strides, steps, dilations, strict=True)
         )
         reduced = reduce(how, steps, element(load(source, position)))
         return _combined(how, element(initial), reduced).to(source.type)

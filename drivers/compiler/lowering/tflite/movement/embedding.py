@@ -59,9 +59,9 @@ def _checked_rows(call: Call, builder: Builder) -> Value:
     )
 
 
-def _comes_again(places: Array) -> bool:
+def _comes_again(indexes: Array) -> bool:
     """Returns True if a number occurs again after others."""
-    runs = places[np.flatnonzero(np.diff(places, prepend=-1))]
+    runs = indexes[np.flatnonzero(np.diff(indexes, prepend=-1))]
     return len(np.unique(runs)) < len(runs)
 
 
@@ -74,10 +74,10 @@ def _lookup_sparse(call: Call, builder: Builder) -> tuple[Value, ...]:
     values, weights = builder.value(call, "values"), builder.value(call, "weights")
     depth = len(shape) - len(values.shape) + 1
     lengths = shape[:depth]
-    places = sparse_places(call, lengths)
-    if combiner is not Combiner.SUM and _comes_again(places):
+    indexes = sparse_places(call, lengths)
+    if combiner is not Combiner.SUM and _comes_again(indexes):
         raise Unsupported(f"{combiner.name} of lookups that are not grouped by destination is not supported")
-    rows, arrivals_at = _checked_rows(call, builder), known_arrivals(builder, places, math.prod(lengths))
+    rows, arrivals_at = _checked_rows(call, builder), known_arrivals(builder, indexes, math.prod(lengths))
 
     def total(of: Callable[[Arrivals], Expression], at: Sequence[Expression]) -> Expression:
         arrivals = arrivals_at(linearize(at[:depth], lengths))

@@ -22,7 +22,7 @@ def _gather_nd(call: Call, builder: Builder) -> tuple[Value, ...]:
     *outer, depth = indices.shape
     lengths = values.shape[:depth]
 
-    def places(at: Sequence[Expression]) -> list[tuple[Expression, Expression]]:
+    def indexes(at: Sequence[Expression]) -> list[tuple[Expression, Expression]]:
         return [
             bounded_index(element(indices, (*at[: len(outer)], index(axis))), length)
             for axis, length in enumerate(lengths)
@@ -31,11 +31,11 @@ def _gather_nd(call: Call, builder: Builder) -> tuple[Value, ...]:
     def body(*at: Expression) -> Expression:
         if not values.count:
             return constant(0, values.type)
-        return load(values, (*(place for place, _ in places(at)), *at[len(outer) :]))
+        return load(values, (*(coordinate for coordinate, _ in indexes(at)), *at[len(outer) :]))
 
     def requirements(*at: Expression) -> Sequence[tuple[Expression, str]]:
         message = f"{call.name('indices')}: indexes into {list(lengths)} are expected"
-        return tuple((holds, message) for _, holds in places(at))
+        return tuple((holds, message) for _, holds in indexes(at))
 
     return (builder.compute(output_shapes(call)[0], body, requirements),)
 

@@ -31,8 +31,8 @@ def _bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
     batches, height, width, channels = source.shape
     size = output_size(call)
     is_unsigned = source.type is Scalar.UINT8
-    places = neighbours if is_unsigned else _fixed_point
-    rows, columns = places(call, height, size[0]), places(call, width, size[1])
+    positions = neighbours if is_unsigned else _fixed_point
+    rows, columns = positions(call, height, size[0]), positions(call, width, size[1])
     blend = _unsigned if is_unsigned else _signed
 
     def body(*at: Expression) -> Expression:

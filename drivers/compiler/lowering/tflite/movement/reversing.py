@@ -27,8 +27,8 @@ def _reverse_sequence(call: Call, builder: Builder) -> tuple[Value, ...]:
 
     def body(*at: Expression) -> Expression:
         step, length = at[along], clamp(end(at), 0, longest)
-        place = select(step < length, length - 1 - step, step)
-        return load(source, (*at[:along], place, *at[along + 1 :]))
+        index = select(step < length, length - 1 - step, step)
+        return load(source, (*at[:along], index, *at[along + 1 :]))
 
     def requirements(*at: Expression) -> Sequence[tuple[Expression, str]]:
         message = f"{call.name('lengths')}: numbers from 0 to {longest} are expected"

@@ -38,18 +38,18 @@ def _flat_places(call: Call, builder: Builder, indices: Value, lengths: Shape) -
         lengths: of the indexed dimensions.
     """
 
-    def places(row: Expression) -> list[tuple[Expression, Expression]]:
+    def indexes(row: Expression) -> list[tuple[Expression, Expression]]:
         return [
             bounded_index(element(indices, (row, index(axis))), length) for axis, length in enumerate(lengths)
         ]
 
     def body(row: Expression) -> Expression:
-        place = linearize((place for place, _ in places(row)), lengths)
-        return place.to(Scalar.INT32 if math.prod(lengths) < 1 << 31 else Scalar.INT64)
+        coordinate = linearize((coordinate for coordinate, _ in indexes(row)), lengths)
+        return coordinate.to(Scalar.INT32 if math.prod(lengths) < 1 << 31 else Scalar.INT64)
 
     def requirements(row: Expression) -> Sequence[tuple[Expression, str]]:
         message = f"{call.name('indices')}: indexes into {list(lengths)} are expected"
-        return tuple((holds, message) for _, holds in places(row))
+        return tuple((holds, message) for _, holds in indexes(row))
 
     return builder.compute(indices.shape[:1], body, requirements)
 
@@ -69,8 +69,8 @@ def _scatter_nd(call: Call, builder: Builder) -> tuple[Value, ...]:
         where = positions(call, "indices", shape).reshape(-1)
         arrivals_at = known_arrivals(builder, where, math.prod(lengths))
     else:
-        places = _flat_places(call, builder, builder.reshape(indices, (count, depth)), lengths)
-        arrivals_at = compared_arrivals(places, math.prod(shape))
+        indexes = _flat_places(call, builder, builder.reshape(indices, (count, depth)), lengths)
+        arrivals_at = compared_arrivals(indexes, math.prod(shape))
 
     def body(*at: Expression) -> Expression:
         arrivals = arrivals_at(linearize(at[:depth], lengths))
@@ -92,8 +92,8 @@ def _sparse_to_dense(call: Call, builder: Builder) -> tuple[Value, ...]:
         arrivals_at = known_arrivals(builder, dense_places(call), math.prod(shape))
     else:
         rows = builder.reshape(indices, (count, len(shape)))
-        places = _flat_places(call, builder, rows, shape)
-        arrivals_at = compared_arrivals(places, math.prod(shape))
+        indexes = _flat_places(call, builder, rows, shape)
+        arrivals_at = compared_arrivals(indexes, math.prod(shape))
 
     def body(*at: Expression) -> Expression:
         last = last_arrival(arrivals_at(linearize(at, shape))).to(Scalar.INDEX)

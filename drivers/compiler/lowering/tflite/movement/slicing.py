@@ -29,12 +29,12 @@ def _dynamic_update_slice(call: Call, builder: Builder) -> tuple[Value, ...]:
         return (source,)
 
     def body(*at: Expression) -> Expression:
-        places = []
-        for axis, (place, length, size) in enumerate(zip(at, source.shape, update.shape, strict=True)):
+        indexes = []
+        for axis, (coordinate, length, size) in enumerate(zip(at, source.shape, update.shape, strict=True)):
             last = length - size
             begin = as_index(element(start, (index(axis),)), 0, last)
-            places.append(place - clamp(begin, 0, last))
-        return load(update, tuple(places), inside(places, update.shape), load(source, at))
+            indexes.append(coordinate - clamp(begin, 0, last))
+        return load(update, tuple(indexes), inside(indexes, update.shape), load(source, at))
 
     return (builder.compute(source.shape, body),)
 

@@ -67,16 +67,16 @@ def _gather(call: Call, builder: Builder) -> tuple[Value, ...]:
     _, axis = index_shape(call, len(mapped))
 
     def body(*at: Expression) -> Expression:
-        batch = [place for dimension, place in enumerate(at) if dimension not in offsets]
+        batch = [coordinate for dimension, coordinate in enumerate(at) if dimension not in offsets]
         within = iter([at[dimension] for dimension in offsets])
         position = []
         for dimension, (length, size) in enumerate(zip(values.shape, sizes, strict=True)):
-            place: Expression = index(0) if dimension in collapsed else next(within)
+            coordinate: Expression = index(0) if dimension in collapsed else next(within)
             if dimension in mapped:
                 last = length - size
                 number = _start(indices, batch, axis, mapped.index(dimension))
-                place = place + clamp(as_index(number, 0, last), 0, last)
-            position.append(place)
+                coordinate = coordinate + clamp(as_index(number, 0, last), 0, last)
+            position.append(coordinate)
         return load(values, tuple(position))
 
     return (builder.compute(shape, body),)
@@ -107,12 +107,12 @@ def _compared(call: Call, builder: Builder, count: int) -> UpdatesAt:
 
     def offsets(at: Sequence[Expression], row: Expression) -> list[Expression]:
         """Returns the offset of an index in a slice, valid if inside it."""
-        batch, places = delinearize(row, batches), list(at)
+        batch, indexes = delinearize(row, batches), list(at)
         for component, dimension in enumerate(mapped):
             number = _start(indices, batch, axis, component)
             start = as_index(number, -sizes[dimension], source.shape[dimension])
-            places[dimension] = places[dimension] - start
-        return places
+            indexes[dimension] = indexes[dimension] - start
+        return indexes
 
     def updates_at(at: Sequence[Expression]) -> Updates:
         arrivals = all_arrivals(count, lambda row: inside(offsets(at, row), sizes))
@@ -138,18 +138,18 @@ def _scatter(call: Call, builder: Builder) -> tuple[Value, ...]:
     update = call.scalar("update")
 
     def replaced(*at: Expression) -> Expression:
-        arrivals, place = updates_at(at)
+        arrivals, coordinate = updates_at(at)
         number, holds = arrivals.number, arrivals.holds
         if arrivals.axes:
             last = last_arrival(arrivals).to(Scalar.INDEX)
             number, holds = maximum(last, 0), last >= 0
-        return load(slices, place(number), holds, load(source, at))
+        return load(slices, coordinate(number), holds, load(source, at))
 
     def combined(*at: Expression) -> Expression:
-        (arrivals, place), (reduction, function) = updates_at(at), _UPDATES[update]
+        (arrivals, coordinate), (reduction, function) = updates_at(at), _UPDATES[update]
         neutral = constant(reduction_identity(reduction, source.type), source.type)
         new = combine_arrivals(
-            reduction, arrivals, load(slices, place(arrivals.number), arrivals.holds, neutral)
+            reduction, arrivals, load(slices, coordinate(arrivals.number), arrivals.holds, neutral)
         )
         return function(load(source, at), new)
 

@@ -22,8 +22,8 @@ def _broadcast_args(call: Call, builder: Builder) -> tuple[Value, ...]:
 
     def lengths(at: Expression) -> list[Expression]:
         """Returns the lengths of both shapes, aligned at their ends."""
-        places = [at - (rank - shape.count) for shape in shapes]
-        return [load(shape, (place,), place >= 0, 1) for shape, place in zip(shapes, places, strict=True)]
+        indexes = [at - (rank - shape.count) for shape in shapes]
+        return [load(shape, (index,), index >= 0, 1) for shape, index in zip(shapes, indexes, strict=True)]
 
     def body(at: Expression) -> Expression:
         one, other = lengths(at)

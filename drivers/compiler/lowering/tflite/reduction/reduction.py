@@ -32,7 +32,8 @@ from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.drivers.compiler.lowering.reduction.reduction import lower_mean
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.model.quantization import is_quantized
+from neurald.hal.operations.arithmetic.quantized import stored_limits
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.reduction.reduction import (
     cumulative_axis,
@@ -160,14 +161,14 @@ def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
     bits = min(right, 62)
 
     def body(*at: Expression) -> Expression:
-        def factor(place: int) -> Expression:
-            reduced = dict(zip(axes, delinearize(index(place), lengths), strict=True))
+        def factor(number: int) -> Expression:
+            reduced = dict(zip(axes, delinearize(index(number), lengths), strict=True))
             position = whole_position(at, reduced, len(source.shape))
             return load(source, position).to(Scalar.INT64) - operand.zero_point
 
         product = factor(0)
-        for place in range(1, count + 1):
-            following = product * factor(place) if place < count else product
+        for number in range(1, count + 1):
+            following = product * factor(number) if number < count else product
             product = clamp((following * multiplier + ((1 << bits) >> 1)) >> bits, *_INT32)
         return saturate(product + output.zero_point, output)
 
@@ -182,8 +183,8 @@ def _cumulative(call: Call, builder: Builder) -> tuple[Value, ...]:
 
     def element(value: Value, at: tuple[Expression, ...], distance: int) -> Expression:
         """Returns the element `distance` steps before in the sum's direction, or 0."""
-        place = at[dimension] - way * distance
-        return widen(load(value, along(at, dimension, place), (place >= 0) & (place < length), 0))
+        number = at[dimension] - way * distance
+        return widen(load(value, along(at, dimension, number), (number >= 0) & (number < length), 0))
 
     sums, count = source, 1
     while count < length:

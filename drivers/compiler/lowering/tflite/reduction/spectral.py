@@ -52,7 +52,7 @@ def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         halves = _complex(builder, halves)
         halves = _transposed(builder, halves, (batch, count, 2, rows))
     pairs = builder.compute(
-        (batch * rows, count, 2), lambda row, place, part: load(halves, (row, part, place))
+        (batch * rows, count, 2), lambda row, index, part: load(halves, (row, part, index))
     )
     return (builder.reshape(pairs, (*shape, 2)),)
 
@@ -124,12 +124,12 @@ def _mirrored(inner: Value, at: tuple[Expression, ...], length: int, first: int)
 
     See `_real`.
     """
-    row, part, place = at
+    row, part, index = at
     kept = first // 2 + 1
-    number = place % first
+    number = index % first
     is_own = number < kept
     # Omitted elements are the complex conjugates of their mirror images.
-    seen = select(is_own, place, length - place)
+    seen = select(is_own, index, length - index)
     value = load(inner, (row * kept + seen % first, part, seen // first))
     return select(is_own | part.equals(0), value, -value)
 
@@ -148,11 +148,11 @@ def _twiddled(builder: Builder, parts: Value, length: int) -> Value:
     # Coefficients of the other part in the real and the imaginary result.
     other = builder.constant(np.stack((-imaginary, imaginary), axis=1).astype(np.float32))
 
-    def body(row: Expression, part: Expression, place: Expression) -> Expression:
+    def body(row: Expression, part: Expression, index: Expression) -> Expression:
         number = row % kept
-        one = load(parts, (row // kept, number, part, place))
-        two = load(parts, (row // kept, number, 1 - part, place))
-        return one * load(own, (number, place)) + two * load(other, (number, part, place))
+        one = load(parts, (row // kept, number, part, index))
+        two = load(parts, (row // kept, number, 1 - part, index))
+        return one * load(own, (number, index)) + two * load(other, (number, part, index))
 
     return builder.compute((rows * kept, 2, second), body)
 
@@ -184,7 +184,7 @@ def _complex(builder: Builder, numbers: Value) -> Value:
     inner = _complex(builder, _twiddled(builder, parts, length))
     return builder.compute(
         numbers.shape,
-        lambda row, part, place: load(inner, (row * first + place % first, part, place // first)),
+        lambda row, part, index: load(inner, (row * first + index % first, part, index // first)),
     )
 
 

@@ -10,7 +10,7 @@ from support.tflite.builder import TfliteGraph, TfliteModel
 from support.tflite.operator import random
 
 import neurald as nd
-from neurald.drivers.cpu.device import ReferenceDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite import load_tflite
 

@@ -2,16 +2,12 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
-import numpy as np
-
-from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.hal.accounting.account import reserve
 from neurald.hal.device import REFERENCE, KernelTime
 from neurald.hal.execution.array_model import GraphOperations, Limits, Values
+from neurald.hal.execution.compiled_segment import CompiledSegment
 from neurald.hal.model.numbering import operation_name
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Model, OperandType, Subgraph
@@ -20,24 +16,8 @@ from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Binding
 
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class NativeSegment:
-    """Operations that are implemented by a compiled step.
-
-    Attributes:
-        operations: their positions, ascending.
-        inputs, outputs: operands that are the inputs and outputs of the step.
-    """
-
-    operations: tuple[int, ...]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    native: NativeModel
-
-
 #: A unit of execution: an operation on its reference, by position, or a compiled segment.
-Step: TypeAlias = int | NativeSegment
+Step: TypeAlias = int | CompiledSegment
 
 
 class ExecutionState:
@@ -102,14 +82,14 @@ class ReferenceGraph:
         self._dead_after = self._last_uses()
 
     @property
-    def segments(self) -> tuple[NativeSegment, ...]:
+    def segments(self) -> tuple[CompiledSegment, ...]:
         """The compiled segments."""
-        return tuple(step for step in self.steps if isinstance(step, NativeSegment))
+        return tuple(step for step in self.steps if not isinstance(step, int))
 
     @property
     def is_tolerant(self) -> bool:
         """True if executions stay inside their memory even if inputs change meanwhile."""
-        return all(segment.native.executable.is_tolerant for segment in self.segments) and only_calculates(
+        return all(segment.is_tolerant for segment in self.segments) and only_calculates(
             self._model, self.graph, self._operations.bindings, self._operations.definitions
         )
 
@@ -142,34 +122,22 @@ class ReferenceGraph:
         return [values[index] for index in self.graph.outputs]
 
     def _times(self, step: Step, duration_ns: int) -> Sequence[KernelTime]:
-        if isinstance(step, NativeSegment):
-            return step.native.profile()
+        if not isinstance(step, int):
+            return step.profile()
         name = self.graph.operations[step].type.name
         return (KernelTime(name=name, duration_ns=duration_ns, operations=(step,), label=REFERENCE),)
 
-    def _run_segment(self, segment: NativeSegment, values: Values, run: ExecutionState) -> bool:
+    def _run_segment(self, segment: CompiledSegment, values: Values, run: ExecutionState) -> bool:
         """Runs a segment.
 
         Returns False if inputs are missing or have other shapes than compiled for.
         """
         first = segment.operations[0]
         run.limits.check(f"before {operation_name(self.graph, first)}")
-        ports = segment.native.executable.inputs
-        inputs = [values.get(index) for index in segment.inputs]
-        given = [
-            np.ascontiguousarray(value, port.operand.type.dtype)
-            for value, port in zip(inputs, ports, strict=True)
-            if value is not None and value.shape == port.dimensions
-        ]
-        if len(given) < len(inputs):
+        results = segment.run([values.get(index) for index in segment.inputs], run.limits.options)
+        if results is None:
             return False
-        options = run.limits.options
-        reservations = [
-            reserve(port.size_bytes, "results of a compiled step")
-            for port in segment.native.executable.outputs
-        ]
-        results = segment.native.run_arrays(given, options.deadline_s, options.cancellation)
-        for index, result, reservation in zip(segment.outputs, results, reservations, strict=True):
+        for index, (result, reservation) in zip(segment.outputs, results, strict=True):
             values.keep(index, result, reservation)
         return True
 

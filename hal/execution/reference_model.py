@@ -6,7 +6,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from neurald.drivers.cpu.reference_graph import ExecutionState, ReferenceGraph, Step
 from neurald.hal.device import (
     Artifact,
     ExecuteOptions,
@@ -17,6 +16,7 @@ from neurald.hal.device import (
 from neurald.hal.errors import BadData, MissedDeadlinePersistent
 from neurald.hal.execution.array_model import Limits, input_arrays, write_outputs
 from neurald.hal.execution.in_process import InProcessModel
+from neurald.hal.execution.reference_graph import ExecutionState, ReferenceGraph, Step
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import (
     Model,
