@@ -1,7 +1,8 @@
-"""Weighted sums of floats with weights of 8 bits: the inputs are quantised when they come, row by row.
+"""Weighted sums of floats with 8-bit weights: inputs are quantised at run time, row by row.
 
-A row (an image of a convolution) gets a scale and a zero point from its own smallest and largest element. Sums of products are
-exact then; they become floats again with the row's scale times that of the weights. Zero points of weights count as 0.
+A row (an image of a convolution) gets scale and zero point from its smallest and largest element.
+The sums of products are then exact; they are converted to floats with the scales of the row and of
+the weights. Zero points of weights are treated as 0.
 """
 
 import math
@@ -23,37 +24,37 @@ ROWS = tuple(
     for weights in (OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL)
 )
 
-#: Integers up to here are exact in float32.
+#: Integers up to this are exact in float32.
 _EXACT_FLOAT32 = 1 << 24
 
 
 def is_hybrid(call: Call, values: str = "input", weights: str = "filter") -> bool:
-    """Whether an operation has float inputs and quantised weights."""
+    """Returns True if an operation has float inputs and quantised weights."""
     return is_quantized(call.operand(weights)) and not is_quantized(call.operand(values))
 
 
 def stored_weights(call: Call, summed: Sequence[int], name: str = "filter") -> Array:
-    """The stored weights as floating point in which the sums along the axes `summed` are exact."""
+    """Returns the raw weights in a float type in which sums along the axes `summed` are exact."""
     values = call.array(name)
     terms = math.prod(values.shape[axis] for axis in summed)
-    # A quantised input less its zero point may have twice the magnitude.
+    # A quantised input minus its zero point may have twice the magnitude.
     is_small = 2 * LARGEST * LARGEST * terms <= _EXACT_FLOAT32
     return values.astype(np.float32 if is_small else np.float64)
 
 
 def weight_scales(operand: Operand) -> Array:
-    """The scale of each channel, or of all; shape (channels,) or (1,), float32."""
+    """Returns the scale of each channel, or of all: float32, shape (channels,) or (1,)."""
     quant = operand.channel_quant
     return np.array((operand.scale,) if quant is None else quant.scales, np.float32)
 
 
 def float_writer(call: Call, scale: Array, offset: Array | float = 0.0) -> Writer:
-    """How the sums of one image, or of rows, become outputs.
+    """Returns a function that converts the sums of one image, or of rows, to outputs.
 
     Args:
         call: the operation.
-        scale: of the quantised input, for the image or, (rows, 1), each row.
-        offset: for each channel, what the input's zero point adds to the sums.
+        scale: of the quantised input, for the image or, (rows, 1), for each row.
+        offset: for each channel, the contribution of the input's zero point to the sums.
     """
     scales = weight_scales(call.operand("filter"))
     bias = call.array("bias").astype(np.float32) if call.has("bias") else np.float32(0)
