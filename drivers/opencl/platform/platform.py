@@ -1,6 +1,6 @@
-"""Which OpenCL devices there are, what is known about them, and how they are opened.
+"""Discovers OpenCL devices, describes them, and opens them.
 
-Enumeration is cheap: nothing is compiled and no context is made.
+Enumeration is cheap: it compiles nothing and creates no context.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from neurald.hal.process.fork import keep_in_children
 if TYPE_CHECKING:
     import pyopencl as cl
 
-#: Chooses the device: "PLATFORM:DEVICE" (indices), or a part of the name of a device or platform.
+#: Selects the device: "PLATFORM:DEVICE" (indices), or a part of the name of a device or platform.
 DEVICE_VARIABLE = "NEURALD_OPENCL_DEVICE"
 
 _INSTALL = "install one: pocl-opencl-icd on Debian and Ubuntu for the CPU, the vendor's driver for a GPU"
 _OLDEST_VERSION = (1, 2)
 
 
-#: Facts that no kernel depends on: where the device is, what only limits the sizes of models, and what follows from other facts
-#: or is in `DeviceFacts.digest` already.
+#: Facts that no kernel depends on: the position of the device, limits on model sizes, and values
+#: that follow from other facts or are already part of `DeviceFacts.digest`.
 _NOT_DECISIVE = frozenset(
     {
         "platform_index",
@@ -51,7 +51,7 @@ _NOT_DECISIVE = frozenset(
 
 
 class DeviceKind(Enum):
-    """What does the calculating; the order is that of preference."""
+    """Kind of processor, in order of preference."""
 
     GPU = "GPU"
     ACCELERATOR = "ACCELERATOR"
@@ -60,21 +60,24 @@ class DeviceKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFacts:
-    """What is known about a device without opening it.
+    """Properties of a device that are known before it is opened.
 
     Attributes:
-        platform_index, device_index: its place in the loader's order.
+        platform_index, device_index: its position in the loader's order.
         platform_version: such as "OpenCL 3.0 CUDA 12.2.148".
-        c_version: of OpenCL C, such as "OpenCL C 1.2 PoCL".
-        max_allocation_bytes: of a single buffer.
-        alignment_bytes: what the start of a sub-buffer is a multiple of.
+        c_version: the version of OpenCL C, such as "OpenCL C 1.2 PoCL".
+        max_allocation_bytes: the limit on a single buffer.
+        alignment_bytes: the alignment of sub-buffers.
         compute_capability: of an NVIDIA device, such as (9, 0).
-        has_dot_product: whether its OpenCL C has dot products of four bytes (cl_khr_integer_dot_product).
-        flush_every: how many kernels are launched between two flushes of the queue; 0: one flush at the end is enough.
-        most_image_texels: of an image over a buffer; 0: there are none.
-        storage: what kernels are to read.
-        sums: in which order they may add.
-        images: those that they read; None: buffers, or the device is not open yet.
+        has_dot_product: whether its OpenCL C has dot products of four bytes
+            (cl_khr_integer_dot_product).
+        flush_every: how many kernels are launched between two flushes of the queue; 0 if one flush
+            at the end suffices.
+        most_image_texels: the limit on an image over a buffer; 0 if there are no such images.
+        storage: what kernels read from.
+        sums: the order in which kernels may add partial sums.
+        images: the images that kernels read; None if they read buffers, or the device is not open
+            yet.
         handle: pyopencl's device.
     """
 
@@ -110,7 +113,7 @@ class DeviceFacts:
 
     @property
     def digest(self) -> str:
-        """All that compiled programs depend on, for keys of caches."""
+        """Everything outside this package that compiled programs depend on, for cache keys."""
         return " | ".join(
             (
                 self.platform_name,
@@ -127,7 +130,9 @@ class DeviceFacts:
 
     @property
     def limits_digest(self) -> str:
-        """A digest of the numbers and abilities that decide which kernels are generated, beside `digest`."""
+        """Digest of the limits and features that decide which kernels are generated, in addition to
+        `digest`.
+        """
         decisive = [
             (each.name, getattr(self, each.name)) for each in fields(self) if each.name not in _NOT_DECISIVE
         ]
@@ -135,17 +140,17 @@ class DeviceFacts:
 
     @property
     def build_options(self) -> tuple[str, ...]:
-        """What programs are compiled with: OpenCL C 3.0 where compilers have functions in it that they hide by default."""
+        """Compiler options. OpenCL C 3.0 exposes functions that compilers hide by default."""
         is_known = self.has_dot_product and _version(self.device_version) >= (3, 0)
         return ("-cl-std=CL3.0",) if is_known else ()
 
     @property
     def is_cpu(self) -> bool:
-        """Whether buffers are in the host's memory, and kernels run on its cores."""
+        """Whether kernels run on the host's cores, with buffers in the host's memory."""
         return self.kind is DeviceKind.CPU
 
     def is_nvidia_from(self, capability: tuple[int, int]) -> bool:
-        """Whether it is an NVIDIA device of that generation or a later one."""
+        """Returns True for an NVIDIA device of at least this compute capability."""
         return self.is_nvidia and (self.compute_capability or (0, 0)) >= capability
 
     def __str__(self) -> str:
@@ -154,7 +159,7 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """A platform or device that is not used, and why."""
+    """Platform or device that is not used, with the reason."""
 
     name: str
     reason: str
@@ -162,27 +167,29 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """What was found on this machine."""
+    """Devices found on this machine."""
 
     devices: tuple[DeviceFacts, ...]
     skipped: tuple[Skipped, ...]
 
 
 class DeviceContext:
-    """An open device: its context, and queues for it. May be used from several threads; a queue by one at a time.
+    """An open device: its context and its queues.
+
+    Thread-safe, but a queue may be used by one thread at a time.
 
     Attributes:
-        facts: what is known about the device, also what only an open one tells.
+        facts: the properties of the device, including those known only once it is open.
         context: pyopencl's context with this device only.
-        state: whether it is still there; all that talk to the device go through its `guard`.
-        programs: those that were built for it.
+        state: whether the device is usable; all calls to the device go through its `guard`.
+        programs: the programs built for it.
     """
 
     def __init__(self, facts: DeviceFacts) -> None:
         """Opens the device.
 
         Raises:
-            Error: it cannot be opened.
+            Error: the device cannot be opened.
         """
         import pyopencl as cl
 
@@ -195,7 +202,7 @@ class DeviceContext:
         keep_in_children(self)
 
     def queue(self, *, profiling: bool = False) -> cl.CommandQueue:
-        """A new queue that runs its commands in order; a profiling one tells the time of each."""
+        """Creates an in-order queue; a profiling one records the time of each command."""
         import pyopencl as cl
 
         properties: Any = cl.command_queue_properties.PROFILING_ENABLE if profiling else 0
@@ -204,14 +211,14 @@ class DeviceContext:
 
 
 def discover(settings: Settings | None = None) -> Discovery:
-    """Every OpenCL device of this machine, and what is there but of no use.
+    """Lists the OpenCL devices of this machine, and those that cannot be used.
 
     Args:
         settings: of the driver; None for those of this process.
 
     Raises:
-        UnavailableDevice: pyopencl is not installed, there is no OpenCL platform at all, or NEURALD_OPENCL_STORAGE names no
-            storage.
+        UnavailableDevice: pyopencl is not installed, there is no OpenCL platform, or the value of
+            NEURALD_OPENCL_STORAGE is invalid.
     """
     cl = load()
     settings = process_settings() if settings is None else settings
@@ -246,14 +253,15 @@ def discover(settings: Settings | None = None) -> Discovery:
 
 
 def choose(discovery: Discovery, wanted: str | None = None) -> DeviceFacts:
-    """The device that `wanted` or NEURALD_OPENCL_DEVICE names, otherwise the first GPU, accelerator or CPU.
+    """Returns the device that `wanted` or NEURALD_OPENCL_DEVICE names, by default the first GPU,
+    accelerator or CPU.
 
     Args:
-        discovery: of `discover`.
-        wanted: like NEURALD_OPENCL_DEVICE, before which it goes: "PLATFORM:DEVICE", or a part of a name.
+        discovery: the result of `discover`.
+        wanted: "PLATFORM:DEVICE" or a part of a name; overrides NEURALD_OPENCL_DEVICE.
 
     Raises:
-        UnavailableDevice: there is none, or none of that name.
+        UnavailableDevice: there is no device, or none of that name.
     """
     wanted = process_settings().text(DEVICE_VARIABLE) if wanted is None else wanted
     devices = discovery.devices
@@ -279,7 +287,7 @@ def choose(discovery: Discovery, wanted: str | None = None) -> DeviceFacts:
 def _name(thing: cl.Platform | cl.Device, index: int) -> str:
     try:
         return thing.name.strip()
-    except Exception:  # Whatever is wrong with it is told elsewhere.
+    except Exception:  # Its errors are reported elsewhere.
         return f"number {index}"
 
 
@@ -288,20 +296,20 @@ def _first_line(error: Exception) -> str:
 
 
 def _version(text: str) -> tuple[int, int]:
-    """Of "OpenCL 3.0 ..."; (0, 0) where that is not what it says."""
+    """Parses "OpenCL 3.0 ..."; returns (0, 0) for any other text."""
     match = re.match(r"OpenCL (\d+)\.(\d+)", text)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def _platform_reason(platform: cl.Platform) -> str:
-    """Why a platform is not used; "" if it is."""
+    """Returns the reason why a platform is not used; "" if it is."""
     if _version(platform.version) < _OLDEST_VERSION:
         return f"is {platform.version}; OpenCL 1.2 or later is expected"
     return ""
 
 
 def _device_reason(device: cl.Device) -> str:
-    """Why a device is not used; "" if it is."""
+    """Returns the reason why a device is not used; "" if it is."""
     import pyopencl as cl
 
     if not device.available:
@@ -310,7 +318,7 @@ def _device_reason(device: cl.Device) -> str:
         return "has no compiler for OpenCL C"
     if _version(device.version) < _OLDEST_VERSION:
         return f"is {device.version}; OpenCL 1.2 or later is expected"
-    # The PoCL that pip installs may be older than the CPU, and then no program builds.
+    # The PoCL that pip installs may be older than the CPU; then no program builds.
     if device.platform.name == "Portable Computing Language" and importlib.util.find_spec(
         "pocl_binary_distribution"
     ):
@@ -375,16 +383,17 @@ def _facts(
 def _most_image_texels(device: cl.Device) -> int:
     import pyopencl as cl
 
-    # Some devices have images, and do not know those over buffers.
+    # Some devices support images but fail when asked about those over buffers.
     with contextlib.suppress(cl.Error):
         return int(device.image_max_buffer_size) if device.image_support else 0
     return 0
 
 
 def flush_every(name: str, vendor: str) -> int:
-    """After how many kernels the queue of such a device is flushed (`DeviceFacts.flush_every`).
+    """Returns the number of kernels between two flushes of the queue (`DeviceFacts.flush_every`).
 
-    The rules are those of TFLite's GPU delegate: Mali 24, PowerVR 16, or 4 up to Rogue GM9xxx, Adreno up to 630 16.
+    The numbers are those of TFLite's GPU delegate: Mali 24, PowerVR 16 (4 up to Rogue GM9xxx),
+    Adreno up to 630 16.
     """
     text = f"{name} {vendor}".lower()
     if "mali" in text:

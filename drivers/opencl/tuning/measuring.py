@@ -1,4 +1,4 @@
-"""The times of many kernels: their programs are built in several processes at the same time, see `build_helper`."""
+"""Measures many kernels; their programs are built in several processes, see `build_helper`."""
 
 import logging
 import threading
@@ -20,11 +20,12 @@ _LOG = logging.getLogger(__name__)
 #: Sources that are built as one program.
 Shard: TypeAlias = tuple[Source, ...]
 
-#: Bytes of functions in a program, if there are so many: about a second's work for compilers that optimise much.
+#: Target size of a program's functions in bytes: about one second for compilers that optimise much.
 _SHARD_BYTES = 30_000
-#: Programs that are worth a process: fewer are built in the time that it takes to start and to open the device.
+#: Minimum number of programs per process: starting a process and opening the device takes about as
+#: long.
 _SHARDS_EACH = 3
-#: Between two messages that tell how much is done.
+#: Seconds between progress messages.
 _SILENCE_S = 2.0
 
 
@@ -35,17 +36,19 @@ def times_ns(
     is_resident: bool,
     require_wanted: Callable[[str], None] = lambda where: None,
 ) -> dict[str, float]:
-    """The times of sources on memory of zeros, by name; those that do not build or cannot run are left out.
+    """Measures sources on zeroed memory; returns the times by name.
+
+    Sources that do not build or cannot run are left out.
 
     Args:
-        device: to measure on.
-        sources: no two of the same text.
-        is_resident: whether each is measured as a phase of a kernel that stays on the device.
-        require_wanted: called before each program is built; raises to end the measurement.
+        device: the device to measure on.
+        sources: with pairwise different texts.
+        is_resident: whether each is measured as a phase of a persistent kernel.
+        require_wanted: called before each program is built; raises to abort the measurement.
 
     Raises:
         DeadObject: the device is lost.
-        Error: it has no memory for them, or what `require_wanted` raises.
+        Error: the device lacks memory, or `require_wanted` raised it.
     """
     started = time.monotonic()
     shards = shards_of(sources, _SHARD_BYTES)
@@ -74,7 +77,7 @@ def times_ns(
 def _take_part(
     work: "Work", device: DeviceContext, *, is_resident: bool, require_wanted: Callable[[str], None]
 ) -> None:
-    """Builds and measures here until nothing is left."""
+    """Builds and measures in this process until no shard is left."""
     bench: Bench | None = None
     while (shard := work.next(is_here=True)) is not None:
         require_wanted("while kernels were measured")
@@ -93,11 +96,11 @@ def _take_part(
 
 
 class Work:
-    """Shards that are to be built and measured, and what became of them; several threads take and give them.
+    """Queue of shards to build and measure, with the results. Thread-safe.
 
     Attributes:
-        times_ns: by the names of sources; None: it does not build, or cannot run.
-        turn: whoever has it measures; nobody else's kernels run meanwhile.
+        times_ns: by the names of sources; None for a source that does not build or cannot run.
+        turn: held while measuring, so that no other kernels run.
     """
 
     def __init__(self, shards: Sequence[Shard]) -> None:
@@ -112,10 +115,11 @@ class Work:
         self._told = time.monotonic()
 
     def next(self, *, is_here: bool = False) -> Shard | None:
-        """A shard for whoever asks, as soon as there is one; None: there will be none.
+        """Returns the next shard, waiting for it if necessary; None if there will be none.
 
         Args:
-            is_here: whether this process builds it. Others do not get those that were given back.
+            is_here: whether this process builds it. Other processes do not get shards that were
+                given back.
         """
         with self._changed:
             while not self._is_closed:
@@ -124,7 +128,7 @@ class Work:
                 elif self._waiting:
                     shard = self._waiting.popleft()
                 elif self._taken or self._returned:
-                    # Of what others have, something may come back.
+                    # Shards that other threads are working on may come back.
                     self._changed.wait()
                     continue
                 else:
@@ -134,26 +138,30 @@ class Work:
             return None
 
     def measured(self, shard: Shard, times: Sequence[float | None]) -> None:
-        """The times of a shard's sources. Fewer than it has: the next one lost the device, and those after it are still to do."""
+        """Records the times of a shard's sources.
+
+        If there are fewer times than sources, the next source lost the device, and those after it
+        are still to be measured.
+        """
         with self._changed:
             known = [*times, None][: len(shard)]
             for source, time_ns in zip(shard, known, strict=False):
                 self.times_ns[source.name] = time_ns
             if len(times) < len(shard):
-                _LOG.warning("a choice for operation %s loses the device", shard[len(times)].operations)
+                _LOG.warning("a candidate for operation %s loses the device", shard[len(times)].operations)
             self._put_back([shard[len(known) :]])
 
     def split(self, shard: Shard, error: str) -> None:
-        """A shard does not build: its halves may; of a single source there is no use."""
+        """Splits a shard that does not build; a single source that does not build is dropped."""
         with self._changed:
             half = len(shard) // 2
             if not half:
-                _LOG.info("a choice for operation %s does not build: %s", shard[0].operations, error)
+                _LOG.info("a candidate for operation %s does not build: %s", shard[0].operations, error)
                 self.times_ns[shard[0].name] = None
             self._put_back([shard[:half], shard[half:]] if half else [])
 
     def _put_back(self, parts: Sequence[Shard]) -> None:
-        """What was taken is done, but for these parts."""
+        """Marks a taken shard as done except for these parts."""
         self._taken -= 1
         self._waiting.extend(part for part in parts if part)
         self._changed.notify_all()
@@ -163,14 +171,14 @@ class Work:
             _LOG.info("compiled and measured %d of %d kernels", len(self.times_ns), self._count)
 
     def give_back(self, shard: Shard) -> None:
-        """Another process has failed with it."""
+        """Returns a shard with which another process failed."""
         with self._changed:
             self._taken -= 1
             self._returned.append(shard)
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Nobody gets anything any more."""
+        """Ends the distribution: no caller gets another shard."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
