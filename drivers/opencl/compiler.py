@@ -216,9 +216,7 @@ def _objection(executable: Executable, facts: DeviceFacts) -> str:
 
 
 def _label(source: Source, facts: DeviceFacts) -> str:
-    """Describes how a source computes, and which arguments are read as buffers because of image
-    limits.
-    """
+    """Describes how a source computes, and why arguments are not read as images."""
     if facts.images is None:
         return source.label
     refused = [
@@ -292,9 +290,7 @@ def _assembled(
 
 
 def _with_outputs_last(placement: Placement, kernels: Sequence[Kernel], alignment: int) -> Placement:
-    """Moves small outputs to the end of the arena, where one transfer fetches them together with
-    the flags behind the values.
-    """
+    """Moves small outputs to the end of the arena, to fetch them with the flags in one transfer."""
     graph = placement.graph
     written = {graph.aliases.get(kernel.output, kernel.output) for kernel in kernels}
     outputs = [value for value in dict.fromkeys(graph.outputs) if value in written]
@@ -335,8 +331,7 @@ def phase_of(source: Source, call: Call, status: int) -> Phase:
 
 
 def _together(phases: Sequence[Phase], facts: DeviceFacts) -> Call | None:
-    """Returns a call of a persistent kernel that runs all phases, with its number of groups not yet
-    set.
+    """Returns a call of a persistent kernel for all phases, without its number of groups.
 
     Returns None if the device or the phases do not support it.
     """

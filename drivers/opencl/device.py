@@ -194,9 +194,7 @@ class OpenClDevice:
     def _variant(
         self, options: PrepareOptions, model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions
     ) -> OpenClPreparedModel:
-        """Returns a model for these input shapes, from the cache if it was compiled for them
-        before.
-        """
+        """Returns a model for these input shapes, from the cache if possible."""
         # The limits of the preparation no longer apply; those of the execution do.
         later = replace(
             options,

@@ -187,9 +187,7 @@ class OpenClPreparedModel(InProcessModel):
         return elapsed_ns, queued_ns
 
     def _bind(self, request: Request) -> "_Binding":
-        """Resolves the inputs and outputs of a request and caches the result for as long as the
-        request exists.
-        """
+        """Resolves the inputs and outputs of a request; the result is cached with the request."""
         executable = self.executable
         binding = _Binding(
             inputs=tuple(
@@ -220,7 +218,9 @@ class OpenClPreparedModel(InProcessModel):
                 )
             return memory
         if not 0 <= argument.offset <= memory.size - size_bytes:
-            raise BadData(f"{size_bytes} bytes at {argument.offset} do not lie inside memory of {memory.size} bytes")
+            raise BadData(
+                f"{size_bytes} bytes at {argument.offset} do not lie inside memory of {memory.size} bytes"
+            )
         return memory.address + argument.offset
 
     def artifact(self) -> Artifact | None:

@@ -123,9 +123,7 @@ class Arguments:
 
 
 def as_images(values: Iterable[Value], allowed: Images | None) -> frozenset[Value]:
-    """Returns those values that a device can read through images, up to the limit on images per
-    kernel.
-    """
+    """Returns those values that a device can read through images, up to its limit per kernel."""
     if allowed is None:
         return frozenset()
     found = dict.fromkeys(each for each in values if not allowed.objection(each))

@@ -431,7 +431,7 @@ def _applied(expression: Apply, arguments: list[str]) -> str:
         return _reinterpreted(first, source, kind)
     if op is Op.SELECT:
         return f"{first} ? {second} : {arguments[2]}"
-    assert op in (Op.FIXED_POINT, Op.FIXED_POINT_UP)  # The only remaining operations.
+    assert op in (Op.FIXED_POINT, Op.FIXED_POINT_UP)  # noqa: S101 - the only remaining operations
     return f"neurald_fixed_point({first}, {second}, {arguments[2]}, {int(op is Op.FIXED_POINT_UP)})"
 
 

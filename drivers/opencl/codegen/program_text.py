@@ -57,7 +57,7 @@ def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTexts:
-    """The kernels of a step, each of which can be built apart from the others.
+    """Kernels of a step, which can be built separately.
 
     uses: sources, and the buffers that their arguments are in.
     """

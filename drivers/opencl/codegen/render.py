@@ -152,8 +152,7 @@ def _folding(kernel: Kernel, fold: Reduce, total: int) -> Source:
 def _together(
     values: Arguments, fold: Reduce, name: str, known: Mapping[Expression, str], size: int
 ) -> list[str]:
-    """Returns the statements of a reduction by all work-items of a group, each of which gets the
-    result.
+    """Returns the statements of a reduction by a whole group; each work-item gets the result.
 
     Args:
         values: the arguments of the function.
@@ -247,8 +246,7 @@ def _rows(kernel: Kernel, count: int) -> Source:
 
 
 def element_function(kernel: Kernel, values: Sequence[Value], names: Sequence[str] | None = None) -> str:
-    """Returns the epilogue of a contraction's kernel, a function that computes and stores one
-    element.
+    """Returns the epilogue function of a contraction: it computes and stores one element.
 
     It is `static inline void KERNEL_NAME_store(const T sum, const int i0, const int i1, ...,
     <Arguments.pointers>)`, T being `float`, `int` or `long`; `i0` and so on are the indices in the

@@ -161,8 +161,7 @@ class DeviceState:
     def error(
         self, code: int, operation: str, *, kernel: str = "", after_launch: bool = False, detail: str = ""
     ) -> Error:
-        """Returns the error to raise for a code, and marks the device as lost if the code implies
-        it.
+        """Returns the error to raise for a code, and records the loss of the device.
 
         Args:
             code: any code but `SUCCESS`.

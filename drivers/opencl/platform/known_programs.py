@@ -1,6 +1,4 @@
-"""Cache of the programs that a device has built, so that a second model does not build the same
-kernel again.
-"""
+"""Caches the programs that a device has built, so that no kernel is built twice."""
 
 from __future__ import annotations
 

@@ -100,8 +100,7 @@ def _named_in(folder: Path) -> list[str]:
 
 
 def _entries(named: Sequence[str], libraries: Sequence[Path]) -> list[str]:
-    """Returns the named libraries, each file once, and one library of each vendor that is not
-    named.
+    """Returns the named libraries without duplicates, and one library of each other vendor.
 
     A name that matches no file is kept, because the loader may resolve it, but does not count for
     its vendor.
@@ -127,7 +126,7 @@ def _stem(library: str) -> str:
 
 
 def _libraries() -> list[Path]:
-    """Returns the known vendors' libraries on this machine, in the dynamic loader's search order."""
+    """Returns the known vendors' libraries on this machine, in the search order of the linker."""
     folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), f"{sys.prefix}/lib"]
     paths = [path for folder in folders if folder for path in sorted(Path(folder).glob("lib*.so*"))]
     # Ordinary users often lack /sbin in their PATH.

@@ -130,9 +130,7 @@ class DeviceFacts:
 
     @property
     def limits_digest(self) -> str:
-        """Digest of the limits and features that decide which kernels are generated, in addition to
-        `digest`.
-        """
+        """Digest of the limits and features that affect code generation, besides `digest`."""
         decisive = [
             (each.name, getattr(self, each.name)) for each in fields(self) if each.name not in _NOT_DECISIVE
         ]
@@ -253,8 +251,7 @@ def discover(settings: Settings | None = None) -> Discovery:
 
 
 def choose(discovery: Discovery, wanted: str | None = None) -> DeviceFacts:
-    """Returns the device that `wanted` or NEURALD_OPENCL_DEVICE names, by default the first GPU,
-    accelerator or CPU.
+    """Returns the selected device, by default the first GPU, accelerator or CPU.
 
     Args:
         discovery: the result of `discover`.

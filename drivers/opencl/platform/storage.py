@@ -1,5 +1,4 @@
-"""Decides whether kernels read inputs from buffers or, where the texture cache makes that faster,
-through images.
+"""Decides whether kernels read from buffers, or through images to use the texture cache.
 
 The memory is the same either way: two buffers, see
 `neurald.drivers.compiler.memory.buffer_assignment`. An image is a view of a range of one of them
@@ -28,7 +27,7 @@ _WITH_TEXTURES = ("adreno", "qualcomm", "mali", "powervr", "imagination")
 
 
 class Storage(Enum):
-    """What kernels read from."""
+    """Memory object that kernels read from."""
 
     BUFFER = "buffer"
     IMAGE = "image"

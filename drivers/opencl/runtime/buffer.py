@@ -103,7 +103,9 @@ class OpenClBuffer(DeviceBuffer):
 
     def _require_room(self, size_bytes: int) -> None:
         if size_bytes > self.size:
-            raise BadData(f"a value of {size_bytes} bytes does not fit into device memory of {self.size} bytes")
+            raise BadData(
+                f"a value of {size_bytes} bytes does not fit into device memory of {self.size} bytes"
+            )
 
     def _run(self, copy: Callable[[], object]) -> None:
         with self._lock, self.device.state.guard("copying device memory"):

@@ -165,8 +165,7 @@ class Instance:
             return self._arena.get_sub_region(offset, size_bytes)
 
     def meets(self, call: Call, groups: int) -> bool:
-        """Returns True if this many work-groups of a persistent kernel are resident on the device
-        together.
+        """Returns True if this many work-groups are resident on the device together.
 
         Raises:
             Error: the device failed.
@@ -246,7 +245,9 @@ class Instance:
             return
         self._clear_zeros()
         if self._flags[0]:
-            raise OpFailed("the work-groups of the persistent kernel were not all resident on the device at once")
+            raise OpFailed(
+                "the work-groups of the persistent kernel were not all resident on the device at once"
+            )
         for call in self._executable.calls:
             code = int(self._flags[call.status]) if call.status else 0
             if code:
@@ -271,8 +272,7 @@ class Instance:
         return elapsed
 
     def profile(self, program: Program | None = None) -> tuple[KernelTime, ...]:
-        """Measures each kernel in a run on the present contents of the arena, without the
-        persistent kernel.
+        """Measures each kernel of the step on the present contents of the arena, one by one.
 
         Args:
             program: a program with a kernel for each call, if the instance's own has none.

@@ -68,7 +68,7 @@ class Transfer:
 
     @property
     def cell(self) -> int:
-        """Where native code finds the address."""
+        """Address of the cell from which native code reads the host address."""
         return ctypes.addressof(self._address)
 
 

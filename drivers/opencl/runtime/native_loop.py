@@ -49,7 +49,8 @@ _LOOP = ctypes.CFUNCTYPE(
     ctypes.c_int64,  # Whether to finish.
     ctypes.c_void_p,  # Address of the error code.
 )
-_COPY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)  # target, source, bytes
+# Target, source, bytes.
+_COPY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 #: Bytes per copy instruction.
 _COPIED_BYTES = 64
 _FUNCTIONS = ("clEnqueueNDRangeKernel", "clEnqueueWriteBuffer", "clEnqueueReadBuffer", "clFlush", "clFinish")

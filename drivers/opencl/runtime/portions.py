@@ -63,9 +63,7 @@ class Portions:
 
 
 def _divided(first: int, last: int, seconds: float) -> list[int]:
-    """Returns the ends of equal portions of commands `first` to `last` with the given total
-    duration.
-    """
+    """Returns the ends of equal portions of commands that take `seconds` in total."""
     parts = max(1, min(last - first, math.ceil(seconds / PORTION_S)))
     if seconds <= _TOLERANCE * PORTION_S:
         parts = 1

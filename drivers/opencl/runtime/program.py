@@ -113,7 +113,9 @@ class Program:
 
         content = binary[_CHECKSUM_BYTES:]
         if not content or _checksum(device, content) != binary[:_CHECKSUM_BYTES]:
-            raise OpFailed(f"OpenCL device {device.facts.name}: the binary is damaged or was built for another device")
+            raise OpFailed(
+                f"OpenCL device {device.facts.name}: the binary is damaged or was built for another device"
+            )
         programs: list[cl.Program] = []
         others: dict[str, cl.Program] = {}
         for names, code in msgspec.msgpack.decode(content, type=list[tuple[list[str], bytes]]):

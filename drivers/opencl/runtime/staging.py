@@ -117,7 +117,7 @@ class Staging:
             passage.transfer.address = address
 
     def expect(self, index: int, address: int) -> None:
-        """Sets the destination of an output, whose contents are undefined until `collect` returns."""
+        """Sets the destination of an output. Its contents are undefined until `collect` returns."""
         passage = self._outputs[index]
         if passage.slot:
             passage.host = address
@@ -125,9 +125,7 @@ class Staging:
             passage.transfer.address = address
 
     def collect(self) -> None:
-        """Completes the outputs once the queue has finished, and drops the addresses of the
-        execution.
-        """
+        """Completes the outputs after the queue has finished, and drops the addresses."""
         for passage in self._outputs:
             if passage.host:
                 self._copy(passage.host, passage.slot, passage.size_bytes)

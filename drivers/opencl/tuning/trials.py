@@ -1,4 +1,4 @@
-"""Kernels to be measured, as data that can be sent to another process, and the code that runs them."""
+"""Kernels to be measured, as data for another process, and the code that runs them."""
 
 import logging
 import statistics
@@ -132,9 +132,7 @@ class Bench:
         return statistics.median(each.duration_ns for each in times[1:])
 
     def _phase_ns(self, program: Program, call: Call, arena: "cl.Buffer") -> float:
-        """Returns the time of a source as a phase of a persistent kernel, including the grid
-        barrier before it.
-        """
+        """Returns the time of a source as a phase, including the grid barrier before it."""
         self._clear(arena)
         sync = allocate(self._device, SYNC_BYTES)
         clear(self._device, self._queue, sync, 0, SYNC_BYTES)
@@ -154,8 +152,8 @@ class Bench:
         Output of another source may lie where this one has its counters or a table of indices: a
         kernel that reads at meaningless indices loses the device.
 
-        What another source has written may lie where this one counts, or where its table of positions is: a kernel that
-        reads at positions without a meaning loses the device.
+        Output of another source may lie where this one has its counters or a table of indices: a
+        kernel that reads at meaningless indices loses the device.
         """
         clear(self._device, self._queue, arena, 0, self._arena_bytes)
 
