@@ -99,7 +99,7 @@ def _require_places(executable: Executable, constants_bytes: int) -> None:
 
 
 def _require_image(call: Call, use: ImageUse, sizes: Mapping[Base, int]) -> None:
-    """Raises `BadData` unless the argument lies inside its buffer and starts at a texel boundary."""
+    """Raises `BadData` unless the argument lies inside its buffer and starts at a texel."""
     if not 0 < use.argument < len(call.places):
         raise BadData(f"{call.kernel} has no argument {use.argument} to be read through an image")
     if not has_texels(use.type):

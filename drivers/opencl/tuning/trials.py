@@ -151,9 +151,6 @@ class Bench:
 
         Output of another source may lie where this one has its counters or a table of indices: a
         kernel that reads at meaningless indices loses the device.
-
-        Output of another source may lie where this one has its counters or a table of indices: a
-        kernel that reads at meaningless indices loses the device.
         """
         clear(self._device, self._queue, arena, 0, self._arena_bytes)
 
