@@ -37,7 +37,8 @@ def benchmark(
         bool, typer.Option("--burst", help="Run through a burst: shared memory instead of calls.")
     ] = False,
     profile: Annotated[
-        bool, typer.Option("--profile", help="Then time each kernel, and list the operations that it computes.")
+        bool,
+        typer.Option("--profile", help="Then time each kernel, and list the operations that it computes."),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:

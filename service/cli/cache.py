@@ -19,7 +19,8 @@ _MB = 1e6
 _DAY_S = 86_400.0
 
 _Directory = Annotated[
-    Path | None, typer.Option("--dir", metavar="FOLDER", help="Use the cache in this folder instead of the user's own.")
+    Path | None,
+    typer.Option("--dir", metavar="FOLDER", help="Use the cache in this folder instead of the user's own."),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 

@@ -41,7 +41,9 @@ def conformance(
     vectors: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="A folder with Android's conformance records to run as well.", show_default=False
+            metavar="DIR",
+            help="A folder with Android's conformance records to run as well.",
+            show_default=False,
         ),
     ] = None,
     report: Annotated[

@@ -122,8 +122,7 @@ def _warning(address: "Address") -> str:
     """Returns the warning about --insecure for a daemon at this address."""
     if address.path is not None:
         return (
-            "warning: --insecure: any process that can open the socket may query the device, "
-            "without a token"
+            "warning: --insecure: any process that can open the socket may query the device, without a token"
         )
     if address.is_loopback:
         return "warning: --insecure: every user of this machine may use it without a token"

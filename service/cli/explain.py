@@ -48,7 +48,9 @@ def explain(
     from neurald.service.console.output import note, status, write_json
 
     if policy not in POLICY_NAMES:
-        raise typer.BadParameter(f"unknown policy {policy!r}; expected one of {', '.join(POLICY_NAMES)}", param_hint="--policy")
+        raise typer.BadParameter(
+            f"unknown policy {policy!r}; expected one of {', '.join(POLICY_NAMES)}", param_hint="--policy"
+        )
     if html is not None and not html.absolute().parent.is_dir():
         raise FileNotFoundError(ENOENT, "there is no such folder", str(html.parent))
     if html is not None and html.is_dir():

@@ -124,9 +124,7 @@ class OperationCheck:
         return not self._only or label == self._only
 
     def _family(self, signature: Signature, depth: Depth) -> Iterator[Result]:
-        """Runs the base case and its neighbours, which the device must distinguish while it has all
-        of them.
-        """
+        """Runs the base case and its neighbours, which the device must distinguish."""
         if self._only.startswith("seed "):
             return
         first = base(signature)
@@ -168,9 +166,7 @@ class OperationCheck:
         return replace(result, outcome=Outcome.FAILED, detail=f"{label!r} went wrong {when}: {detail}")
 
     def _from_cache(self, family: list[_Kept]) -> Iterator[Result]:
-        """Restores members of the family from their artifacts, the last first, while the others
-        exist.
-        """
+        """Restores members of the family from artifacts, in reverse, while the others exist."""
         step = max(1, len(family) // _CACHED)
         for kept in reversed(family[::step] if not self._only else family):
             if kept.artifact is None:

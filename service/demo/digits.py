@@ -1,7 +1,8 @@
 """The demo's model and digits, created by `scripts/train_digits.py`.
 
-The digits are part of "Optical Recognition of Handwritten Digits" by E. Alpaydin and C. Kaynak (UCI Machine Learning
-Repository, licence CC BY 4.0), as scikit-learn bundles them, with pixels scaled from 0-16 to 0-255.
+The digits are part of "Optical Recognition of Handwritten Digits" by E. Alpaydin and C. Kaynak (UCI
+Machine Learning Repository, licence CC BY 4.0), as scikit-learn bundles them, with pixels scaled
+from 0-16 to 0-255.
 """
 
 from dataclasses import dataclass

@@ -188,9 +188,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, slot: Slo
     is_text = want.type is OperandType.TENSOR_STRING
     dtype_fits = dtype.kind in "SU" if is_text else dtype.newbyteorder("<") == want.type.dtype
     if not dtype_fits or not shape_fits(shape, want.dimensions):
-        raise BadData(
-            f"{path}: {info.filename} is {describe_type(dtype, shape)}; expected {slot.describe()}"
-        )
+        raise BadData(f"{path}: {info.filename} is {describe_type(dtype, shape)}; expected {slot.describe()}")
     try:
         if not honest:
             raise ValueError(f"{info.file_size} bytes are too few for the shape {list(shape)}")
@@ -258,7 +256,9 @@ def _to_write(array: Array, slot: Slot) -> Array:
         return array
     strings: list[bytes] = array.reshape(-1).tolist()
     if any(string.endswith(b"\0") for string in strings):
-        raise BadData(f"output {slot.key!r} has a string that ends with a zero, which .npz files cannot represent")
+        raise BadData(
+            f"output {slot.key!r} has a string that ends with a zero, which .npz files cannot represent"
+        )
     longest = max(map(len, strings), default=0)
     if longest * len(strings) > MAXIMUM_OPERAND_BYTES:
         raise BadData(

@@ -87,13 +87,17 @@ def class_scores(model: Model, position: int, output: Array) -> Scores:
     if writer is OperationType.SOFTMAX:
         return Scores(values=values)
     if writer is OperationType.LOGISTIC:
-        return Scores(values=values, remark="each class has an independent probability; they need not sum to 1")
+        return Scores(
+            values=values, remark="each class has an independent probability; they need not sum to 1"
+        )
     if writer is OperationType.LOG_SOFTMAX:
         return Scores(values=np.exp(values))
     if values.min() >= 0 and values.max() <= 1 and abs(values.sum() - 1) <= 0.02:
         return Scores(values=values)
     odds = np.exp(values - values.max())
-    return Scores(values=odds / odds.sum(), remark="the model outputs logits; softmax converted them to probabilities")
+    return Scores(
+        values=odds / odds.sum(), remark="the model outputs logits; softmax converted them to probabilities"
+    )
 
 
 def _writer(model: Model, index: int) -> OperationType | None:
@@ -144,7 +148,9 @@ def align_labels(labels: Sequence[str], classes: int) -> tuple[list[str], str]:
     if len(labels) < classes:
         raise BadData(f"the label file has {len(labels)} labels; the model has {classes} classes")
     remark = (
-        f"{len(labels)} labels for {classes} classes: the last ones are ignored" if len(labels) > classes else ""
+        f"{len(labels)} labels for {classes} classes: the last ones are ignored"
+        if len(labels) > classes
+        else ""
     )
     return list(labels[:classes]), remark
 

@@ -31,9 +31,7 @@ def parse_shapes(settings: Sequence[str], slots: Sequence[Slot]) -> Shapes:
     for setting in settings:
         name, _, text = setting.rpartition("=")
         if not name or not _SHAPE.fullmatch(text):
-            raise BadData(
-                f"shape {setting!r} cannot be read; expected NAME=SIZExSIZE, such as x=1x224x224x3"
-            )
+            raise BadData(f"shape {setting!r} cannot be read; expected NAME=SIZExSIZE, such as x=1x224x224x3")
         if name not in by_name:
             raise BadData(f"shape {setting!r} names no input; the inputs are {', '.join(map(repr, by_name))}")
         slot = by_name[name]

@@ -230,8 +230,7 @@ def supported_chains(device: Device) -> Iterator[Chain]:
 
 
 def heavy_models(device: Device) -> tuple[Callable[[int], Model], int] | None:
-    """Returns a function that builds models with different large constants, and the constants'
-    size.
+    """Returns a function that builds models with large, different constants, and their size.
 
     Returns None if the device supports no such model.
     """

@@ -87,8 +87,7 @@ class GuardedMemory:
 
 
 class MarginMemory(HostMemory):
-    """Memory surrounded by guard bytes in this process, where wrong address computations are
-    detected.
+    """In-process memory between guard bytes, which detect wrong address computations.
 
     Args:
         size: in bytes.

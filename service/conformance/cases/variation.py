@@ -191,7 +191,7 @@ def reseeded(case: Case, seed: int, spread: float = 2.0) -> Case | None:
 
 
 def neighbours(case: Case, depth: Depth = EVERY) -> Iterator[Case]:
-    """Yields cases that differ from a base case in one respect, and if possible in their results."""
+    """Yields cases that differ from a base case in one respect, preferably also in results."""
     seen = set()
     for neighbour in depth.chosen(filter(None, _changes(case))):
         if neighbour.label in seen:
@@ -372,7 +372,7 @@ def _with_operand(case: Case, index: int, operand: Operand, label: str) -> Case 
 
 
 def _constant_ones(case: Case) -> Iterator[Case]:
-    """Yields the base case with constant tensors, or with control arguments passed in the request."""
+    """Yields the base case with constant tensors, or with control arguments in the request."""
     names = {index: name for name, indexes in _positions(case).items() for index in indexes}
     draw = Draw("constants", case.identifier)
     for position in sorted(case.free):

@@ -91,7 +91,9 @@ class GuardProcess:
             end = self._end(None, was_late=time.monotonic() >= deadline_s)
             raise UnavailableDevice(f"the process ended with status {end.status}: {end.said}") from None
         if not isinstance(ready, Ready) or ready.error:
-            raise UnavailableDevice(ready.error if isinstance(ready, Ready) else "invalid message from the process")
+            raise UnavailableDevice(
+                ready.error if isinstance(ready, Ready) else "invalid message from the process"
+            )
         return ready.device
 
     def run(self, case: GuardedCase) -> Ran | End:
