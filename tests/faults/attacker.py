@@ -1,4 +1,4 @@
-"""A process that attacks a daemon until its input ends, and then reports what came of it.
+"""Process that attacks a daemon until its input ends, and then reports the outcomes.
 
 python -m faults.attacker NAME INTENSITY ADDRESS PROCESS FOLDER
 """
@@ -14,12 +14,13 @@ from faults.attacks.attack import Target
 from faults.attacks.catalogue import ATTACKS
 from faults.proc import input_ends
 
-#: What a busy attacker takes from others by its own computing is the scheduler's matter, not the daemon's.
+#: Lowers its priority: processor time used by the attacker is the scheduler's matter, not the
+#: daemon's.
 _NICE = 10
 
 
 def main(name: str, intensity: str, address: str, process: str, folder: str) -> dict[str, Any]:
-    """Attacks; the report."""
+    """Attacks; returns the report."""
     os.nice(_NICE)
     target = Target(address=address, process=int(process), folder=Path(folder))
     attack = ATTACKS[name](target, float(intensity))
@@ -32,7 +33,7 @@ def main(name: str, intensity: str, address: str, process: str, folder: str) -> 
         while not steps or not ended.is_set():
             attack.step()
             steps += 1
-    except Exception:  # an attack that cannot go on is a fault of its own, or of what it attacks
+    except Exception:  # the failure of an attack is a fault of itself or of its target
         attack.expect(False, traceback.format_exc())
     finally:
         attack.stop()
